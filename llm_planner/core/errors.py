@@ -1,0 +1,87 @@
+"""Numbered error codes, one per way to fail, and the exception that carries them.
+
+The hundreds digit says who can mend it:
+
+    1xx  the request         refused at the door; nothing was generated
+    2xx  the plan            the model wrote something that must not reach a robot
+    3xx  the execution       the robot or its client failed, or fell silent
+    4xx  the time            a budget could not be, or was not, met
+    5xx  the server          installation, model, configuration, memory, crash
+    6xx  a decision          somebody cancelled or superseded the goal
+
+The numbers are part of the ROS interface (``PlanTask.Result.error_code``): never renumber.
+"""
+
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """One number per way to fail; 0 is success."""
+
+    NONE = 0
+
+    EMPTY_INSTRUCTION = 100
+    INSTRUCTION_TOO_LONG = 101
+    INVALID_ENCODING = 102
+    UNKNOWN_ROBOT_MODEL = 103
+    INVALID_TIME_BUDGET = 104
+    INVALID_TIME_UTILITY = 105
+    ROBOT_BUSY = 106
+    PROMPT_TOO_LONG = 107
+    OVERLOADED = 108
+    INVALID_MAX_TOKENS = 109
+    NOT_ACTIVE = 110
+    INVALID_ROBOT_ID = 111
+    INVALID_URGENCY = 112
+
+    PLAN_SYNTAX = 200
+    UNKNOWN_SKILL = 201
+    INVALID_ARGUMENT = 202
+    ARGUMENT_OUT_OF_RANGE = 203
+    GEOFENCE_VIOLATED = 204
+    PLAN_TOO_LONG = 205
+    LOOP_TOO_LONG = 206
+    EMPTY_PLAN = 207
+    PLAN_TRUNCATED = 208
+
+    SKILL_FAILED = 300
+    ROBOT_SILENT = 301
+    CLIENT_GONE = 302
+
+    BUDGET_INFEASIBLE = 400
+    BUDGET_EXCEEDED = 401
+
+    ENGINE_FAILED = 500
+    MODEL_NOT_FOUND = 501
+    CHECKPOINT_INVALID = 502
+    UNSUPPORTED_ARCHITECTURE = 503
+    TOKENIZER_MISSING = 504
+    INVALID_CONFIG = 505
+    INVALID_ROBOT_MODEL = 506
+    OUT_OF_MEMORY = 507
+    SHUTTING_DOWN = 508
+    DUPLICATE_NODE = 509
+    SERVER_UNREACHABLE = 510
+
+    CANCELLED = 600
+    SUPERSEDED = 601
+
+
+class PlannerError(Exception):
+    """An expected failure: a number for programs and a sentence for people.
+
+    Args:
+        code: Which way it failed.
+        message: What happened and what to do next, without a trailing stop.
+    """
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code.name} {int(self.code)}]"
+
+    def __reduce__(self) -> tuple[type["PlannerError"], tuple[ErrorCode, str]]:
+        return PlannerError, (self.code, self.message)

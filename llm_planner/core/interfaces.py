@@ -1,0 +1,75 @@
+"""Protocols: what the upper layers require of a backend, a tokenizer and a clock."""
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from typing import Protocol
+
+from llm_planner.core.step import SchedulerOutput, StepOutput
+
+
+class Clock(Protocol):
+    """A monotonic clock. Only adapters read it; logic gets ``now_s`` as an argument."""
+
+    def now_s(self) -> float:
+        """Returns seconds since an arbitrary origin."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Text to token ids and back, without special tokens unless asked."""
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """Tokens that end a generation."""
+        ...
+
+    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
+        """Returns the ids of ``text``; special-token spellings in it stay plain text unless allowed."""
+        ...
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Returns the bytes that one token stands for (empty for special tokens)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendInfo:
+    """What a backend can hold and do.
+
+    Attributes:
+        model: Name of the model that it runs.
+        num_kv_blocks: Blocks of the KV cache on the accelerator.
+        block_size: Tokens per block.
+        max_model_len: Most tokens of a sequence, prompt and output together.
+        can_offload: Whether suspended KV can move to host memory.
+    """
+
+    model: str
+    num_kv_blocks: int
+    block_size: int
+    max_model_len: int
+    can_offload: bool
+
+
+class Backend(Protocol):
+    """Runs steps. Owns the weights and the KV cache; decides nothing."""
+
+    @property
+    def info(self) -> BackendInfo:
+        """Limits of this backend."""
+        ...
+
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+        """Prefills a static prompt prefix once and pins its KV; returns how many tokens are shared from now on.
+
+        The count is a multiple of ``block_size`` and may be 0; loading the same prefix again is free.
+        """
+        ...
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        """Runs one step and returns its tokens."""
+        ...
+
+    def close(self) -> None:
+        """Frees everything; safe to call twice."""
+        ...

@@ -1,0 +1,96 @@
+"""What a robot asks for, and what it gets in the end."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.segment import Segment
+from llm_planner.core.time_utility import CHAT, NORMAL, URGENT, TimeUtility
+
+
+class Urgency(Enum):
+    """Preset of a request's time criticality (TimelyLLM, section 7.1)."""
+
+    NORMAL = 0
+    URGENT = 1
+    CHAT = 2
+
+    @property
+    def time_utility(self) -> TimeUtility:
+        """The preset that applies when a request brings no time utility of its own."""
+        return {Urgency.NORMAL: NORMAL, Urgency.URGENT: URGENT, Urgency.CHAT: CHAT}[self]
+
+
+class OverrunStrategy(Enum):
+    """What happens to a request that exceeds its time budget (TimeBill, section 6.1)."""
+
+    KILL = 0
+    SKIP_NEXT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """One goal of one robot; immutable.
+
+    Attributes:
+        request_id: Unique; the ROS goal id in hexadecimal when it came over ROS.
+        robot_id: Who asked. A robot has at most one goal at a time.
+        robot_model: Name of its robot model (``tello``).
+        instruction: Natural language, untrusted.
+        scene: What the robot sees, untrusted; may be empty.
+        time_budget_s: Hard limit from arrival to the first segment; None for none.
+        max_tokens: Most tokens that the plan may have.
+        delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
+    """
+
+    request_id: str
+    robot_id: str
+    robot_model: str
+    instruction: str
+    scene: str = ""
+    urgency: Urgency = Urgency.NORMAL
+    time_utility: TimeUtility = NORMAL
+    time_budget_s: float | None = None
+    overrun: OverrunStrategy = OverrunStrategy.KILL
+    max_tokens: int = 512
+    delivered: tuple[Segment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMetrics:
+    """Times and counts of one finished request; symbols are defined in docs/metrics.md.
+
+    Attributes:
+        response_time_s: From arrival to the first segment leaving the planner; None if none left.
+        waiting_time_s: Time that the robot stood still waiting for the planner, all segments.
+        execution_time_s: Time that the robot spent executing, as reported (or estimated where not reported).
+        time_utility: Utility of the response time; None without a response.
+        num_prompt_tokens: Prompt length, cached tokens included.
+        num_cached_tokens: Of these, how many came from the prefix store.
+        num_suspensions: How often the generation was suspended.
+    """
+
+    response_time_s: float | None = None
+    waiting_time_s: float = 0.0
+    execution_time_s: float = 0.0
+    time_utility: float | None = None
+    num_prompt_tokens: int = 0
+    num_cached_tokens: int = 0
+    num_output_tokens: int = 0
+    num_suspensions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """How a request ended: the whole plan, or a numbered reason why not."""
+
+    request_id: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_msg: str = ""
+    segments: tuple[Segment, ...] = ()
+    metrics: PlanMetrics = field(default_factory=PlanMetrics)
+
+    @property
+    def plan(self) -> str:
+        """The plan as text, as far as it was delivered."""
+        return "".join(segment.text for segment in self.segments)

@@ -1,0 +1,67 @@
+"""Segments of a plan on their way to a robot, and the robot's reports on them."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from llm_planner.core.skill import SkillCall, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedDuration:
+    """How long a robot will take, in seconds: ``min_s <= p50_s <= p90_s``."""
+
+    min_s: float
+    p50_s: float
+    p90_s: float
+
+    def __add__(self, other: "ExpectedDuration") -> "ExpectedDuration":
+        """Returns the duration of one thing after the other (adding p90 values is an upper bound)."""
+        return ExpectedDuration(
+            min_s=self.min_s + other.min_s, p50_s=self.p50_s + other.p50_s, p90_s=self.p90_s + other.p90_s
+        )
+
+
+ZERO_DURATION = ExpectedDuration(min_s=0.0, p50_s=0.0, p90_s=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One or more complete top-level statements, checked by the safety gate, ready to be executed.
+
+    Attributes:
+        index: Position in the plan, from 0, without gaps.
+        text: The statements in canonical MiniSpec, e.g. ``mf(100);``.
+        calls: The flat skill calls in ``text``, in order of appearance.
+        expected: Duration on the robot that was asked.
+    """
+
+    index: int
+    text: str
+    calls: tuple[SkillCall, ...]
+    expected: ExpectedDuration
+
+
+class ReportStatus(Enum):
+    """What a robot says of a segment."""
+
+    STARTED = 1
+    SUCCEEDED = 2
+    FAILED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentReport:
+    """A robot's word on one segment: sharpens the estimate of when it will be idle.
+
+    Attributes:
+        duration_s: Measured execution time; 0 with STARTED.
+        value: What the last call of the segment returned, if anything.
+        reason: Why it failed; empty otherwise.
+    """
+
+    request_id: str
+    index: int
+    status: ReportStatus
+    duration_s: float = 0.0
+    value: Value | None = None
+    reason: str = ""

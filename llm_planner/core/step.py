@@ -1,0 +1,90 @@
+"""The seam between scheduler and backend: what to run in one step, and what came out.
+
+    schedule(now_s) -> SchedulerOutput -> Backend.execute -> StepOutput -> Scheduler.update
+
+Plain data: no tensors, no clocks, picklable. Words are vLLM's where vLLM has one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """How the next token is chosen. ``temperature == 0`` is greedy."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """What a backend must know of a generation, handed over once, in the step that first runs it.
+
+    Attributes:
+        prompt_token_ids: The whole prompt, static prefix included.
+        prefix_id: Name of the shared static prefix that the prompt starts with, or None.
+        num_cached_tokens: Leading prompt tokens whose KV the prefix store already holds
+            (what ``Backend.load_prefix`` returned); always less than the prompt length.
+        grammar: llguidance Lark grammar that the output must match, or None.
+    """
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    prefix_id: str | None = None
+    num_cached_tokens: int = 0
+    grammar: str | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOutput:
+    """One step. A backend applies the fields in this order: release, offload, restore, new, run.
+
+    Attributes:
+        release: Requests that ended: free all they hold (unknown ids are ignored).
+        offload: Suspended requests whose KV moves to host memory.
+        restore: Offloaded requests whose KV comes back to the accelerator.
+        new: Sequences that run for the first time in this step.
+        num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the
+            prompt, or 1 when decoding. A request that is not named stays as it is: that is suspension.
+    """
+
+    release: tuple[str, ...] = ()
+    offload: tuple[str, ...] = ()
+    restore: tuple[str, ...] = ()
+    new: tuple[Sequence, ...] = ()
+    num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing at all for the backend to do."""
+        return not (self.release or self.offload or self.restore or self.num_scheduled_tokens)
+
+
+class FinishReason(Enum):
+    """Why the model itself stopped (everything else is decided above the backend)."""
+
+    STOP = "stop"  # end-of-sequence token, or the grammar is complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutput:
+    """What one step produced.
+
+    Attributes:
+        token_ids: New tokens per request; none while a prompt is only partly prefilled. The end-of-sequence token
+            is not among them.
+        finished: Requests for which the model stopped in this step.
+        failed: Requests that cannot go on, with the reason; the others are unharmed.
+        free_kv_blocks: Blocks that nobody holds after this step.
+        duration_s: Time that the step took.
+    """
+
+    token_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    finished: Mapping[str, FinishReason] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    free_kv_blocks: int = 0
+    duration_s: float = 0.0
