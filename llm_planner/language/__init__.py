@@ -1,0 +1,1 @@
+"""What is a plan: MiniSpec as a syntax tree, an incremental parser and a printer."""

@@ -1,0 +1,118 @@
+"""The syntax tree of MiniSpec, the plan language (as published by TypeFly, arXiv 2312.14950).
+
+plan       = { statement }
+statement  = call ";" | variable "=" call ";" | count "{" plan "}" | "?" condition "{" plan "}" | "->" value ";"
+condition  = conjunction { "|" conjunction }          "&" binds tighter than "|"
+conjunction = comparison { "&" comparison }
+comparison = value [ (">" | "<" | "==" | "!=") value ]
+value      = number | boolean | text | name | variable | call
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A bare identifier used as an argument: ``red_box``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A quoted string."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A decimal number; finite."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """``True`` or ``False``."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """``_1``, ``_2``, ... ; ``index >= 1``."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``name(argument, ...)``; as a statement or as a value."""
+
+    name: str
+    arguments: "tuple[Expression, ...]" = ()
+
+
+Expression = Name | Text | Number | Boolean | Variable | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``left operator right`` with operator one of ``> < == !=``."""
+
+    left: Expression
+    operator: str
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All operands are true; two or more operands, none of them an ``And``."""
+
+    operands: "tuple[Comparison | Expression, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One operand is true; two or more operands, none of them an ``Or``."""
+
+    operands: "tuple[And | Comparison | Expression, ...]"
+
+
+Condition = Or | And | Comparison | Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """``_1 = call;``."""
+
+    variable: Variable
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``count { body }``; ``count >= 1``."""
+
+    count: int
+    body: "tuple[Statement, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``? condition { body }``; MiniSpec has no else."""
+
+    condition: Condition
+    body: "tuple[Statement, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """``-> value;`` ends the plan."""
+
+    value: Expression
+
+
+Statement = Call | Assign | Loop | If | Return
+Plan = tuple[Statement, ...]
