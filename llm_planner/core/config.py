@@ -1,69 +1,68 @@
-"""Configuration of a planner: frozen, validated once at the edge (``assembly.load_config``)."""
+"""Configuration of a planner: frozen dataclasses whose fields carry their description and range.
+
+The same metadata serves the YAML file (validated in ``assembly``), the ROS parameters and ``--help``.
+"""
 
 from dataclasses import dataclass, field
+from typing import Any
+
+
+def setting(  # the return type is Any because a dataclass field stands in for a value of the annotated type
+    default: object, description: str, *, minimum: float | None = None, maximum: float | None = None
+) -> Any:  # noqa: ANN401
+    """Returns a dataclass field with a default, a description and an inclusive range."""
+    return field(default=default, metadata={"description": description, "minimum": minimum, "maximum": maximum})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """Limits of one step and the order of service.
+    """Limits of one step and the order of service."""
 
-    Attributes:
-        policy: Name of a policy in ``scheduling.policies``.
-        max_num_seqs: Most generations that decode together.
-        max_num_batched_tokens: Most tokens computed in one step (chunked prefill).
-        network_latency_s: One-way delay between planner and robot, counted when a generation is resumed.
-        resume_margin_s: How much earlier than needed a suspended generation is resumed.
-        silence_timeout_s: A robot that reports nothing for this long beyond its expected time is silent.
-    """
-
-    policy: str = "fcfs_segment"
-    max_num_seqs: int = 16
-    max_num_batched_tokens: int = 2048
-    network_latency_s: float = 0.008
-    resume_margin_s: float = 0.05
-    silence_timeout_s: float = 30.0
+    policy: str = setting("fcfs_segment", "Name of a scheduling policy.")
+    max_num_seqs: int = setting(16, "Most generations that decode together.", minimum=1, maximum=1024)
+    max_num_batched_tokens: int = setting(
+        2048, "Most tokens computed in one step, prompts in chunks included.", minimum=1, maximum=1_000_000
+    )
+    network_latency_s: float = setting(
+        0.008, "One-way delay between planner and robot, in seconds.", minimum=0.0, maximum=10.0
+    )
+    resume_margin_s: float = setting(
+        0.05, "How much earlier than needed a suspended generation is resumed, in seconds.", minimum=0.0, maximum=60.0
+    )
+    silence_timeout_s: float = setting(
+        30.0,
+        "A robot that reports nothing for this long beyond its expected time is silent.",
+        minimum=0.1,
+        maximum=3600.0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """The model and the memory it gets.
+    """The model and the memory it gets."""
 
-    Attributes:
-        model: A Hugging Face checkpoint directory, or the name of a bundled model.
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
-        num_kv_blocks: Blocks of the KV cache; 0 lets the engine size it from the memory that is free.
-        block_size: Tokens per block.
-        num_threads: CPU threads of the engine; 0 leaves the library's default.
-    """
-
-    model: str = "planner-small"
-    device: str = "auto"
-    dtype: str = "auto"
-    num_kv_blocks: int = 0
-    block_size: int = 16
-    num_threads: int = 0
+    model: str = setting("planner-small", "A Hugging Face checkpoint directory, or the name of a bundled model.")
+    device: str = setting("auto", "auto, cpu, cuda or cuda:N.")
+    dtype: str = setting("auto", "auto, float32, bfloat16 or float16.")
+    num_kv_blocks: int = setting(
+        0, "Blocks of the KV cache; 0 lets the engine size it from the free memory.", minimum=0, maximum=10_000_000
+    )
+    block_size: int = setting(16, "Tokens per KV block.", minimum=1, maximum=1024)
+    num_threads: int = setting(0, "CPU threads of the engine; 0 leaves the library's default.", minimum=0, maximum=1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerConfig:
-    """Everything that a planner is assembled from.
+    """Everything that a planner is assembled from."""
 
-    Attributes:
-        backend: ``torch``.
-        robot_models: Extra directories with robot models, searched before the bundled ones.
-        max_instruction_bytes: Longest instruction or scene that is accepted, UTF-8.
-        max_queued: Most goals that may be unfinished at once; more are refused.
-        temperature: 0 is greedy.
-        seed: Seed of sampling.
-    """
-
-    backend: str = "torch"
-    robot_models: tuple[str, ...] = ()
+    backend: str = setting("torch", "What runs the model: torch, or fake (scripted plans, for tests).")
+    robot_models: tuple[str, ...] = setting(
+        (), "Extra directories with robot models, searched before the bundled ones."
+    )
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
-    max_instruction_bytes: int = 4096
-    max_scene_bytes: int = 65536
-    max_queued: int = 256
-    temperature: float = 0.0
-    seed: int = 0
+    max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
+    max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
+    max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)
+    temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0.0, maximum=10.0)
+    seed: int = setting(0, "Seed of sampling.", minimum=0, maximum=2**31 - 1)
