@@ -1,9 +1,9 @@
 """Configuration -> objects: the only place that knows which class serves which name."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
+
+T = TypeVar("T")
 
 
 def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> PlannerConfig:
@@ -63,9 +65,9 @@ def _schema(cls: type) -> type[BaseModel]:
     )
 
 
-def _to_dataclass(cls: type, values: dict[str, Any]) -> Any:  # noqa: ANN401 (an instance of cls)
-    nested = {f.name: f.type for f in dataclasses.fields(cls) if dataclasses.is_dataclass(f.type)}
-    return cls(**{k: _to_dataclass(nested[k], v) if k in nested else v for k, v in values.items()})  # type: ignore[arg-type]
+def _to_dataclass(cls: Callable[..., T], values: dict[str, Any]) -> T:
+    nested: dict[str, Any] = {f.name: f.type for f in dataclasses.fields(cls) if dataclasses.is_dataclass(f.type)}  # type: ignore[arg-type]
+    return cls(**{k: _to_dataclass(nested[k], v) if k in nested else v for k, v in values.items()})
 
 
 def resolve_model(name: str) -> Path:

@@ -1,0 +1,1 @@
+"""Did it work: demo, benchmarks and their pictures."""
