@@ -33,12 +33,14 @@ class Segment:
         text: The statements in canonical MiniSpec, e.g. ``mf(100);``.
         calls: The flat skill calls in ``text``, in order of appearance.
         expected: Duration on the robot that was asked.
+        generation_time_s: From the start or resumption of its generation to the token that completed it.
     """
 
     index: int
     text: str
     calls: tuple[SkillCall, ...]
     expected: ExpectedDuration
+    generation_time_s: float = 0.0
 
 
 class ReportStatus(Enum):
