@@ -1,0 +1,74 @@
+"""Isolation of test runs: one ROS domain per process, localhost only, one thread, no network, no display."""
+
+import fcntl
+import importlib.util
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_DOMAINS = range(1, 102)  # above 101 the DDS ports meet Linux's ephemeral ports; 0 is everybody's default
+
+
+def _claim_ros_domain() -> tuple[int, IO[str]]:
+    """Returns a ROS domain that no other test process on this machine uses, and the lock that keeps it ours."""
+    for domain in _DOMAINS:
+        try:
+            lock = (Path(tempfile.gettempdir()) / f"llm_planner_ros_domain_{domain}.lock").open("w")
+        except PermissionError:  # another user's
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            continue
+        return domain, lock  # freed by the system when this process ends, however it ends
+    raise RuntimeError(f"every ROS domain in {_DOMAINS} is taken by a running test process")
+
+
+# At import, before any test module imports rclpy or torch; children of the tests inherit all of it.
+_ros_domain, _ros_domain_lock = _claim_ros_domain()
+_log_directory = tempfile.TemporaryDirectory(prefix="llm_planner_ros_log_", ignore_cleanup_errors=True)
+os.environ.update(
+    ROS_DOMAIN_ID=str(_ros_domain),
+    ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+    ROS_LOG_DIR=_log_directory.name,
+    RMW_IMPLEMENTATION="rmw_fastrtps_cpp",
+    FASTDDS_BUILTIN_TRANSPORTS="UDPv4",  # with shared memory a client that died uncleanly slows the next one
+    OMP_NUM_THREADS="1",  # xdist gives every core a worker; this also keeps float sums reproducible
+    MKL_NUM_THREADS="1",
+    HF_HUB_OFFLINE="1",
+    MPLBACKEND="Agg",
+)
+os.environ.pop("ROS_LOCALHOST_ONLY", None)  # the deprecated spelling would win over the range above
+if sys.prefix not in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+    os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, [sys.prefix, os.environ.get("AMENT_PREFIX_PATH")]))
+
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+_REQUIREMENTS = {
+    "gpu": (_has_gpu, "no CUDA device"),
+    "vllm": (lambda: importlib.util.find_spec("vllm") is not None, "vLLM is not installed"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what this machine cannot run, with the reason."""
+    for marker, (is_available, reason) in _REQUIREMENTS.items():
+        marked = [item for item in items if item.get_closest_marker(marker)]
+        if marked and not is_available():
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason=reason))
