@@ -1,0 +1,1 @@
+"""The only place that imports rclpy: planner node, robot nodes, conversions, composition."""

@@ -1,0 +1,277 @@
+"""Messages to the core's dataclasses and back; whatever comes in from the network is checked here.
+
+Strings that are not UTF-8 reach Python with U+FFFD in the place of the broken bytes, so that character is the sign of
+a broken encoding.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeVar
+
+import llm_planner.msg as msgs
+from llm_planner.action import PlanTask
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.skill import SkillCall, Value
+from llm_planner.core.time_utility import TimeUtility
+
+E = TypeVar("E", bound=Enum)
+
+_ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
+_GOAL_ID = re.compile(r"[0-9a-f]{32}")
+_REPLACEMENT_CHARACTER = "\ufffd"
+
+
+def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
+    """Returns the request that a goal message stands for.
+
+    Raises:
+        PlannerError: A 1xx code for the first field that is not as ``PlanTask.action`` says.
+    """
+    if not _ROBOT_ID.fullmatch(goal.robot_id):
+        raise PlannerError(
+            ErrorCode.INVALID_ROBOT_ID,
+            f"robot_id {goal.robot_id[:80]!r} is not a name: use 1 to 64 letters, digits, '_', '-' or '/'",
+        )
+    urgency = _enum(Urgency, goal.urgency, ErrorCode.INVALID_URGENCY, "urgency")
+    return PlanRequest(
+        request_id=goal_id,
+        robot_id=goal.robot_id,
+        robot_model=_text(goal.robot_model, "robot_model"),
+        instruction=_text(goal.instruction, "instruction"),
+        scene=_text(goal.scene, "scene"),
+        urgency=urgency,
+        time_utility=_time_utility(goal.time_utility, urgency),
+        time_budget_s=_time_budget(goal.time_budget_s),
+        overrun=_enum(OverrunStrategy, goal.overrun, ErrorCode.INVALID_URGENCY, "overrun"),
+        **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
+    )
+
+
+def to_goal(request: PlanRequest) -> PlanTask.Goal:
+    """Returns the goal message of a request; the time utility travels only where it is not the preset."""
+    goal = PlanTask.Goal(
+        robot_id=request.robot_id,
+        robot_model=request.robot_model,
+        instruction=request.instruction,
+        scene=request.scene,
+        urgency=request.urgency.value,
+        time_budget_s=request.time_budget_s or 0.0,
+        overrun=request.overrun.value,
+        max_tokens=request.max_tokens,
+    )
+    if request.time_utility != request.urgency.time_utility:
+        utility = request.time_utility
+        goal.time_utility = msgs.TimeUtility(ert_s=utility.ert_s, alpha=utility.alpha, beta=utility.beta)
+    return goal
+
+
+def to_report(message: msgs.SegmentReport) -> SegmentReport:
+    """Returns a robot's report.
+
+    Raises:
+        PlannerError: UNKNOWN_GOAL if the goal id is none, INVALID_ARGUMENT for anything else that is out of range.
+    """
+    if not (math.isfinite(message.duration_s) and message.duration_s >= 0):
+        raise PlannerError(
+            ErrorCode.INVALID_ARGUMENT, f"duration_s of a report must be finite and >= 0; got {message.duration_s}"
+        )
+    return SegmentReport(
+        request_id=to_goal_id(message.goal_id),
+        index=message.index,
+        status=_enum(ReportStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status"),
+        duration_s=message.duration_s,
+        value=to_value(message.value),
+        reason=message.reason,
+    )
+
+
+def from_report(report: SegmentReport) -> msgs.SegmentReport:
+    """Returns the message of a report."""
+    return msgs.SegmentReport(
+        goal_id=report.request_id,
+        index=report.index,
+        status=report.status.value,
+        duration_s=report.duration_s,
+        value=msgs.Value() if report.value is None else from_value(report.value),
+        reason=report.reason,
+    )
+
+
+def to_segment(message: msgs.Segment) -> Segment:
+    """Returns a segment that came from the planner.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT if a value or duration is not as ``Segment.msg`` says.
+    """
+    durations = (message.expected_min_s, message.expected_p50_s, message.expected_p90_s)
+    if not all(math.isfinite(d) and d >= 0 for d in durations):
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"expected durations must be finite and >= 0; got {durations}")
+    return Segment(
+        index=message.index,
+        text=message.text,
+        calls=tuple(_to_call(call) for call in message.calls),
+        expected=ExpectedDuration(min_s=durations[0], p50_s=durations[1], p90_s=durations[2]),
+    )
+
+
+def from_segment(segment: Segment, goal_id: str, *, is_last: bool = False) -> msgs.Segment:
+    """Returns the message of a segment."""
+    return msgs.Segment(
+        goal_id=goal_id,
+        index=segment.index,
+        text=segment.text,
+        calls=[msgs.SkillCall(name=c.name, arguments=[from_value(v) for v in c.arguments]) for c in segment.calls],
+        expected_min_s=segment.expected.min_s,
+        expected_p50_s=segment.expected.p50_s,
+        expected_p90_s=segment.expected.p90_s,
+        is_last=is_last,
+    )
+
+
+def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
+    """Returns the result of a goal; a number that this version does not know becomes ENGINE_FAILED, named in the text.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT if a segment is not as ``Segment.msg`` says.
+    """
+    code, text = to_error(message.error_code, message.error_msg)
+    return PlanResult(
+        request_id=goal_id,
+        error_code=code,
+        error_msg=text,
+        segments=tuple(to_segment(s) for s in message.segments),
+        metrics=_to_metrics(message.metrics),
+    )
+
+
+def from_result(result: PlanResult) -> PlanTask.Result:
+    """Returns the message of a result."""
+    last = len(result.segments) - 1
+    return PlanTask.Result(
+        error_code=int(result.error_code),
+        error_msg=result.error_msg,
+        plan=result.plan,
+        segments=[from_segment(s, result.request_id, is_last=i == last) for i, s in enumerate(result.segments)],
+        metrics=from_metrics(result.metrics),
+    )
+
+
+def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
+    """Returns the message of metrics; what is None there is NaN here."""
+    return msgs.PlanMetrics(
+        response_time_s=math.nan if metrics.response_time_s is None else metrics.response_time_s,
+        waiting_time_s=metrics.waiting_time_s,
+        execution_time_s=metrics.execution_time_s,
+        time_utility=math.nan if metrics.time_utility is None else metrics.time_utility,
+        num_prompt_tokens=metrics.num_prompt_tokens,
+        num_cached_tokens=metrics.num_cached_tokens,
+        num_output_tokens=metrics.num_output_tokens,
+        num_suspensions=metrics.num_suspensions,
+    )
+
+
+def to_value(message: msgs.Value) -> Value | None:
+    """Returns the literal in a message, or None for NONE.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for an unknown type or a number that is not finite.
+    """
+    readers: dict[int, Callable[[], Value | None]] = {
+        msgs.Value.NONE: lambda: None,
+        msgs.Value.NUMBER: lambda: float(message.number_value),
+        msgs.Value.TEXT: lambda: str(message.text_value),
+        msgs.Value.BOOLEAN: lambda: bool(message.boolean_value),
+    }
+    if message.type not in readers:
+        raise PlannerError(
+            ErrorCode.INVALID_ARGUMENT, f"a value has type {message.type}, which Value.msg does not know"
+        )
+    value = readers[message.type]()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"a number must be finite; got {value}")
+    return value
+
+
+def from_value(value: Value) -> msgs.Value:
+    """Returns the message of a literal."""
+    if isinstance(value, bool):
+        return msgs.Value(type=msgs.Value.BOOLEAN, boolean_value=value)
+    if isinstance(value, str):
+        return msgs.Value(type=msgs.Value.TEXT, text_value=value)
+    return msgs.Value(type=msgs.Value.NUMBER, number_value=float(value))
+
+
+def to_goal_id(text: str) -> str:
+    """Returns ``text`` if it is a goal id.
+
+    Raises:
+        PlannerError: UNKNOWN_GOAL otherwise.
+    """
+    if not _GOAL_ID.fullmatch(text):
+        raise PlannerError(ErrorCode.UNKNOWN_GOAL, f"{text[:80]!r} is no goal id: 32 lower-case hexadecimal digits")
+    return text
+
+
+def to_error(number: int, text: str) -> tuple[ErrorCode, str]:
+    """Returns an error code from the wire and its message; an unknown number becomes ENGINE_FAILED."""
+    try:
+        return ErrorCode(number), text
+    except ValueError:
+        return ErrorCode.ENGINE_FAILED, f"{text} (error code {number} is unknown to this version)"
+
+
+def _to_call(message: msgs.SkillCall) -> SkillCall:
+    arguments = tuple(to_value(argument) for argument in message.arguments)
+    return SkillCall(message.name, tuple(a for a in arguments if a is not None))
+
+
+def _to_metrics(message: msgs.PlanMetrics) -> PlanMetrics:
+    def optional(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    return PlanMetrics(
+        response_time_s=optional(message.response_time_s),
+        waiting_time_s=message.waiting_time_s,
+        execution_time_s=message.execution_time_s,
+        time_utility=optional(message.time_utility),
+        num_prompt_tokens=message.num_prompt_tokens,
+        num_cached_tokens=message.num_cached_tokens,
+        num_output_tokens=message.num_output_tokens,
+        num_suspensions=message.num_suspensions,
+    )
+
+
+def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:
+    try:
+        return cls(number)
+    except ValueError:
+        known = ", ".join(f"{m.value} ({m.name})" for m in cls)
+        raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
+
+
+def _text(text: str, name: str) -> str:
+    """Returns ``text`` if it could be decoded and holds no control characters but tab and line ends."""
+    if _REPLACEMENT_CHARACTER in text:
+        raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} is not valid UTF-8")
+    if any(unicodedata.category(c) in {"Cc", "Cs"} and c not in "\t\n\r" for c in text):
+        raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} holds control characters; remove them")
+    return text
+
+
+def _time_utility(message: msgs.TimeUtility, urgency: Urgency) -> TimeUtility:
+    if (message.ert_s, message.alpha, message.beta) == (0.0, 0.0, 0.0):
+        return urgency.time_utility
+    return TimeUtility(message.ert_s, message.alpha, message.beta)
+
+
+def _time_budget(budget_s: float) -> float | None:
+    if not (math.isfinite(budget_s) and budget_s >= 0):
+        raise PlannerError(
+            ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s must be finite and >= 0 (0 for none); got {budget_s}"
+        )
+    return budget_s or None

@@ -1,0 +1,181 @@
+"""Messages and dataclasses are two spellings of one thing; garbage from the network is refused with its number."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import llm_planner.msg as msgs
+from llm_planner.action import PlanTask
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.skill import SkillCall
+from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
+from llm_planner.ros import conversions
+
+pytestmark = pytest.mark.ros
+
+GOAL_ID = "0123456789abcdef0123456789abcdef"
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffd"), max_size=30)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+seconds = st.floats(0, 1e6)
+counts = st.integers(0, 2**32 - 1)
+values = st.one_of(numbers, texts, st.booleans())
+calls = st.builds(SkillCall, texts, st.lists(values, max_size=3).map(tuple))
+durations = st.builds(ExpectedDuration, min_s=seconds, p50_s=seconds, p90_s=seconds)
+segments = st.builds(
+    Segment, index=counts, text=texts, calls=st.lists(calls, max_size=3).map(tuple), expected=durations
+)
+requests = st.builds(
+    PlanRequest,
+    request_id=st.just(GOAL_ID),
+    robot_id=st.from_regex(r"[A-Za-z0-9_/-]{1,64}", fullmatch=True),
+    robot_model=texts,
+    instruction=texts,
+    scene=texts,
+    urgency=st.sampled_from(Urgency),
+    time_utility=st.builds(TimeUtility, seconds, st.floats(-1e3, 0), st.floats(0.01, 1e3)),
+    time_budget_s=st.none() | st.floats(1e-3, 1e6),
+    overrun=st.sampled_from(OverrunStrategy),
+    max_tokens=st.integers(1, 2**32 - 1),
+)
+metrics = st.builds(
+    PlanMetrics,
+    response_time_s=st.none() | seconds,
+    waiting_time_s=seconds,
+    execution_time_s=seconds,
+    time_utility=st.none() | numbers,
+    num_prompt_tokens=counts,
+    num_cached_tokens=counts,
+    num_output_tokens=counts,
+    num_suspensions=counts,
+)
+
+
+def make_goal(**fields):
+    defaults = {"robot_id": "drone_1", "robot_model": "tello", "instruction": "go to the chair", "scene": "chair_1"}
+    return PlanTask.Goal(**(defaults | fields))
+
+
+def make_report(**fields):
+    return msgs.SegmentReport(**({"goal_id": GOAL_ID, "status": msgs.SegmentReport.SUCCEEDED} | fields))
+
+
+def refused(convert, *arguments) -> ErrorCode:
+    with pytest.raises(PlannerError) as caught:
+        convert(*arguments)
+    return caught.value.code
+
+
+def test_error_codes_are_the_enum():
+    names = {name for name in dir(msgs.ErrorCode) if name.isupper()} - {"SLOT_TYPES"}
+    constants = {name: getattr(msgs.ErrorCode, name) for name in names}
+    assert constants == {code.name: int(code) for code in ErrorCode}
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [(Urgency, PlanTask.Goal), (OverrunStrategy, PlanTask.Goal), (ReportStatus, msgs.SegmentReport)],
+)
+def test_constants_are_the_enums(cls, message):
+    assert {m.name: m.value for m in cls} == {m.name: getattr(message, m.name) for m in cls}
+
+
+@given(requests)
+def test_request_round_trip(request_):
+    assert conversions.to_request(conversions.to_goal(request_), GOAL_ID) == request_
+
+
+@given(segments)
+def test_segment_round_trip(segment):
+    message = conversions.from_segment(segment, GOAL_ID, is_last=True)
+    assert (message.goal_id, message.is_last) == (GOAL_ID, True)
+    assert conversions.to_segment(message) == segment
+
+
+@given(
+    st.builds(
+        SegmentReport,
+        request_id=st.just(GOAL_ID),
+        index=counts,
+        status=st.sampled_from(ReportStatus),
+        duration_s=seconds,
+        value=st.none() | values,
+        reason=texts,
+    )
+)
+def test_report_round_trip(report):
+    assert conversions.to_report(conversions.from_report(report)) == report
+
+
+@given(
+    st.builds(
+        PlanResult,
+        request_id=st.just(GOAL_ID),
+        error_code=st.sampled_from(ErrorCode),
+        error_msg=texts,
+        segments=st.lists(segments, max_size=3).map(tuple),
+        metrics=metrics,
+    )
+)
+def test_result_round_trip(result):
+    message = conversions.from_result(result)
+    assert [s.is_last for s in reversed(message.segments)] == [i == 0 for i in range(len(result.segments))]
+    assert conversions.to_result(message, GOAL_ID) == result
+
+
+def test_presets_apply_without_a_time_utility():
+    assert conversions.to_request(make_goal(), GOAL_ID).time_utility == NORMAL
+    assert conversions.to_request(make_goal(urgency=PlanTask.Goal.URGENT), GOAL_ID).time_utility == URGENT
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"robot_id": ""}, ErrorCode.INVALID_ROBOT_ID),
+        ({"robot_id": "a" * 65}, ErrorCode.INVALID_ROBOT_ID),
+        ({"robot_id": "drone 1\n"}, ErrorCode.INVALID_ROBOT_ID),
+        ({"instruction": "go \ufffd"}, ErrorCode.INVALID_ENCODING),
+        ({"scene": "chair\x00"}, ErrorCode.INVALID_ENCODING),
+        ({"robot_model": "\x1b[2J"}, ErrorCode.INVALID_ENCODING),
+        ({"urgency": 3}, ErrorCode.INVALID_URGENCY),
+        ({"overrun": 255}, ErrorCode.INVALID_URGENCY),
+        ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"time_budget_s": math.inf}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"time_budget_s": -1.0}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"time_utility": msgs.TimeUtility(ert_s=math.nan)}, ErrorCode.INVALID_TIME_UTILITY),
+        ({"time_utility": msgs.TimeUtility(ert_s=1.0)}, ErrorCode.INVALID_TIME_UTILITY),
+        ({"time_utility": msgs.TimeUtility(alpha=1.0, beta=1.0)}, ErrorCode.INVALID_TIME_UTILITY),
+    ],
+)
+def test_garbage_goals_are_refused(fields, code):
+    assert refused(conversions.to_request, make_goal(**fields), GOAL_ID) is code
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"goal_id": "robot"}, ErrorCode.UNKNOWN_GOAL),
+        ({"goal_id": GOAL_ID.upper()}, ErrorCode.UNKNOWN_GOAL),
+        ({"status": 0}, ErrorCode.INVALID_ARGUMENT),
+        ({"duration_s": math.nan}, ErrorCode.INVALID_ARGUMENT),
+        ({"duration_s": -0.1}, ErrorCode.INVALID_ARGUMENT),
+        ({"value": msgs.Value(type=9)}, ErrorCode.INVALID_ARGUMENT),
+        ({"value": msgs.Value(type=msgs.Value.NUMBER, number_value=math.inf)}, ErrorCode.INVALID_ARGUMENT),
+    ],
+)
+def test_garbage_reports_are_refused(fields, code):
+    assert refused(conversions.to_report, make_report(**fields)) is code
+
+
+def test_garbage_segments_are_refused():
+    assert refused(conversions.to_segment, msgs.Segment(expected_p50_s=math.nan)) is ErrorCode.INVALID_ARGUMENT
+
+
+def test_an_error_code_of_a_newer_planner_is_an_error():
+    code, text = conversions.to_error(999, "what")
+    assert code is ErrorCode.ENGINE_FAILED
+    assert "999" in text
