@@ -1,0 +1,97 @@
+"""Reads robot models from YAML files: the edge where everything is checked once."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
+from llm_planner.robots.model import RobotModel
+
+MAX_FILE_BYTES = 1_000_000
+_ADAPTER = TypeAdapter(RobotModel)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML's safe loader, but a key that is given twice is an error instead of the last one winning in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} appears twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load_robot_model(path: Path) -> RobotModel:
+    """Returns the robot model of a YAML file; its name must be the file's name without ``.yaml``.
+
+    Raises:
+        PlannerError: INVALID_ROBOT_MODEL, with the file and the path of every key that is unknown, missing or wrong.
+    """
+    document = _read(path)
+    skills = document.get("skills")
+    if isinstance(skills, dict):  # in a file the key is the name: nobody has to write it twice
+        document["skills"] = {k: {"name": k, **v} if isinstance(v, dict) else v for k, v in skills.items()}
+    document.pop("definitions", None)  # a place for YAML anchors
+    try:
+        # JSON is the form in which pydantic's strict mode takes lists for tuples and strings for enums, and no more
+        model = _ADAPTER.validate_json(json.dumps(document, default=str))
+    except ValidationError as error:
+        raise _invalid(path, "; ".join(_problem(e["loc"], e["msg"]) for e in error.errors())) from error
+    except (TypeError, ValueError) as error:
+        raise _invalid(path, str(error)) from error
+    if model.name != path.stem:
+        raise _invalid(path, f"name: is {model.name!r} but the file is named {path.name!r}; make them equal")
+    return model
+
+
+class RobotLibrary:
+    """Robot models by name: ``<name>.yaml`` in the given directories, the first one wins, then the bundled ones."""
+
+    def __init__(self, directories: Sequence[Path] = ()) -> None:
+        self._directories = [*directories, share_dir() / "robot_models"]
+        self._models: dict[str, RobotModel] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of all models, sorted."""
+        return tuple(sorted({path.stem for d in self._directories for path in d.glob("*.yaml")}))
+
+    def get(self, name: str) -> RobotModel:
+        """Returns a model; a file is read once.
+
+        Raises:
+            PlannerError: UNKNOWN_ROBOT_MODEL with the known names, or INVALID_ROBOT_MODEL if its file is broken.
+        """
+        if name not in self._models:
+            if name not in self.names():  # also keeps a name such as ../secret from becoming a path
+                known = ", ".join(self.names()) or "none"
+                raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {name[:80]!r}; known are: {known}")
+            paths = (directory / f"{name}.yaml" for directory in self._directories)
+            self._models[name] = load_robot_model(next(path for path in paths if path.is_file()))
+        return self._models[name]
+
+
+def _read(path: Path) -> dict[Any, Any]:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise _invalid(path, f"is larger than {MAX_FILE_BYTES} bytes")
+        document = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)  # noqa: S506 (a safe loader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise _invalid(path, f"cannot be read as YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise _invalid(path, f"holds {type(document).__name__} instead of a mapping")
+    return document
+
+
+def _invalid(path: Path, problem: str) -> PlannerError:
+    return PlannerError(ErrorCode.INVALID_ROBOT_MODEL, f"{path}: {problem}")
+
+
+def _problem(location: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(map(str, location)) or 'model'}: {message.removeprefix('Value error, ')}"

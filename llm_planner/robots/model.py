@@ -1,0 +1,285 @@
+"""A robot model: everything the planner knows of one kind of robot. Immutable; read from YAML by ``robots.library``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from llm_planner.core.skill import ArgumentType
+from llm_planner.robots.effect import Delay, Effect, Translate, Turn
+from llm_planner.robots.record import Record, require
+from llm_planner.robots.timing import DurationModel, Parameter, Trapezoid, TurnThenMove
+
+
+class RobotKind(Enum):
+    """How the body moves."""
+
+    DRONE = "drone"  # flies; starts in the air if its start pose is above the floor
+    GROUND = "ground"  # drives on the floor
+    ARM = "arm"  # stands at the origin and moves its tool
+
+
+class ReturnType(Enum):
+    """What a skill returns. A skill that returns a text may return ``False`` instead: nothing found."""
+
+    NONE = "none"
+    BOOLEAN = "boolean"
+    NUMBER = "number"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument(Record):
+    """One argument of a skill.
+
+    Attributes:
+        minimum: Least number, inclusive; required for numbers and only for them.
+        maximum: Greatest number, inclusive; likewise.
+        is_integer: Whether a number must be whole.
+        unit: Of a number, for people and the prompt (``cm``).
+        max_length: Most characters of a name or text.
+    """
+
+    name: str
+    type: ArgumentType
+    minimum: float | None = None
+    maximum: float | None = None
+    is_integer: bool = False
+    unit: str = ""
+    max_length: int = 200
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if self.type is ArgumentType.NUMBER:
+            require(self.minimum is not None and self.maximum is not None, "a number needs minimum and maximum")
+            require((self.minimum or 0) <= (self.maximum or 0), "minimum must be <= maximum")
+        else:
+            require(self.minimum is None and self.maximum is None, "only a number has minimum and maximum")
+            require(not self.is_integer, "only a number can be an integer")
+        require(1 <= self.max_length <= 10_000, "max_length must be in [1, 10000]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill(Record):
+    """Something that a robot can be told to do.
+
+    Attributes:
+        name: As plans are printed (``mf``).
+        alias: A longer spelling that plans may also use (``move_forward``); empty for none.
+        description: One line for the prompt.
+        effect: What it does to the world.
+        duration: How long it takes.
+    """
+
+    name: str
+    description: str
+    effect: Effect
+    duration: DurationModel
+    alias: str = ""
+    arguments: tuple[Argument, ...] = ()
+    returns: ReturnType = ReturnType.NONE
+
+    def __post_init__(self) -> None:
+        for spelling in filter(None, (self.name, self.alias)):
+            require(spelling.isidentifier() and spelling.isascii(), f"{spelling!r} is not an ASCII identifier")
+            require(not spelling.startswith("_") and spelling not in {"True", "False"}, f"{spelling!r} is reserved")
+        numbers = [a for a in self.arguments if a.type is ArgumentType.NUMBER]
+        names = [a for a in self.arguments if a.type is not ArgumentType.NUMBER]
+        require(len(numbers) <= 1, "a skill has at most one number argument")
+        if isinstance(self.effect, Translate | Turn | Delay):
+            require(len(numbers) == 1, f"effect {self.effect.kind} needs a number argument")
+        needed = NUM_NAMES.get(self.effect.kind, 0)
+        require(len(names) >= needed, f"effect {self.effect.kind} needs {needed} name or text argument(s)")
+        is_turn_then_move = isinstance(self.duration, TurnThenMove)
+        require(not is_turn_then_move or self.effect.kind == "goto", "turn_then_move is for effect goto")
+        for trapezoid in trapezoids(self.duration):
+            is_known = isinstance(self.effect, Translate | Turn) or trapezoid.travel is not None
+            require(is_known, f"a trapezoid needs travel where effect {self.effect.kind} tells no distance")
+
+    @property
+    def number(self) -> Argument | None:
+        """The number argument, if the skill has one."""
+        return next((a for a in self.arguments if a.type is ArgumentType.NUMBER), None)
+
+
+NUM_NAMES: Mapping[str, int] = {
+    **dict.fromkeys(("orient", "approach", "goto", "scan", "perceive", "say", "ask", "grasp", "move_tool"), 1),
+    **dict.fromkeys(("place", "push"), 2),
+}
+
+
+def trapezoids(duration: DurationModel) -> tuple[Trapezoid, ...]:
+    """Returns the trapezoids that a duration model consists of; the turn comes before the move."""
+    if isinstance(duration, TurnThenMove):
+        return (duration.turn, duration.move)
+    return (duration,) if isinstance(duration, Trapezoid) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pose(Record):
+    """Where a body or tool is: metres, and degrees counter-clockwise from the x axis."""
+
+    x_m: float = 0.0
+    y_m: float = 0.0
+    z_m: float = 0.0
+    yaw_deg: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geofence(Record):
+    """A box around home that the body never leaves: ``(least, greatest)`` in metres. On the floor, z is free."""
+
+    x_m: tuple[float, float]
+    y_m: tuple[float, float]
+    z_m: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        require(all(low <= high for low, high in (self.x_m, self.y_m, self.z_m)), "least must be <= greatest")
+
+    def contains(self, x_m: float, y_m: float, z_m: float, tolerance_m: float = 1e-6) -> bool:
+        """Returns True if the point is inside or on the border."""
+        sides = zip((x_m, y_m, z_m), (self.x_m, self.y_m, self.z_m), strict=True)
+        return all(low - tolerance_m <= value <= high + tolerance_m for value, (low, high) in sides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace(Record):
+    """What an arm reaches: horizontal distance from the base and height, ``(least, greatest)`` in metres."""
+
+    reach_m: tuple[float, float]
+    z_m: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        require(0 <= self.reach_m[0] < self.reach_m[1], "reach_m must be two rising numbers >= 0")
+        require(self.z_m[0] < self.z_m[1], "z_m must be two rising numbers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Camera(Record):
+    """A camera that looks along the body's x axis. An arm without one sees its whole table."""
+
+    field_of_view_deg: float
+    vertical_field_of_view_deg: float
+    range_m: float
+
+    def __post_init__(self) -> None:
+        angles = (self.field_of_view_deg, self.vertical_field_of_view_deg)
+        require(all(0 < angle <= 360 for angle in angles) and self.range_m > 0, "angles in (0, 360], range_m > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedLimits(Record):
+    """What the body never exceeds; the duration models are checked against it."""
+
+    translation_m_per_s: float
+    rotation_deg_per_s: float
+
+    def __post_init__(self) -> None:
+        require(self.translation_m_per_s > 0 and self.rotation_deg_per_s > 0, "speed limits must be > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceStep(Record):
+    """Runs a skill without arguments once the planner has been silent for ``after_s`` during an unfinished goal."""
+
+    after_s: float
+    skill: str
+
+    def __post_init__(self) -> None:
+        require(self.after_s > 0, "after_s must be > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network(Record):
+    """The way between planner and robot, one direction."""
+
+    latency_s: Parameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example(Record):
+    """A worked example for the prompt of a chat model."""
+
+    instruction: str
+    plan: str
+    scene: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotModel(Record):
+    """One kind of robot.
+
+    Attributes:
+        name: Names the model in requests; the file is ``<name>.yaml``.
+        description: Who the robot is, for the prompt.
+        skills: By name. Aliases are in ``aliases``; ``skill`` finds either.
+        start: Where the body or tool is when a goal starts.
+        stop_skill: Skill without arguments that makes the robot safe at once (reflex, cancel).
+        silence: What happens while the planner is silent, in order of time.
+        geofence: Of a drone or ground robot.
+        workspace: Of an arm.
+    """
+
+    name: str
+    kind: RobotKind
+    description: str
+    skills: Mapping[str, Skill]
+    start: Pose
+    speed_limits: SpeedLimits
+    stop_skill: str
+    silence: tuple[SilenceStep, ...]
+    network: Network
+    geofence: Geofence | None = None
+    workspace: Workspace | None = None
+    camera: Camera | None = None
+    rules: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    schema_version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        require(self.name.isidentifier() and self.name.isascii(), f"name {self.name!r} is not an ASCII identifier")
+        require(bool(self.skills), "a robot needs skills")
+        self._check_spellings()
+        self._check_space()
+        self._check_speeds()
+        times_s = [step.after_s for step in self.silence]
+        require(times_s == sorted(times_s) and bool(times_s), "silence needs steps in order of after_s")
+        for name in (self.stop_skill, *(step.skill for step in self.silence)):
+            require(name in self.skills and not self.skills[name].arguments, f"{name!r} is no skill without arguments")
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Alias -> name of every skill that has one."""
+        return {skill.alias: skill.name for skill in self.skills.values() if skill.alias}
+
+    def skill(self, spelling: str) -> Skill | None:
+        """Returns the skill of a name or an alias; None if there is none."""
+        found = self.skills.get(spelling)
+        return found or next((s for s in self.skills.values() if s.alias and s.alias == spelling), None)
+
+    def _check_spellings(self) -> None:
+        require(all(key == skill.name for key, skill in self.skills.items()), "a skill's key must be its name")
+        spellings = [s for skill in self.skills.values() for s in (skill.name, skill.alias) if s]
+        doubles = sorted({s for s in spellings if spellings.count(s) > 1})
+        require(not doubles, f"names and aliases must differ; used twice: {', '.join(doubles)}")
+
+    def _check_space(self) -> None:
+        if self.kind is RobotKind.ARM:
+            require(self.workspace is not None and self.geofence is None, "an arm has a workspace and no geofence")
+            return
+        fence = self.geofence
+        require(fence is not None and self.workspace is None, "a mobile robot has a geofence and no workspace")
+        start = self.start
+        is_inside = fence is not None and fence.contains(start.x_m, start.y_m, start.z_m)
+        require(is_inside or start.z_m == 0, "the start pose is outside the geofence")
+
+    def _check_speeds(self) -> None:
+        limits = self.speed_limits
+        for skill in self.skills.values():
+            for number, duration in enumerate(trapezoids(skill.duration)):
+                is_rotation = skill.effect.kind in {"turn", "orient"} or (skill.effect.kind == "goto" and number == 0)
+                limit = limits.rotation_deg_per_s if is_rotation else limits.translation_m_per_s
+                require(duration.speed.value <= limit, f"skill {skill.name}: speed exceeds its limit {limit}")

@@ -1,0 +1,142 @@
+import pickle
+import shutil
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
+from llm_planner.robots.library import RobotLibrary, load_robot_model
+from llm_planner.robots.model import ReturnType
+
+TELLO = share_dir() / "robot_models" / "tello.yaml"
+
+CATALOGUE = {
+    "tello": {
+        "mf": "move_forward",
+        "mb": "move_backward",
+        "ml": "move_left",
+        "mr": "move_right",
+        "mu": "move_up",
+        "md": "move_down",
+        "tc": "turn_cw",
+        "tu": "turn_ccw",
+        "tk": "takeoff",
+        "ld": "land",
+        "h": "stop",
+        "d": "delay",
+        "iv": "is_visible",
+        "ox": "object_x",
+        "oy": "object_y",
+        "ow": "object_width",
+        "oh": "object_height",
+        "od": "object_distance",
+        "s": "scan",
+        "sa": "scan_abstract",
+        "o": "orient",
+        "a": "approach",
+        "g": "goto",
+        "l": "log",
+        "p": "probe",
+        "tp": "take_picture",
+        "rp": "replan",
+    },
+    "indy7": {
+        **dict.fromkeys(("pick", "place", "push", "move_to", "home", "open", "close", "wait", "say", "stop"), ""),
+        "iv": "is_visible",
+    },
+}
+
+
+def edited(tmp_path, old, new, name="tello"):
+    """Returns the path of a copy of tello.yaml in which one piece of text is replaced."""
+    text = TELLO.read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return path
+
+
+def refusal(path):
+    with pytest.raises(PlannerError) as raised:
+        load_robot_model(path)
+    assert raised.value.code is ErrorCode.INVALID_ROBOT_MODEL
+    assert str(path) in raised.value.message
+    return raised.value.message
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_bundled_models_hold_the_whole_skill_catalogue(name):
+    model = RobotLibrary().get(name)
+    assert {skill.name: skill.alias for skill in model.skills.values()} == CATALOGUE[name]
+
+
+def test_values_arrive_as_declared():
+    model = RobotLibrary().get("tello")
+    forward = model.skill("move_forward")
+    assert forward is model.skills["mf"]
+    assert forward.effect.axis == (1, 0, 0)
+    assert (forward.number.minimum, forward.number.maximum, forward.number.unit) == (20, 500, "cm")
+    assert model.skills["iv"].returns is ReturnType.BOOLEAN
+    assert model.skill("fly_to_the_moon") is None
+    assert pickle.loads(pickle.dumps(model)) == model
+
+
+def test_unknown_model_lists_the_known():
+    for name in ("r2d2", "", "../tello", "tello.yaml"):
+        with pytest.raises(PlannerError, match="indy7, tello") as raised:
+            RobotLibrary().get(name)
+        assert raised.value.code is ErrorCode.UNKNOWN_ROBOT_MODEL
+
+
+def test_own_directory_comes_before_the_bundled_one(tmp_path):
+    edited(tmp_path, "a small indoor drone with a camera that looks forward", "mine")
+    shutil.copy(TELLO, tmp_path / "broken.yaml")
+    library = RobotLibrary([tmp_path])
+    assert library.get("tello").description == "mine"
+    assert library.names() == ("broken", "indy7", "tello")
+    with pytest.raises(PlannerError, match="make them equal"):
+        library.get("broken")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("unit_m: 0.01}, dur", "unit_m: 0.01, speed: 3}, dur", "skills.mf.effect.translate.speed"),
+        ("stop_skill: h", "stop_skil: h", "stop_skil"),
+        ("kind: drone", "kind: submarine", "kind: "),
+        ("minimum: 20", "minimum: .nan", "skills.mf.arguments.0.minimum"),
+        ("minimum: 20", "minimum: '20'", "skills.mf.arguments.0.minimum"),
+        ("minimum: 20", "minimum: 900", "minimum must be <= maximum"),
+        ("maximum: 500, ", "", "a number needs minimum and maximum"),
+        ("axis: [1, 0, 0]", "axis: [1, 1, 0]", "axis must have length 1"),
+        ("alias: move_backward", "alias: move_forward", "move_forward"),
+        ("stop_skill: h", "stop_skill: mf", "'mf' is no skill without arguments"),
+        ("skill: ld", "skill: explode", "'explode' is no skill without arguments"),
+        ("z_m: 1.0, yaw", "z_m: 9.0, yaw", "outside the geofence"),
+        ("speed: &speed {value: 1.0", "speed: &speed {value: 2.0", "speed exceeds its limit"),
+        ("source: published} # Tello", "source: rumour} # Tello", "source"),
+        ("name: tello", "name: tello\nname: tello", "appears twice"),
+        ("name: tello", "name: [tello", "cannot be read as YAML"),
+        ("geofence: {", "gone: {", "gone"),
+        ("  mf: {alias", "  9mf: {alias", "'9mf' is not an ASCII identifier"),
+        ("  mf: {alias", "  _mf: {alias", "'_mf' is reserved"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_with_its_path(tmp_path, old, new, expected):
+    assert expected in refusal(edited(tmp_path, old, new))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"- 1", b"\xff\xfe\x00", b"a: &a [*a]", b"!!python/object/apply:os.getcwd []"]
+)
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "tello.yaml"
+    path.write_bytes(content)
+    refusal(path)
+
+
+def test_a_missing_and_a_huge_file_are_refused(tmp_path):
+    refusal(tmp_path / "absent.yaml")
+    path = tmp_path / "tello.yaml"
+    path.write_bytes(b"#" * 1_000_001)
+    assert "larger" in refusal(path)
