@@ -1,0 +1,1 @@
+"""What do we ask, and may a robot see the answer: prompt, grammar, safety gate and plan session."""

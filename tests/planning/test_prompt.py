@@ -1,0 +1,36 @@
+"""Prompts: what is shared, what is not, and what hostile text can do to either."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.planning.prompt import PromptStyle, build_prompt
+from llm_planner.robots.library import RobotLibrary
+
+TELLO = RobotLibrary().get("tello")
+
+
+def test_compact_is_the_template_the_bundled_model_was_trained_on():
+    prompt = build_prompt(TELLO, "go to the  cat", "chair_1, cat_1")
+    assert prompt.static == "robot tello\n"
+    assert prompt.dynamic == "scene: chair_1, cat_1\ntask: go to the cat\nplan:\n"
+
+
+def test_instruct_lists_every_skill_and_example_in_the_static_part():
+    prompt = build_prompt(TELLO, "hover", "", PromptStyle.INSTRUCT)
+    for skill in TELLO.skills.values():
+        assert f"- {skill.name}(" in prompt.static
+    for example in TELLO.examples:
+        assert example.plan in prompt.static
+    assert "mf(distance: 20 to 500 cm)" in prompt.static
+    assert prompt.dynamic == "scene: \ntask: hover\nplan:\n"
+
+
+@pytest.mark.parametrize("style", PromptStyle)
+@given(instruction=st.text(), scene=st.text())
+def test_untrusted_text_stays_in_its_own_line(style, instruction, scene):
+    prompt = build_prompt(TELLO, instruction, scene, style)
+    assert prompt.static == build_prompt(TELLO, "another", "", style).static
+    lines = prompt.dynamic.split("\n")
+    assert [line.split(":")[0] for line in lines] == ["scene", "task", "plan", ""]
+    assert len(prompt.dynamic.splitlines()) == 3
