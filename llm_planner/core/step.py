@@ -28,6 +28,8 @@ class Sequence:
         prefix_id: Name of the shared static prefix that the prompt starts with, or None.
         num_cached_tokens: Leading prompt tokens whose KV the prefix store already holds
             (what ``Backend.load_prefix`` returned); always less than the prompt length.
+        output_token_ids: Tokens that it generated before it was preempted: their KV is computed again together with
+            the prompt's, and the grammar continues behind them.
         grammar: llguidance Lark grammar that the output must match, or None.
     """
 
@@ -35,6 +37,7 @@ class Sequence:
     prompt_token_ids: tuple[int, ...]
     prefix_id: str | None = None
     num_cached_tokens: int = 0
+    output_token_ids: tuple[int, ...] = ()
     grammar: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
 
@@ -49,7 +52,8 @@ class SchedulerOutput:
         restore: Offloaded requests whose KV comes back to the accelerator.
         new: Sequences that run for the first time in this step.
         num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the
-            prompt, or 1 when decoding. A request that is not named stays as it is: that is suspension.
+            prompt (and of ``output_token_ids``), or 1 when decoding. A request that is not named stays as it is: that
+            is suspension.
     """
 
     release: tuple[str, ...] = ()

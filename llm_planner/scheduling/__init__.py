@@ -1,0 +1,1 @@
+"""Who runs next, and how much: scheduler, KV ledger, execution tracker, policies."""

@@ -1,0 +1,182 @@
+"""When will the robot be idle: delivered segments, their expected durations, and what the robot says of them."""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+
+UNCERTAIN_SPREAD = 0.25
+"""A segment whose (p90 - min) exceeds this share of its p50 counts as uncertain."""
+
+
+def cautious_duration_s(expected: ExpectedDuration) -> float:
+    """Returns for how long the robot will certainly be busy, in seconds.
+
+    TimelyLLM, section 4.3: the minimum where the length is uncertain, so that the next segment is generated in time
+    even in the worst case; else the median.
+    """
+    is_uncertain = expected.p90_s - expected.min_s > UNCERTAIN_SPREAD * expected.p50_s
+    return expected.min_s if is_uncertain else expected.p50_s
+
+
+class Reception(Enum):
+    """What a report changed."""
+
+    ACCEPTED = "accepted"
+    IGNORED = "ignored"  # duplicate, outdated or about a segment that was never delivered
+    FAILED = "failed"  # the first word on this segment's end, and it says that a skill failed
+
+
+@dataclass(slots=True)
+class _Execution:
+    """One delivered segment; times are of the planner's clock, network delay already taken off."""
+
+    expected: ExpectedDuration
+    delivered_at_s: float
+    started_at_s: float | None = None
+    ended_at_s: float | None = None
+    reported_duration_s: float | None = None
+
+
+class ExecutionTracker:
+    """The planner's picture of one robot that carries out one plan.
+
+    A report travels ``network_latency_s`` as a segment does; both ways are accounted for. Reports may come twice, out
+    of order or never: the end of segment k implies the end of all before it, the first word on an end counts, and what
+    was never reported is estimated.
+
+    Args:
+        arrival_s: When the request arrived.
+        network_latency_s: One-way delay between planner and robot.
+    """
+
+    def __init__(self, arrival_s: float, network_latency_s: float) -> None:
+        self.arrival_s = arrival_s
+        self.network_latency_s = network_latency_s
+        self._executions: list[_Execution] = []
+        self._num_ended = 0  # executions[:num_ended] have ended, as reported or implied
+        self._last_word_s = arrival_s
+
+    @property
+    def num_delivered(self) -> int:
+        """Segments that were sent to the robot."""
+        return len(self._executions)
+
+    @property
+    def is_all_reported(self) -> bool:
+        """True if the robot has ended everything that it was sent."""
+        return self._num_ended == len(self._executions)
+
+    def deliver(self, segment: Segment, now_s: float) -> None:
+        """Notes that the planner sent ``segment``, the next one in order."""
+        if segment.index != len(self._executions):
+            raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
+        self._executions.append(_Execution(segment.expected, now_s))
+
+    def report(self, report: SegmentReport, now_s: float) -> Reception:
+        """Sharpens the picture by the robot's word, heard at ``now_s``."""
+        if not self._num_ended <= report.index < len(self._executions):
+            return Reception.IGNORED
+        execution = self._executions[report.index]
+        happened_s = now_s - self.network_latency_s
+        self._last_word_s = now_s
+        if report.status is ReportStatus.STARTED:
+            return self._start(report.index, execution, happened_s)
+        duration_s = report.duration_s if math.isfinite(report.duration_s) and report.duration_s >= 0 else None
+        self._end_until(report.index, happened_s - (duration_s or 0.0))
+        execution.reported_duration_s = duration_s
+        self._set_end(execution, happened_s)
+        return Reception.FAILED if report.status is ReportStatus.FAILED else Reception.ACCEPTED
+
+    def _start(self, index: int, execution: _Execution, happened_s: float) -> Reception:
+        if execution.started_at_s is not None:
+            return Reception.IGNORED
+        self._end_until(index, happened_s)
+        execution.started_at_s = max(happened_s, self._idle_since_s(index))
+        return Reception.ACCEPTED
+
+    def _end_until(self, index: int, latest_s: float) -> None:
+        """Ends the segments before ``index``, whose reports were lost or are late, by ``latest_s`` at the latest."""
+        for execution in self._executions[self._num_ended : index]:
+            end_s = self._start_s(self._num_ended) + execution.expected.p50_s
+            self._set_end(execution, min(end_s, latest_s))
+
+    def _set_end(self, execution: _Execution, ended_at_s: float) -> None:
+        index = self._num_ended
+        start_s = execution.started_at_s
+        if start_s is None:
+            duration_s = execution.reported_duration_s or 0.0
+            start_s = max(self._earliest_start_s(index), ended_at_s - duration_s)
+        execution.started_at_s = start_s
+        execution.ended_at_s = max(start_s, ended_at_s)
+        self._num_ended += 1
+
+    def _idle_since_s(self, index: int) -> float:
+        """Returns when everything before ``index`` ended, as far as known."""
+        ended_at_s = self._executions[index - 1].ended_at_s if index else None
+        return self.arrival_s if ended_at_s is None else ended_at_s
+
+    def _earliest_start_s(self, index: int) -> float:
+        received_s = self._executions[index].delivered_at_s + self.network_latency_s
+        return max(received_s, self._idle_since_s(index))
+
+    def _start_s(self, index: int) -> float:
+        started_at_s = self._executions[index].started_at_s
+        return self._earliest_start_s(index) if started_at_s is None else started_at_s
+
+    def idle_at_s(self, now_s: float) -> float:
+        """Returns when the robot will have carried out all that it was sent; in the past if it waits already.
+
+        Deviation from the plain sum of expected durations: a segment that should have ended, but of whose end nothing
+        was heard, ends now at the earliest, so what follows it is later.
+        """
+        idle_s = self._idle_since_s(self._num_ended)
+        for index in range(self._num_ended, len(self._executions)):
+            execution = self._executions[index]
+            started_s = execution.started_at_s
+            if started_s is None:
+                started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
+            idle_s = started_s + cautious_duration_s(execution.expected)
+            if index + 1 < len(self._executions):
+                idle_s = max(idle_s, now_s - self.network_latency_s)
+        return idle_s
+
+    def silent_at_s(self, silence_timeout_s: float) -> float | None:
+        """Returns when the robot counts as silent if nothing is heard until then; None if nothing is expected of it.
+
+        The segment at work may take its p90 from its start, or from the last word, and the report its way back.
+        """
+        if self.is_all_reported:
+            return None
+        index = self._num_ended
+        since_s = max(self._start_s(index), self._last_word_s)
+        expected_s = self._executions[index].expected.p90_s
+        return since_s + expected_s + 2 * self.network_latency_s + silence_timeout_s
+
+    def waiting_time_s(self) -> float:
+        """Returns for how long the robot stood still waiting for the planner: the sum of W(s_k), TimelyLLM Fig. 3."""
+        waiting_s, idle_s = 0.0, self.arrival_s
+        for start_s, end_s in self._spans():
+            waiting_s += max(0.0, start_s - idle_s)
+            idle_s = end_s
+        return waiting_s
+
+    def execution_time_s(self) -> float:
+        """Returns for how long the robot executed: reported durations, the expected median where there is none."""
+        return sum(
+            e.expected.p50_s if e.reported_duration_s is None else e.reported_duration_s for e in self._executions
+        )
+
+    def _spans(self) -> list[tuple[float, float]]:
+        """Returns start and end of every segment, estimated where not reported."""
+        spans: list[tuple[float, float]] = []
+        idle_s = self.arrival_s
+        for execution in self._executions:
+            start_s = execution.started_at_s
+            if start_s is None:
+                start_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
+            end_s = execution.ended_at_s
+            idle_s = start_s + execution.expected.p50_s if end_s is None else end_s
+            spans.append((start_s, idle_s))
+        return spans

@@ -1,0 +1,136 @@
+"""The scheduler's mutable record of one request, and the only place where its state changes."""
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.step import Sequence
+from llm_planner.scheduling.execution_tracker import ExecutionTracker
+
+
+class GenerationState(Enum):
+    """Where a generation stands.
+
+        add                 admit                 segment boundary
+    ---------> WAITING ------------> RUNNING <=====================> SUSPENDED
+                  ^                     |            resume              |
+                  +------ preempt ------+----------- preempt -----------+        any of them: end -> FINISHED
+    """
+
+    WAITING = "waiting"  # holds no KV
+    RUNNING = "running"
+    SUSPENDED = "suspended"  # KV kept, on the accelerator or offloaded
+    FINISHED = "finished"
+
+
+_ALLOWED = {
+    GenerationState.WAITING: {GenerationState.RUNNING, GenerationState.FINISHED},
+    GenerationState.RUNNING: {GenerationState.SUSPENDED, GenerationState.WAITING, GenerationState.FINISHED},
+    GenerationState.SUSPENDED: {GenerationState.RUNNING, GenerationState.WAITING, GenerationState.FINISHED},
+    GenerationState.FINISHED: set(),
+}
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Generation:
+    """One request as the scheduler sees it.
+
+    Attributes:
+        request: What was asked.
+        sequence: What the backend was, or will be, handed.
+        arrival_s: When the request arrived.
+        execution: The picture of the robot that carries the plan out.
+        max_output_tokens: Most tokens that it may generate.
+        order: Rank of arrival among equals, given by the scheduler.
+        num_computed_tokens: Tokens whose KV exists, shared prefix included.
+        num_segments: Complete segments so far.
+        num_segment_tokens: Tokens generated since the last segment boundary.
+        robot_idle_at_s: When the robot will have carried out what it was sent, by the last estimate; ``arrival_s``
+            before the first segment.
+        resume_at_s: When a suspended one must run again.
+        is_offloaded: Whether its KV is in host memory.
+    """
+
+    request: PlanRequest
+    sequence: Sequence
+    arrival_s: float
+    execution: ExecutionTracker
+    max_output_tokens: int
+    order: int = 0
+    num_computed_tokens: int = 0
+    output_token_ids: list[int] = field(default_factory=list)
+    num_segments: int = 0
+    num_segment_tokens: int = 0
+    num_suspensions: int = 0
+    num_preemptions: int = 0
+    robot_idle_at_s: float = 0.0
+    resume_at_s: float = 0.0
+    is_offloaded: bool = False
+    _state: GenerationState = GenerationState.WAITING
+
+    def __post_init__(self) -> None:
+        self.num_computed_tokens = self.sequence.num_cached_tokens
+        self.robot_idle_at_s = self.arrival_s
+
+    @property
+    def request_id(self) -> str:
+        """Name of the request."""
+        return self.request.request_id
+
+    @property
+    def state(self) -> GenerationState:
+        """Where it stands."""
+        return self._state
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Prompt length, cached tokens included."""
+        return len(self.sequence.prompt_token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Tokens generated so far."""
+        return len(self.output_token_ids)
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output together."""
+        return self.num_prompt_tokens + self.num_output_tokens
+
+    @property
+    def num_uncomputed_tokens(self) -> int:
+        """Tokens that must be computed before the next one comes out: 1 when decoding."""
+        return self.num_tokens - self.num_computed_tokens
+
+    def admit(self) -> Sequence:
+        """WAITING -> RUNNING; returns what the backend must be handed."""
+        self._move_to(GenerationState.RUNNING)
+        return replace(self.sequence, output_token_ids=tuple(self.output_token_ids))
+
+    def suspend(self, resume_at_s: float) -> None:
+        """RUNNING -> SUSPENDED at a segment boundary, until ``resume_at_s``."""
+        self._move_to(GenerationState.SUSPENDED)
+        self.resume_at_s = resume_at_s
+        self.num_suspensions += 1
+
+    def resume(self) -> None:
+        """SUSPENDED -> RUNNING, its KV being on the accelerator."""
+        if self.is_offloaded:
+            raise ValueError(f"{self.request_id} cannot resume while its KV is offloaded")
+        self._move_to(GenerationState.RUNNING)
+
+    def preempt(self) -> None:
+        """RUNNING or SUSPENDED -> WAITING: the KV is lost, the tokens are kept."""
+        self._move_to(GenerationState.WAITING)
+        self.num_computed_tokens = self.sequence.num_cached_tokens
+        self.is_offloaded = False
+        self.num_preemptions += 1
+
+    def finish(self) -> None:
+        """Ends it, whatever it was doing."""
+        self._move_to(GenerationState.FINISHED)
+
+    def _move_to(self, state: GenerationState) -> None:
+        if state not in _ALLOWED[self._state]:
+            raise ValueError(f"{self.request_id} cannot go from {self._state.name} to {state.name}")
+        self._state = state

@@ -1,0 +1,32 @@
+"""Scheduling policies by name. To add one: a file here, and a line in ``_POLICIES``."""
+
+from collections.abc import Callable
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.policies.fcfs import Fcfs
+from llm_planner.scheduling.policies.fcfs_segment import FcfsSegment
+from llm_planner.scheduling.policies.fcfs_stream import FcfsStream
+from llm_planner.scheduling.policies.interface import Policy
+
+_POLICIES: dict[str, Callable[[], Policy]] = {
+    "fcfs": Fcfs,
+    "fcfs_stream": FcfsStream,
+    "fcfs_segment": FcfsSegment,
+}
+
+
+def policy_names() -> tuple[str, ...]:
+    """Returns the names of all policies."""
+    return tuple(_POLICIES)
+
+
+def make_policy(name: str) -> Policy:
+    """Returns the policy of that name.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming the known policies.
+    """
+    if name not in _POLICIES:
+        known = ", ".join(policy_names())
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no scheduling policy {name!r}; known are {known}")
+    return _POLICIES[name]()

@@ -1,0 +1,15 @@
+"""First come, first served, the whole plan at once: what vLLM does (the baseline of TimelyLLM, section 7)."""
+
+from llm_planner.scheduling.policies.interface import GenerationView, Rank
+
+
+class Fcfs:
+    """Serves in the order of arrival and delivers a plan when all of it has been generated."""
+
+    name = "fcfs"
+    suspends = False
+    streams = False
+
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+        """Returns the arrival."""
+        return (generation.arrival_s, generation.order)

@@ -1,0 +1,69 @@
+"""What a scheduling policy is: an order, and two habits."""
+
+from typing import Protocol
+
+from llm_planner.core.request import PlanRequest
+
+Rank = tuple[float, ...]
+
+
+class GenerationView(Protocol):
+    """What a policy may look at."""
+
+    @property
+    def request(self) -> PlanRequest:
+        """What was asked: urgency, time utility, time budget."""
+        ...
+
+    @property
+    def arrival_s(self) -> float:
+        """When the request arrived."""
+        ...
+
+    @property
+    def order(self) -> int:
+        """Rank of arrival: unique, rising."""
+        ...
+
+    @property
+    def num_segments(self) -> int:
+        """Complete segments so far; 0 for an initial generation."""
+        ...
+
+    @property
+    def num_segment_tokens(self) -> int:
+        """Tokens generated since the last segment boundary."""
+        ...
+
+    @property
+    def num_uncomputed_tokens(self) -> int:
+        """Tokens to compute before the next one comes out: 1 when decoding."""
+        ...
+
+    @property
+    def robot_idle_at_s(self) -> float:
+        """When its robot will have nothing left to do; the arrival before the first segment."""
+        ...
+
+
+class Policy(Protocol):
+    """Ranks generations. One policy, one file."""
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        ...
+
+    @property
+    def suspends(self) -> bool:
+        """Whether a generation is suspended at segment boundaries while its robot executes."""
+        ...
+
+    @property
+    def streams(self) -> bool:
+        """Whether segments are delivered while the plan is being generated, or the whole plan at its end."""
+        ...
+
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
+        """Returns a finite sort key: the smallest is served first. Ends with ``order``, so that it is total."""
+        ...

@@ -1,0 +1,84 @@
+"""One step in the making: what fits into its tokens, its slots and the KV memory."""
+
+from collections.abc import Iterable
+
+from llm_planner.core.step import SchedulerOutput, Sequence
+from llm_planner.scheduling.generation import Generation, GenerationState
+from llm_planner.scheduling.kv_ledger import KVLedger
+
+
+class StepBuilder:
+    """Fills one ``SchedulerOutput`` and books its KV blocks.
+
+    Lives for one decision. What it preempted is not admitted again in the same step.
+    """
+
+    def __init__(self, ledger: KVLedger, max_num_batched_tokens: int, released: Iterable[str]) -> None:
+        self._ledger = ledger
+        self._budget_tokens = max_num_batched_tokens
+        self._release = list(released)
+        self._offload: list[str] = []
+        self._restore: list[str] = []
+        self._new: list[Sequence] = []
+        self._num_scheduled_tokens: dict[str, int] = {}
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether another token fits."""
+        return self._budget_tokens > 0
+
+    def fits(self, generation: Generation, headroom_blocks: int = 0) -> bool:
+        """Returns whether its next tokens fit into the free blocks, with ``headroom_blocks`` to spare."""
+        return self.missing_blocks(generation) + headroom_blocks <= self._ledger.available_blocks
+
+    def missing_blocks(self, generation: Generation) -> int:
+        """Returns how many blocks it needs beyond its own before it can run."""
+        if generation.state is GenerationState.WAITING:
+            shared = generation.sequence.num_cached_tokens // self._ledger.block_size
+            return self._ledger.blocks_for(generation.num_tokens) - shared
+        return self._ledger.missing_blocks(generation.request_id, generation.num_tokens)
+
+    def admit(self, generation: Generation) -> None:
+        """Takes a waiting or suspended generation in; it fits."""
+        request_id = generation.request_id
+        if generation.state is GenerationState.WAITING:
+            self._ledger.open(request_id, generation.num_tokens, generation.sequence.num_cached_tokens)
+            self._new.append(generation.admit())
+        else:
+            if generation.is_offloaded:
+                self._ledger.restore(request_id)
+                self._restore.append(request_id)
+                generation.is_offloaded = False
+            generation.resume()
+        self.run(generation)
+
+    def run(self, generation: Generation) -> None:
+        """Schedules as many of its uncomputed tokens as the budget allows; its blocks fit."""
+        num_tokens = min(generation.num_uncomputed_tokens, self._budget_tokens)
+        if num_tokens == 0:
+            return
+        self._budget_tokens -= num_tokens
+        self._num_scheduled_tokens[generation.request_id] = num_tokens
+        self._ledger.grow(generation.request_id, generation.num_computed_tokens + num_tokens)
+
+    def offload(self, generation: Generation) -> None:
+        """Moves the KV of a suspended generation to host memory."""
+        self._ledger.offload(generation.request_id)
+        generation.is_offloaded = True
+        self._offload.append(generation.request_id)
+
+    def preempt(self, generation: Generation) -> None:
+        """Takes the KV away from a generation that is not scheduled in this step."""
+        self._ledger.close(generation.request_id)
+        generation.preempt()
+        self._release.append(generation.request_id)
+
+    def build(self) -> SchedulerOutput:
+        """Returns the step."""
+        return SchedulerOutput(
+            release=tuple(self._release),
+            offload=tuple(self._offload),
+            restore=tuple(self._restore),
+            new=tuple(self._new),
+            num_scheduled_tokens=self._num_scheduled_tokens,
+        )
