@@ -1,0 +1,99 @@
+"""Attention over the paged cache: one sequence with many new tokens, or many sequences with one each."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from llm_planner.engine.kv_cache import KVCache
+
+
+class Attention(Protocol):
+    """One step's view of the cache; built once per forward, used by every layer."""
+
+    def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Stores the new keys and values and returns the attended values (num_tokens, num_heads * head_dim).
+
+        Args:
+            layer: Which layer of the cache.
+            queries: (num_tokens, num_heads, head_dim)
+            keys: (num_tokens, num_kv_heads, head_dim)
+            values: As ``keys``.
+        """
+        ...
+
+
+def slot_of(blocks: Sequence[int], index: int, block_size: int) -> int:
+    """Returns where token ``index`` of a sequence lies in the flattened pool."""
+    return blocks[index // block_size] * block_size + index % block_size
+
+
+class PrefillAttention:
+    """New tokens ``kv_len .. kv_len + num_tokens`` of one sequence, causal among themselves."""
+
+    def __init__(self, cache: KVCache, blocks: Sequence[int], kv_len: int, num_tokens: int) -> None:
+        device, end = cache.pool.device, kv_len + num_tokens
+        self._cache = cache
+        self._slots = torch.tensor(
+            [slot_of(blocks, i, cache.block_size) for i in range(kv_len, end)], dtype=torch.long, device=device
+        )
+        self._end = end
+        self._blocks = self._mask = None
+        if kv_len:
+            self._blocks = torch.tensor([blocks[: -(-end // cache.block_size)]], dtype=torch.long, device=device)
+            self._mask = torch.ones(num_tokens, end, dtype=torch.bool, device=device).tril(kv_len)
+
+    def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """See ``Attention``."""
+        self._cache.write(layer, self._slots, keys, values)
+        if self._blocks is None:
+            all_keys, all_values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
+        else:
+            gathered = self._cache.gather(layer, self._blocks)
+            all_keys, all_values = (kv[:, :, : self._end] for kv in gathered)
+        attended = scaled_dot_product_attention(
+            queries.transpose(0, 1)[None],
+            all_keys,
+            all_values,
+            attn_mask=self._mask,
+            is_causal=self._mask is None,
+            enable_gqa=True,
+        )
+        return attended[0].transpose(0, 1).flatten(1)
+
+
+class DecodeAttention:
+    """One new token of each sequence; shorter block tables are padded with the sequence's own first block."""
+
+    def __init__(self, cache: KVCache, tables: Sequence[Sequence[int]], kv_lens: Sequence[int]) -> None:
+        device, block_size = cache.pool.device, cache.block_size
+        self._cache = cache
+        self._slots = torch.tensor(
+            [slot_of(blocks, kv_len, block_size) for blocks, kv_len in zip(tables, kv_lens, strict=True)],
+            dtype=torch.long,
+            device=device,
+        )
+        longest = max(kv_lens) + 1
+        width = -(-longest // block_size)
+        padded = [[*blocks[:width], *[blocks[0]] * (width - len(blocks))] for blocks in tables]
+        self._blocks = torch.tensor(padded, dtype=torch.long, device=device)
+        self._longest = longest
+        self._mask = None
+        if len(set(kv_lens)) > 1:
+            lengths = torch.tensor(kv_lens, device=device)
+            is_past = torch.arange(longest, device=device) <= lengths[:, None]
+            self._mask = is_past[:, None, None, :]
+
+    def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """See ``Attention``. The query heads of one KV head are laid out as its queries, so no key is copied."""
+        self._cache.write(layer, self._slots, keys, values)
+        all_keys, all_values = self._cache.gather(layer, self._blocks)
+        num_seqs, num_kv_heads, head_dim = keys.shape
+        attended = scaled_dot_product_attention(
+            queries.reshape(num_seqs, num_kv_heads, -1, head_dim),
+            all_keys[:, :, : self._longest],
+            all_values[:, :, : self._longest],
+            attn_mask=self._mask,
+        )
+        return attended.reshape(num_seqs, -1)

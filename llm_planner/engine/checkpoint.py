@@ -1,0 +1,106 @@
+"""Weights of a Hugging Face checkpoint directory: every name and shape is checked before the first one is read."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.model_config import ModelConfig, read_json
+
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Returns name and shape of every weight that a checkpoint of this configuration holds."""
+    hidden, mlp = config.hidden_size, config.intermediate_size
+    q_size, kv_size = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (hidden,),
+        "post_attention_layernorm.weight": (hidden,),
+    }
+
+    def linear(name: str, out_size: int, in_size: int, *, bias: bool) -> None:
+        layer[f"{name}.weight"] = (out_size, in_size)
+        if bias:
+            layer[f"{name}.bias"] = (out_size,)
+
+    linear("self_attn.q_proj", q_size, hidden, bias=config.qkv_bias)
+    linear("self_attn.k_proj", kv_size, hidden, bias=config.qkv_bias)
+    linear("self_attn.v_proj", kv_size, hidden, bias=config.qkv_bias)
+    linear("self_attn.o_proj", hidden, q_size, bias=config.o_bias)
+    linear("mlp.gate_proj", mlp, hidden, bias=config.mlp_bias)
+    linear("mlp.up_proj", mlp, hidden, bias=config.mlp_bias)
+    linear("mlp.down_proj", hidden, mlp, bias=config.mlp_bias)
+    if config.qk_norm:
+        layer["self_attn.q_norm.weight"] = layer["self_attn.k_norm.weight"] = (config.head_dim,)
+
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, hidden)}
+    for index in range(config.num_layers):
+        shapes |= {f"model.layers.{index}.{name}": shape for name, shape in layer.items()}
+    shapes["model.norm.weight"] = (hidden,)
+    if not config.is_tied:
+        shapes["lm_head.weight"] = (config.vocab_size, hidden)
+    return shapes
+
+
+class Checkpoint:
+    """Opened weight files. Construction checks them all; ``load`` then reads one tensor.
+
+    Raises:
+        PlannerError: MODEL_NOT_FOUND if there are no safetensors, CHECKPOINT_INVALID if a file is truncated or
+            corrupt, or a weight is missing, unexpected, of another shape, or not a floating-point tensor.
+    """
+
+    def __init__(self, model_dir: Path, config: ModelConfig) -> None:
+        self._dir = model_dir
+        self._files = {path.name: _open(path) for path in _weight_files(model_dir)}
+        self._file_of = {name: file for file, opened in self._files.items() for name in opened.keys()}  # noqa: SIM118
+        self._check(config)
+
+    def load(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Returns one weight, converted and placed."""
+        tensor = self._files[self._file_of[name]].get_tensor(name)
+        return tensor.to(device=device, dtype=dtype)
+
+    def _check(self, config: ModelConfig) -> None:
+        expected = expected_shapes(config)
+        # Old exports carry the rotary buffer, and tied models may carry the output layer a second time.
+        ignorable = {n for n in self._file_of if n.endswith("rotary_emb.inv_freq") or n == "lm_head.weight"}
+        if missing := sorted(expected.keys() - self._file_of.keys()):
+            raise self._invalid(f"{len(missing)} weights are missing, e.g. {missing[0]}; fetch the checkpoint again")
+        if unexpected := sorted(self._file_of.keys() - expected.keys() - ignorable):
+            raise self._invalid(f"{len(unexpected)} weights do not belong to {config.family}, e.g. {unexpected[0]}")
+        for name, shape in expected.items():
+            found = self._files[self._file_of[name]].get_slice(name)
+            if tuple(found.get_shape()) != shape:
+                raise self._invalid(f"{name} has shape {tuple(found.get_shape())}, but config.json implies {shape}")
+            if found.get_dtype() not in _FLOATS:
+                raise self._invalid(f"{name} is stored as {found.get_dtype()}; quantized weights are not supported")
+
+    def _invalid(self, what: str) -> PlannerError:
+        return PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{self._dir}: {what}")
+
+
+def _weight_files(model_dir: Path) -> list[Path]:
+    if (model_dir / _INDEX).is_file():
+        weight_map = read_json(model_dir / _INDEX).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{model_dir / _INDEX} has no weight_map")
+        # Only names inside the directory: an index is data and must not reach for other files.
+        paths = [model_dir / Path(str(name)).name for name in sorted(set(weight_map.values()))]
+        if missing := [path.name for path in paths if not path.is_file()]:
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{model_dir}: shards are missing: {missing}")
+        return paths
+    if (model_dir / _SINGLE).is_file():
+        return [model_dir / _SINGLE]
+    raise PlannerError(ErrorCode.MODEL_NOT_FOUND, f"{model_dir} has neither {_SINGLE} nor {_INDEX}")
+
+
+def _open(path: Path):  # type: ignore[no-untyped-def] # noqa: ANN202 (the library names no type)
+    with suppress(SafetensorError, OSError):
+        return safe_open(path, framework="pt", device="cpu")
+    raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} is truncated or corrupt; fetch the checkpoint again")

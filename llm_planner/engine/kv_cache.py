@@ -1,0 +1,57 @@
+"""Keys and values of all sequences, in blocks."""
+
+import torch
+
+from llm_planner.engine.model_config import ModelConfig
+
+
+class KVCache:
+    """The pool.
+
+    ``pool`` is (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim); index 0 of the second axis holds keys
+    (already rotated), 1 values. Token ``t`` of a sequence lies at ``blocks[t // block_size], t % block_size``. One
+    block table serves all layers.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.block_size = block_size
+        self.num_blocks = num_blocks
+        shape = (config.num_layers, 2, num_blocks, block_size, config.num_kv_heads, config.head_dim)
+        self.pool = torch.zeros(shape, dtype=dtype, device=device)
+        self._slots = self.pool.flatten(2, 3)
+
+    @staticmethod
+    def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
+        """Returns the memory of one block over all layers."""
+        return 2 * config.num_layers * block_size * config.num_kv_heads * config.head_dim * dtype.itemsize
+
+    def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Stores keys and values, each (num_tokens, num_kv_heads, head_dim), at ``slots`` (num_tokens,)."""
+        self._slots[layer, 0].index_copy_(0, slots, keys)
+        self._slots[layer, 1].index_copy_(0, slots, values)
+
+    def gather(self, layer: int, blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns keys and values, each (num_seqs, num_kv_heads, kv_len, head_dim), of a block table.
+
+        Args:
+            layer: Which layer.
+            blocks: (num_seqs, blocks_per_seq); ``kv_len`` is ``blocks_per_seq * block_size``.
+        """
+        rows = self.pool[layer].index_select(1, blocks.flatten()).unflatten(1, blocks.shape).flatten(2, 3)
+        keys, values = rows.transpose(2, 3).unbind(0)
+        return keys, values
+
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes blocks, so that the unused tail of a block holds nothing of its former owner (NaN above all)."""
+        self.pool[:, :, blocks] = 0
+
+    def to_host(self, blocks: list[int]) -> torch.Tensor:
+        """Returns a copy of ``blocks`` in host memory (pinned if the pool is on an accelerator)."""
+        copy = self.pool[:, :, blocks].to("cpu")
+        return copy.pin_memory() if self.pool.is_cuda else copy
+
+    def from_host(self, copy: torch.Tensor, blocks: list[int]) -> None:
+        """Writes a copy made by ``to_host`` into ``blocks``."""
+        self.pool[:, :, blocks] = copy.to(self.pool.device)

@@ -1,0 +1,129 @@
+"""The forward pass of Llama, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import embedding, linear, rms_norm, silu
+
+from llm_planner.engine.attention import Attention
+from llm_planner.engine.checkpoint import Checkpoint
+from llm_planner.engine.model_config import ModelConfig
+from llm_planner.engine.rope import RotaryTable, rotate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """``x W^T + b``; weight (out_size, in_size)."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns (num_tokens, out_size)."""
+        return linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Weights of one decoder layer; ``qk_norm`` is (num_heads + num_kv_heads, head_dim), Qwen3 only."""
+
+    attention_norm: torch.Tensor
+    qkv: Linear
+    qk_norm: torch.Tensor | None
+    output: Linear
+    mlp_norm: torch.Tensor
+    gate_up: Linear
+    down: Linear
+
+
+class Model:
+    """Weights on one device and the computation over them; knows nothing of requests."""
+
+    def __init__(self, config: ModelConfig, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
+        self.config = config
+        self.dtype = dtype
+        self.device = device
+        load = _Loader(checkpoint, dtype, device)
+        self._embedding = load.tensor("model.embed_tokens.weight")
+        self._layers = [load.layer(config, f"model.layers.{i}.") for i in range(config.num_layers)]
+        self._norm = load.tensor("model.norm.weight")
+        self._head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
+        self._rope = RotaryTable(config, dtype, device)
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights, the tied output layer counted once."""
+        tensors = [self._embedding, self._norm, *([] if self._head is self._embedding else [self._head])]
+        for layer in self._layers:
+            tensors += [layer.attention_norm, layer.mlp_norm]
+            for part in (layer.qkv, layer.output, layer.gate_up, layer.down):
+                tensors += [part.weight, *([] if part.bias is None else [part.bias])]
+        return sum(tensor.numel() for tensor in tensors)
+
+    def forward(self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attention) -> torch.Tensor:
+        """Returns hidden states (num_tokens, hidden_size) after the last layer, before the final norm.
+
+        Args:
+            token_ids: (num_tokens,)
+            positions: (num_tokens,), each below ``max_model_len``.
+            attend: The step's view of the KV cache.
+        """
+        cos, sin = self._rope.at(positions)
+        x = embedding(token_ids, self._embedding)
+        for index, layer in enumerate(self._layers):
+            x = x + self._attention(index, layer, x, cos, sin, attend)
+            gate, up = layer.gate_up(self._rms(x, layer.mlp_norm)).chunk(2, dim=-1)
+            x = x + layer.down(silu(gate) * up)
+        return x
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns (num_tokens, vocab_size) of hidden states (num_tokens, hidden_size)."""
+        return linear(self._rms(hidden, self._norm), self._head)
+
+    def _attention(
+        self, index: int, layer: Layer, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attention
+    ) -> torch.Tensor:
+        config = self.config
+        heads = layer.qkv(self._rms(x, layer.attention_norm)).view(x.shape[0], -1, config.head_dim)
+        num_qk = config.num_heads + config.num_kv_heads
+        qk, values = heads[:, :num_qk], heads[:, num_qk:]
+        if layer.qk_norm is not None:
+            qk = rms_norm(qk, (config.head_dim,), eps=config.rms_norm_eps) * layer.qk_norm
+        qk = rotate(qk, cos, sin)
+        return layer.output(attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values))
+
+    def _rms(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return rms_norm(x, (self.config.hidden_size,), weight, self.config.rms_norm_eps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Reads weights of one checkpoint for one device and fuses what is multiplied with the same input."""
+
+    checkpoint: Checkpoint
+    dtype: torch.dtype
+    device: torch.device
+
+    def tensor(self, name: str) -> torch.Tensor:
+        return self.checkpoint.load(name, self.dtype, self.device)
+
+    def fused(self, prefix: str, names: tuple[str, ...], *, bias: bool) -> Linear:
+        weight = torch.cat([self.tensor(f"{prefix}{name}.weight") for name in names])
+        biases = torch.cat([self.tensor(f"{prefix}{name}.bias") for name in names]) if bias else None
+        return Linear(weight=weight, bias=biases)
+
+    def layer(self, config: ModelConfig, prefix: str) -> Layer:
+        attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
+        qk_norm = None
+        if config.qk_norm:
+            q_norm, k_norm = self.tensor(f"{attention}q_norm.weight"), self.tensor(f"{attention}k_norm.weight")
+            qk_norm = torch.cat((q_norm.expand(config.num_heads, -1), k_norm.expand(config.num_kv_heads, -1)))
+        return Layer(
+            attention_norm=self.tensor(f"{prefix}input_layernorm.weight"),
+            qkv=self.fused(attention, ("q_proj", "k_proj", "v_proj"), bias=config.qkv_bias),
+            qk_norm=qk_norm,
+            output=self.fused(attention, ("o_proj",), bias=config.o_bias),
+            mlp_norm=self.tensor(f"{prefix}post_attention_layernorm.weight"),
+            gate_up=self.fused(mlp, ("gate_proj", "up_proj"), bias=config.mlp_bias),
+            down=self.fused(mlp, ("down_proj",), bias=config.mlp_bias),
+        )

@@ -1,0 +1,175 @@
+"""The shape of a model, read from ``config.json``; whatever the engine cannot compute exactly is refused here."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
+# Fields that would change the computation, with the only values that leave it as implemented here.
+_NEUTRAL = {
+    "hidden_act": ("silu",),
+    "use_sliding_window": (False,),
+    "quantization_config": (),
+    "partial_rotary_factor": (1.0,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RopeScaling:
+    """Frequency scaling of Llama 3.1: long wavelengths are stretched by ``factor``, short ones kept."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_len: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """Everything that the runner must know of a Llama, Qwen2 or Qwen3 checkpoint.
+
+    Attributes:
+        family: ``llama``, ``qwen2`` or ``qwen3``.
+        max_model_len: Most positions that the model was made for.
+        qkv_bias: Whether the query, key and value projections have a bias; ``o_bias`` and ``mlp_bias`` alike.
+        qk_norm: Whether query and key heads are normalised (Qwen3).
+        is_tied: Whether the output layer is the embedding.
+        rope_scaling: None for plain rotary embeddings.
+        dtype: Data type that the checkpoint declares, e.g. ``bfloat16``.
+    """
+
+    family: str
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    max_model_len: int
+    rms_norm_eps: float
+    rope_theta: float
+    rope_scaling: RopeScaling | None
+    qkv_bias: bool
+    o_bias: bool
+    mlp_bias: bool
+    qk_norm: bool
+    is_tied: bool
+    dtype: str
+
+    @property
+    def group_size(self) -> int:
+        """Query heads that share one KV head."""
+        return self.num_heads // self.num_kv_heads
+
+
+def read_model_config(model_dir: Path) -> ModelConfig:
+    """Returns the configuration of a checkpoint directory.
+
+    Raises:
+        PlannerError: MODEL_NOT_FOUND without ``config.json``, CHECKPOINT_INVALID if it is broken,
+            UNSUPPORTED_ARCHITECTURE if the model needs anything that is not implemented.
+    """
+    path = model_dir / "config.json"
+    if not path.is_file():
+        raise PlannerError(
+            ErrorCode.MODEL_NOT_FOUND, f"{model_dir} has no config.json; pass a Hugging Face checkpoint directory"
+        )
+    values = read_json(path)
+    family = _family(values, path)
+    for name, neutral in _NEUTRAL.items():
+        if values.get(name) is not None and values[name] not in neutral:
+            raise _unsupported(path, f"{name} = {values[name]!r}")
+    if any(kind != "full_attention" for kind in values.get("layer_types") or ()):
+        raise _unsupported(path, f"layer_types = {sorted(set(values['layer_types']))}")
+    try:
+        return _parse(values, family, path)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: missing or wrong value: {error!r}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns a JSON object.
+
+    Raises:
+        PlannerError: CHECKPOINT_INVALID if the file is not one.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} holds no JSON object")
+    return values
+
+
+def _family(values: Mapping[str, Any], path: Path) -> str:
+    names = values.get("architectures") or [values.get("model_type")]
+    for name in names:
+        if name in ARCHITECTURES:
+            return ARCHITECTURES[name]
+        if not values.get("architectures") and name in ARCHITECTURES.values():
+            return str(name)
+    raise _unsupported(path, f"architecture {names}")
+
+
+def _unsupported(path: Path, what: str) -> PlannerError:
+    return PlannerError(
+        ErrorCode.UNSUPPORTED_ARCHITECTURE,
+        f"{path}: {what} is not supported; the engine runs {sorted(ARCHITECTURES)} with full attention, SiLU, plain or "
+        "llama3 rotary embeddings and unquantized weights",
+    )
+
+
+def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
+    hidden_size, num_heads = int(values["hidden_size"]), int(values["num_attention_heads"])
+    rope_theta, rope_scaling = _rope(values, path)
+    has_bias = bool(values.get("attention_bias", False))
+    config = ModelConfig(
+        family=family,
+        vocab_size=int(values["vocab_size"]),
+        hidden_size=hidden_size,
+        intermediate_size=int(values["intermediate_size"]),
+        num_layers=int(values["num_hidden_layers"]),
+        num_heads=num_heads,
+        num_kv_heads=int(values.get("num_key_value_heads") or num_heads),
+        head_dim=int(values.get("head_dim") or hidden_size // num_heads),
+        max_model_len=int(values["max_position_embeddings"]),
+        rms_norm_eps=float(values["rms_norm_eps"]),
+        rope_theta=rope_theta,
+        rope_scaling=rope_scaling,
+        qkv_bias=family == "qwen2" or has_bias,
+        o_bias=family != "qwen2" and has_bias,
+        mlp_bias=family == "llama" and bool(values.get("mlp_bias", False)),
+        qk_norm=family == "qwen3",
+        is_tied=bool(values.get("tie_word_embeddings", False)),
+        dtype=str(values.get("dtype") or values.get("torch_dtype") or "float32"),
+    )
+    if min(config.vocab_size, hidden_size, config.num_layers, config.num_kv_heads, config.max_model_len) < 1:
+        raise ValueError("sizes must be positive")
+    if config.num_heads % config.num_kv_heads or config.head_dim % 2:
+        raise ValueError("query heads must be a multiple of KV heads, and the head size even")
+    return config
+
+
+def _rope(values: Mapping[str, Any], path: Path) -> tuple[float, RopeScaling | None]:
+    """Returns the base and the scaling, from the spelling of transformers 5 (``rope_parameters``) or of 4."""
+    parameters = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    theta = float(parameters.get("rope_theta") or values.get("rope_theta") or 10000.0)
+    kind = parameters.get("rope_type") or parameters.get("type") or "default"
+    if parameters.get("partial_rotary_factor") not in {None, 1.0}:
+        raise _unsupported(path, f"partial_rotary_factor = {parameters['partial_rotary_factor']}")
+    if kind == "default":
+        return theta, None
+    if kind != "llama3":
+        raise _unsupported(path, f"rope scaling {kind!r}")
+    return theta, RopeScaling(
+        factor=float(parameters["factor"]),
+        low_freq_factor=float(parameters["low_freq_factor"]),
+        high_freq_factor=float(parameters["high_freq_factor"]),
+        original_max_len=int(parameters["original_max_position_embeddings"]),
+    )

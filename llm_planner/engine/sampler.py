@@ -1,0 +1,80 @@
+"""Chooses the next token of each row of logits: greedy or nucleus sampling, under the row's grammar."""
+
+import math
+import random
+from collections.abc import Sequence
+
+import torch
+
+from llm_planner.core.step import SamplingParams
+from llm_planner.engine.grammar import Matcher, mask_words, unpack_mask
+from llm_planner.engine.sequence_state import SequenceState
+
+
+class SamplingError(ValueError):
+    """A row from which nothing can be chosen."""
+
+
+def sample(logits: torch.Tensor, states: Sequence[SequenceState]) -> list[int | SamplingError]:
+    """Returns one token per row of ``logits`` (num_seqs, vocab_size), or why there is none; moves the grammars on.
+
+    A row's token depends on that row alone: random numbers come from the sequence's own generator.
+    """
+    peaks, argmaxes = logits.max(dim=-1)
+    chosen: list[int | SamplingError | None] = [
+        _choose_unmasked(peak, token, state)
+        for peak, token, state in zip(peaks.tolist(), argmaxes.tolist(), states, strict=True)
+    ]
+    pending = [row for row, token in enumerate(chosen) if token is None]
+    if pending:
+        masked = _masked(logits[pending], [states[row].matcher for row in pending])
+        for row, row_logits in zip(pending, masked, strict=True):
+            chosen[row] = _choose_masked(row_logits, states[row])
+    return [token for token in chosen if token is not None]
+
+
+def _choose_unmasked(peak: float, argmax: int, state: SequenceState) -> int | SamplingError | None:
+    """Returns the choice where it needs no mask: a greedy token that the grammar allows is the masked argmax too."""
+    if not math.isfinite(peak):
+        return SamplingError("the model's output is not finite; try another dtype")
+    if state.sampling.temperature == 0 and (state.matcher is None or state.matcher.try_accept(argmax)):
+        return argmax
+    return None
+
+
+def _masked(logits: torch.Tensor, matchers: Sequence[Matcher | None]) -> torch.Tensor:
+    if all(matcher is None for matcher in matchers):
+        return logits
+    vocab_size = logits.shape[-1]
+    words = torch.full((len(matchers), mask_words(vocab_size)), -1, dtype=torch.int32)
+    for row, matcher in enumerate(matchers):
+        if matcher is not None:
+            matcher.fill_mask(words[row])
+    return logits.masked_fill(~unpack_mask(words.to(logits.device), vocab_size), -math.inf)
+
+
+def _choose_masked(logits: torch.Tensor, state: SequenceState) -> int | SamplingError:
+    if state.sampling.temperature == 0:
+        peak, argmax = logits.max(dim=-1)
+        token = int(argmax) if math.isfinite(float(peak)) else None
+    else:
+        token = _draw(logits, state.sampling, state.rng)
+    if token is None or (state.matcher is not None and not state.matcher.try_accept(token)):
+        return SamplingError("the grammar allows no token here")
+    return token
+
+
+def _draw(logits: torch.Tensor, sampling: SamplingParams, rng: random.Random) -> int | None:
+    """Returns a token of the smallest set whose probability reaches ``top_p`` (arXiv 1904.09751), None if all are out.
+
+    One uniform number per token, inverted on the sorted distribution in double precision.
+    """
+    scaled = logits.to("cpu", torch.float64) / sampling.temperature
+    ranked, token_ids = scaled.softmax(dim=-1).sort(descending=True, stable=True)
+    cumulative = ranked.cumsum(dim=-1)
+    if not math.isfinite(float(cumulative[-1])):
+        return None
+    size = int((cumulative - ranked < sampling.top_p).sum())
+    target = rng.random() * float(cumulative[size - 1])
+    rank = int(torch.searchsorted(cumulative[:size], target, right=True))
+    return int(token_ids[min(rank, size - 1)])

@@ -1,0 +1,55 @@
+"""What the engine remembers of one generation."""
+
+import random
+from dataclasses import dataclass, field
+
+import torch
+
+from llm_planner.core.step import SamplingParams
+from llm_planner.engine.grammar import Matcher
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class SequenceState:
+    """A generation between its first step and its release.
+
+    Attributes:
+        token_ids: Prompt and output; the last output token has no KV yet.
+        num_computed_tokens: Tokens that went through the model; the position of the next one.
+        kv_len: Tokens whose KV is kept. Equals ``num_computed_tokens`` as long as nothing is evicted; positions never
+            go back when KV is removed, which is why these are two counters.
+        blocks: Block table: shared prefix blocks first (never written), then own ones. Empty while offloaded, but for
+            the shared ones.
+        num_shared_blocks: How many of ``blocks`` belong to the prefix store.
+        host_kv: Copy of the own blocks while offloaded.
+    """
+
+    request_id: str
+    token_ids: list[int]
+    sampling: SamplingParams
+    matcher: Matcher | None = None
+    num_computed_tokens: int = 0
+    kv_len: int = 0
+    blocks: list[int] = field(default_factory=list)
+    num_shared_blocks: int = 0
+    host_kv: torch.Tensor | None = None
+    is_finished: bool = False
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.sampling.seed)
+
+    @property
+    def num_uncomputed_tokens(self) -> int:
+        """Rest of the prompt, or 1 while decoding."""
+        return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def own_blocks(self) -> list[int]:
+        """Blocks that only this sequence holds."""
+        return self.blocks[self.num_shared_blocks :]
+
+    @property
+    def is_offloaded(self) -> bool:
+        """True if the own blocks are in host memory."""
+        return self.host_kv is not None
