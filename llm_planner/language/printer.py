@@ -1,0 +1,71 @@
+"""The syntax tree as canonical MiniSpec: no spaces, single quotes, every statement with its ``;``."""
+
+from decimal import Decimal
+
+from llm_planner.language.syntax import (
+    And,
+    Assign,
+    Call,
+    Comparison,
+    Condition,
+    Expression,
+    If,
+    Loop,
+    Name,
+    Number,
+    Or,
+    Plan,
+    Statement,
+    Text,
+    Variable,
+)
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+
+
+def to_text(plan: Statement | Plan) -> str:
+    """Returns canonical MiniSpec of a statement or of a plan; ``parse`` is the inverse."""
+    if isinstance(plan, tuple):
+        return "".join(map(to_text, plan))
+    if isinstance(plan, Loop):
+        return f"{plan.count}{{{to_text(plan.body)}}}"
+    if isinstance(plan, If):
+        return f"?{condition_text(plan.condition)}{{{to_text(plan.body)}}}"
+    if isinstance(plan, Assign):
+        return f"{expression_text(plan.variable)}={expression_text(plan.call)};"
+    if isinstance(plan, Call):
+        return f"{expression_text(plan)};"
+    return f"->{expression_text(plan.value)};"
+
+
+def condition_text(condition: Condition) -> str:
+    """Returns canonical MiniSpec of a condition."""
+    if isinstance(condition, Or):
+        return "|".join(map(condition_text, condition.operands))
+    if isinstance(condition, And):
+        return "&".join(map(condition_text, condition.operands))
+    if isinstance(condition, Comparison):
+        return f"{expression_text(condition.left)}{condition.operator}{expression_text(condition.right)}"
+    return expression_text(condition)
+
+
+def expression_text(expression: Expression) -> str:
+    """Returns canonical MiniSpec of a value."""
+    if isinstance(expression, Call):
+        return f"{expression.name}({','.join(map(expression_text, expression.arguments))})"
+    if isinstance(expression, Number):
+        return _number_text(expression.value)
+    if isinstance(expression, Text):
+        return f"'{expression.text.translate(_ESCAPES)}'"
+    if isinstance(expression, Variable):
+        return f"_{expression.index}"
+    if isinstance(expression, Name):
+        return expression.name
+    return str(expression.value)
+
+
+def _number_text(value: float) -> str:
+    """Returns the shortest decimal that reads back as ``value``, without an exponent: ``100``, ``0.5``."""
+    if value == int(value):
+        return str(int(value))
+    return format(Decimal(repr(float(value))), "f")
