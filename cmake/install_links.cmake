@@ -1,0 +1,20 @@
+# Development mode: site-packages gets the generated code, the package's __init__.py (which merges the two directories)
+# and a .pth file with the path of this checkout; share/ gets links to the data. Edits and new files need no new install.
+function(install_links module_dir data_dirs)
+  file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/llm_planner_checkout.pth" "${CMAKE_CURRENT_SOURCE_DIR}\n")
+  get_filename_component(site_packages "${module_dir}" DIRECTORY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/llm_planner_checkout.pth" DESTINATION "${site_packages}")
+  install(FILES llm_planner/__init__.py DESTINATION "${module_dir}")
+  foreach(dir IN LISTS data_dirs)
+    if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${dir}")
+      install(CODE "
+        set(link \"\${CMAKE_INSTALL_PREFIX}/share/${PROJECT_NAME}/${dir}\")
+        if(IS_SYMLINK \"\${link}\")
+          file(REMOVE \"\${link}\") # the link only, never what it points to
+        elseif(EXISTS \"\${link}\")
+          file(REMOVE_RECURSE \"\${link}\")
+        endif()
+        file(CREATE_LINK \"${CMAKE_CURRENT_SOURCE_DIR}/${dir}\" \"\${link}\" SYMBOLIC)")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Brings the virtual environment up to date: packages from requirements/, compiled interfaces, a link to this checkout.
+# What has not changed is not done again: each step leaves a stamp named after the hash of all it depends on.
+#
+# usage: scripts/setup_venv.sh [--dev]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=$(realpath -m "${VENV:-.venv}")
+distro=${ROS_DISTRO:-jazzy}
+python=${PYTHON:-python3}
+stamps=$venv/.stamps
+started=$SECONDS
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+is_done() { [[ -e $stamps/$1-$2 ]]; }
+mark() { mkdir -p "$stamps" && rm -f "$stamps/$1"-* && touch "$stamps/$1-$2"; }
+
+[[ -f requirements/ros-$distro.txt ]] || fail "no requirements for ROS 2 '$distro'; set ROS_DISTRO=jazzy or kilted"
+groups=(runtime)
+if [[ ${1:-} == --dev ]]; then groups+=(dev); fi
+
+# A ROS installation that happens to be sourced must not leak into this one.
+unset PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# --- the environment -------------------------------------------------------------------------------------------------
+location=$(sha256sum <<<"$venv" | cut -c1-16)
+if compgen -G "$stamps/location-*" >/dev/null && ! is_done location "$location"; then
+  say "$venv was made for another place (its scripts hold absolute paths): making it again"
+  rm -rf "$venv"
+fi
+mkdir -p "$venv"
+exec 9>"$venv/.setup.lock"
+flock 9 # two `make` at once: the second waits, then finds the stamps
+if ! "$venv/bin/python" -m pip --version &>/dev/null; then
+  "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' ||
+    fail "$("$python" --version 2>&1) will not do: the pinned packages need Python 3.11 to 3.13; set PYTHON=/path/to/python"
+  say "creating $venv with $("$python" --version)"
+  "$python" -m venv "$venv"
+fi
+mark location "$location"
+version=$("$venv/bin/python" -c 'import sys; print(*sys.version_info[:3], sys.platform)')
+
+# --- packages --------------------------------------------------------------------------------------------------------
+constraints=(requirements/constraints.txt "requirements/constraints-$distro.txt")
+files=("requirements/ros-$distro.txt" "requirements/build-$distro.txt")
+for group in "${groups[@]}"; do files+=("requirements/$group.txt"); done
+key=$( (cat "${files[@]}" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16)
+group=${groups[-1]}
+if ! is_done "$group" "$key"; then
+  say "installing ${files[*]}"
+  "$venv/bin/python" -m pip install --quiet --no-compile \
+    "${files[@]/#/--requirement=}" "${constraints[@]/#/--constraint=}"
+  mark "$group" "$key"
+  if [[ $group == dev ]]; then # which contains the runtime group
+    key=$( (cat "${files[@]:0:3}" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16)
+    mark runtime "$key"
+  fi
+fi
+
+# --- interfaces ------------------------------------------------------------------------------------------------------
+data=()
+for dir in config launch models robot_models; do if [[ -d $dir ]]; then data+=("$dir"); fi; done
+ros_key=$( (cat "requirements/"{ros,build,constraints}"-$distro.txt"; echo "$version $PWD") | sha256sum | cut -c1-16)
+key=$( (sha256sum CMakeLists.txt package.xml cmake/* msg/* srv/* action/* llm_planner/__init__.py
+        echo "$ros_key ${data[*]}") | sha256sum | cut -c1-16)
+if ! is_done interfaces "$key"; then
+  say "compiling the ROS 2 interfaces ($distro)"
+  for tool in cc c++; do command -v $tool >/dev/null || fail "no C and C++ compiler: install gcc and g++"; done
+  build=$venv/interfaces-$ros_key
+  mkdir -p "$build"
+  log=$build/setup.log
+  export AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv PATH=$venv/bin:$PATH
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DLLM_PLANNER_DEVELOP=ON \
+    -DCMAKE_INSTALL_PREFIX="$venv" -DPython3_EXECUTABLE="$venv/bin/python" \
+    -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/pip_ros_fixups.cmake" >"$log" 2>&1 &&
+    cmake --build "$build" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "the interfaces do not compile; see $log"; }
+  site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+  rm -rf "$site/llm_planner" "$venv"/lib/libllm_planner__*.so # of interfaces that may be gone by now
+  cmake --install "$build" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "cannot install; see $log"; }
+  (cd / && "$venv/bin/python" -c 'import llm_planner.action, llm_planner.core, llm_planner.msg, llm_planner.srv') ||
+    fail "the installed interfaces cannot be imported"
+  mark interfaces "$key"
+fi
+if ((SECONDS - started > 2)); then say "ready after $((SECONDS - started)) s"; fi
