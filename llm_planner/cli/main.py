@@ -1,0 +1,41 @@
+"""``llm-planner``: the commands, each in a file of its own."""
+
+import sys
+
+import typer
+
+from llm_planner import __version__
+from llm_planner.cli import check, fleet, plan, robots, train
+from llm_planner.cli.output import print_error
+from llm_planner.core.errors import PlannerError
+
+app = typer.Typer(
+    name="llm-planner",
+    help="Plans for a fleet of robots with one open-weight LLM, in time.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("plan")(plan.plan)
+app.command("check")(check.check)
+app.command("robots")(robots.robots)
+app.command("up")(fleet.up)
+app.command("send")(fleet.send)
+app.command("demo")(fleet.demo)
+app.command("train-planner")(train.train_planner)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line; an expected failure is one line on standard error and exit status 1."""
+    try:
+        app()
+    except PlannerError as error:
+        print_error(error)
+        sys.exit(1)

@@ -1,0 +1,50 @@
+"""How commands speak: a table or line for people, one JSON object for programs."""
+
+import dataclasses
+import json
+import math
+from enum import Enum
+from typing import Any
+
+from rich.console import Console
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.segment import Segment
+
+console = Console(highlight=False)
+error_console = Console(stderr=True, highlight=False)
+
+
+def print_error(error: PlannerError) -> None:
+    """Prints one line on standard error: what happened, and its number."""
+    error_console.print("error:", style="bold red", end=" ")
+    error_console.print(str(error), markup=False, soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """Prints one JSON document on standard output."""
+    print(json.dumps(plain(value), ensure_ascii=False))
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Returns dataclasses, enums and tuples as what JSON knows; a number that JSON lacks becomes null."""
+    if isinstance(value, Enum):
+        return int(value) if isinstance(value, ErrorCode) else value.name
+    if dataclasses.is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    is_unknown = isinstance(value, float) and not math.isfinite(value)
+    return None if is_unknown else value
+
+
+def segment_json(segment: Segment) -> dict[str, Any]:
+    """Returns a segment as ``--json`` shows it."""
+    return {
+        "index": segment.index,
+        "text": segment.text,
+        "calls": [{"name": call.name, "arguments": list(call.arguments)} for call in segment.calls],
+        "expected_s": plain(segment.expected),
+    }

@@ -1,0 +1,92 @@
+"""``llm-planner plan``: one plan without ROS, streamed to the terminal."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from llm_planner.assembly import build_loop, load_config
+from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, PolicyOption, RobotOption
+from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import Segment
+from llm_planner.serving.admission import validate
+from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.loop import PlannerLoop
+
+
+def plan(
+    instruction: Annotated[str, typer.Argument(help="What the robot shall do, e.g. 'look for the cat'.")],
+    robot: RobotOption = "tello",
+    scene: Annotated[str, typer.Option("--scene", "-s", help="What the robot sees, e.g. 'chair_1, cat_2'.")] = "",
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    policy: PolicyOption = "fcfs_stream",
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan one instruction on this machine, without ROS and without moving anything.
+
+    Segments appear as soon as a robot could begin with them. Exit status 0 if the whole plan passed the safety gate.
+    """
+    overrides = {"engine.model": model, "scheduler.policy": policy, "temperature": temperature}
+    settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
+    request = PlanRequest(
+        request_id="cli",
+        robot_id="cli",
+        robot_model=robot,
+        instruction=instruction,
+        scene=scene,
+        time_utility=Urgency.NORMAL.time_utility,
+        max_tokens=max_tokens,
+    )
+    validate(request, settings)
+    with console.status("loading the model") if not as_json else _quiet():
+        loop = build_loop(settings, do_clients_report=False)
+    result = _run(loop, request, show=not as_json)
+    if as_json:
+        print_json(_as_json(result))
+    elif result.error_code is not ErrorCode.NONE:
+        print_error(PlannerError(result.error_code, result.error_msg))
+    else:
+        metrics = result.metrics
+        console.print(
+            f"[green]complete[/]: {len(result.segments)} segments, {metrics.num_output_tokens} tokens, first segment "
+            f"after {1000 * (metrics.response_time_s or 0.0):.0f} ms"
+        )
+    raise typer.Exit(0 if result.error_code is ErrorCode.NONE else 1)
+
+
+def _run(loop: PlannerLoop, request: PlanRequest, *, show: bool) -> PlanResult:
+    """Returns the result of a request, which the loop serves alone; sleeps while there is nothing to do."""
+    clock = MonotonicClock()
+    start_s = clock.now_s()
+    events = loop.submit(request, start_s)
+    while True:
+        for event in events:
+            if isinstance(event, Finished):
+                return event.result
+            if isinstance(event, SegmentReady) and show:
+                _print_segment(event.segment, clock.now_s() - start_s)
+        now_s = clock.now_s()
+        time.sleep(max(0.0, (loop.next_wakeup_s(now_s) or now_s) - now_s))
+        events = loop.step(clock.now_s())
+
+
+def _print_segment(segment: Segment, elapsed_s: float) -> None:
+    console.print(f"[dim]{1000 * elapsed_s:7.0f} ms[/]  ", end="")
+    console.print(segment.text, markup=False, style="bold", end="")
+    console.print(f"  [dim]about {segment.expected.p50_s:.1f} s on the robot[/]")
+
+
+def _as_json(result: PlanResult) -> dict[str, Any]:
+    return {
+        "plan": result.plan,
+        "segments": [segment_json(segment) for segment in result.segments],
+        "metrics": plain(result.metrics),
+        "error_code": int(result.error_code),
+        "error_msg": result.error_msg,
+    }

@@ -1,0 +1,81 @@
+"""``llm-planner robots``: which robot models there are, and what they can do."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from llm_planner.cli.options import JsonOption
+from llm_planner.cli.output import console, print_json
+from llm_planner.core.skill import ArgumentType
+from llm_planner.language.syntax import Call, Expression, Name, Number, Text
+from llm_planner.robots.duration import expected_duration
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.model import Argument, RobotModel, Skill
+
+
+def robots(
+    name: Annotated[str | None, typer.Argument(help="Show the skills of this robot model.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the robot models, or the skills of one with their limits and typical durations."""
+    library = RobotLibrary()
+    if name is None:
+        models = [library.get(known) for known in library.names()]
+        if as_json:
+            print_json(
+                [{"name": model.name, "kind": model.kind.value, "skills": len(model.skills)} for model in models]
+            )
+            return
+        table = Table("robot model", "kind", "skills", "description")
+        for model in models:
+            table.add_row(model.name, model.kind.value, str(len(model.skills)), model.description)
+        console.print(table)
+        console.print("`llm-planner robots NAME` shows the skills of one.")
+        return
+    model = library.get(name)
+    if as_json:
+        print_json(
+            {"name": model.name, "kind": model.kind.value, "skills": [_skill_json(s) for s in model.skills.values()]}
+        )
+    else:
+        _print_skills(model)
+
+
+def _skill_json(skill: Skill) -> dict[str, object]:
+    return {
+        "name": skill.name,
+        "alias": skill.alias,
+        "description": skill.description,
+        "arguments": list(skill.arguments),
+        "returns": skill.returns.value,
+    }
+
+
+def _print_skills(model: RobotModel) -> None:
+    table = Table("skill", "also", "arguments", "does", "example", "median (s)", "p90 (s)", title=model.description)
+    for skill in model.skills.values():
+        call = Call(skill.name, tuple(_example(argument) for argument in skill.arguments))
+        expected = expected_duration(model, call)
+        arguments = ", ".join(_describe(argument) for argument in skill.arguments)
+        times = f"{expected.p50_s:.1f}", f"{expected.p90_s:.1f}"
+        shown = f"{skill.name}({', '.join(_literal(argument) for argument in call.arguments)})"
+        table.add_row(skill.name, skill.alias, arguments, skill.description, shown, *times)
+    console.print(table)
+
+
+def _describe(argument: Argument) -> str:
+    if argument.type is ArgumentType.NUMBER:
+        return f"{argument.name}: {argument.minimum:g}-{argument.maximum:g} {argument.unit}".rstrip()
+    return f"{argument.name}: {argument.type.value}"
+
+
+def _example(argument: Argument) -> Expression:
+    """Returns a typical value: a number in the middle of its range, rounded."""
+    if argument.type is ArgumentType.NUMBER:
+        return Number(float(round(((argument.minimum or 0.0) + (argument.maximum or 0.0)) / 2)))
+    return Name("cup") if argument.type is ArgumentType.IDENTIFIER else Text("hello")
+
+
+def _literal(value: Expression) -> str:
+    return f"{value.value:g}" if isinstance(value, Number) else "cup" if isinstance(value, Name) else "'hello'"
