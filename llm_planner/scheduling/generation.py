@@ -45,6 +45,7 @@ class Generation:
         num_computed_tokens: Tokens whose KV exists, shared prefix included.
         num_segments: Complete segments so far.
         num_segment_tokens: Tokens generated since the last segment boundary.
+        segment_started_at_s: When the generation of the present segment began.
         robot_idle_at_s: When the robot will have carried out what it was sent, by the last estimate; ``arrival_s``
             before the first segment.
         resume_at_s: When a suspended one must run again.
@@ -61,6 +62,7 @@ class Generation:
     output_token_ids: list[int] = field(default_factory=list)
     num_segments: int = 0
     num_segment_tokens: int = 0
+    segment_started_at_s: float = 0.0
     num_suspensions: int = 0
     num_preemptions: int = 0
     robot_idle_at_s: float = 0.0
@@ -107,10 +109,9 @@ class Generation:
         self._move_to(GenerationState.RUNNING)
         return replace(self.sequence, output_token_ids=tuple(self.output_token_ids))
 
-    def suspend(self, resume_at_s: float) -> None:
-        """RUNNING -> SUSPENDED at a segment boundary, until ``resume_at_s``."""
+    def suspend(self) -> None:
+        """RUNNING -> SUSPENDED at a segment boundary."""
         self._move_to(GenerationState.SUSPENDED)
-        self.resume_at_s = resume_at_s
         self.num_suspensions += 1
 
     def resume(self) -> None:

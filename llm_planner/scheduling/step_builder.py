@@ -8,10 +8,7 @@ from llm_planner.scheduling.kv_ledger import KVLedger
 
 
 class StepBuilder:
-    """Fills one ``SchedulerOutput`` and books its KV blocks.
-
-    Lives for one decision. What it preempted is not admitted again in the same step.
-    """
+    """Fills one ``SchedulerOutput`` and books its KV blocks; lives for one decision."""
 
     def __init__(self, ledger: KVLedger, max_num_batched_tokens: int, released: Iterable[str]) -> None:
         self._ledger = ledger

@@ -1,0 +1,141 @@
+"""One plan in the making: tokens -> bytes -> text -> statements -> safety gate -> segments."""
+
+import codecs
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Tokenizer
+from llm_planner.core.segment import ExpectedDuration, Segment
+from llm_planner.core.skill import SkillCall
+from llm_planner.language.printer import to_text
+from llm_planner.language.syntax import Return, Statement
+
+
+class StatementParser(Protocol):
+    """What a session requires of ``language.parser.IncrementalParser``."""
+
+    def feed(self, text: str) -> list[Statement]:
+        """Returns the statements that ``text`` completed."""
+        ...
+
+    def finish(self) -> list[Statement]:
+        """Returns what the end of the text completed."""
+        ...
+
+
+class Gate(Protocol):
+    """What a session requires of ``planning.gate.SafetyGate``."""
+
+    def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
+        """Returns the flat calls of a statement that may reach the robot, or raises PlannerError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What some tokens brought about.
+
+    Attributes:
+        segments: New segments, in order; they passed the gate, also if ``error`` follows.
+        error: Why the plan cannot go on.
+        is_complete: Whether the plan has ended, well or badly: further tokens mean nothing.
+    """
+
+    segments: tuple[Segment, ...] = ()
+    error: PlannerError | None = None
+    is_complete: bool = False
+
+
+class PlanSession:
+    """Turns the tokens of one generation into segments, one per top-level statement.
+
+    However the tokens split the text, the segments are the same: the parser sees one character at a time.
+
+    Args:
+        tokenizer: Gives the bytes of a token.
+        parser: Fresh.
+        gate: Fresh.
+        expected_duration: Duration of a statement on the robot that was asked.
+        delivered: Segments that the robot has from before a restart: replayed through parser and gate, so that both
+            know the state of things, but not returned again.
+
+    Raises:
+        PlannerError: If ``delivered`` itself does not pass.
+    """
+
+    def __init__(
+        self,
+        *,
+        tokenizer: Tokenizer,
+        parser: StatementParser,
+        gate: Gate,
+        expected_duration: Callable[[Statement], ExpectedDuration],
+        delivered: Sequence[Segment] = (),
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._parser = parser
+        self._gate = gate
+        self._expected_duration = expected_duration
+        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        self._num_segments = 0
+        self._is_complete = False
+        for segment in delivered:
+            for statement in self._parser.feed(segment.text):
+                self._admit(statement)
+                self._is_complete = isinstance(statement, Return)
+        self._num_segments = len(delivered)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the plan has ended: nothing is left to generate."""
+        return self._is_complete
+
+    def feed(self, token_ids: Iterable[int]) -> Progress:
+        """Returns what the next tokens of the model brought about."""
+        segments: list[Segment] = []
+        try:
+            for token_id in token_ids:
+                for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
+                    self._take(self._parser.feed(character), segments)
+        except UnicodeDecodeError as error:
+            return self._failed(segments, PlannerError(ErrorCode.PLAN_SYNTAX, f"the plan is not UTF-8: {error}"))
+        except PlannerError as error:
+            return self._failed(segments, error)
+        return Progress(tuple(segments), is_complete=self._is_complete)
+
+    def finish(self) -> Progress:
+        """Returns what the end of the generation brought about: the last segments, or why the plan is none."""
+        if self._is_complete:
+            return Progress(is_complete=True)
+        segments: list[Segment] = []
+        try:
+            self._decoder.decode(b"", final=True)
+            self._take(self._parser.finish(), segments)
+        except UnicodeDecodeError as error:
+            return self._failed(segments, PlannerError(ErrorCode.PLAN_SYNTAX, f"the plan is not UTF-8: {error}"))
+        except PlannerError as error:
+            return self._failed(segments, error)
+        if self._num_segments == 0:
+            return self._failed([], PlannerError(ErrorCode.EMPTY_PLAN, "the model wrote no plan; rephrase the task"))
+        self._is_complete = True
+        return Progress(tuple(segments), is_complete=True)
+
+    def _take(self, statements: Iterable[Statement], segments: list[Segment]) -> None:
+        """Appends a segment per statement; a return at the top level ends the plan, what follows it is not read."""
+        for statement in statements:
+            if not self._is_complete:
+                segments.append(self._admit(statement))
+                self._is_complete = isinstance(statement, Return)
+
+    def _admit(self, statement: Statement) -> Segment:
+        calls = self._gate.admit(statement)
+        index = self._num_segments
+        self._num_segments += 1
+        expected = self._expected_duration(statement)
+        return Segment(index=index, text=to_text(statement), calls=calls, expected=expected)
+
+    def _failed(self, segments: list[Segment], error: PlannerError) -> Progress:
+        self._is_complete = True
+        return Progress(tuple(segments), error, is_complete=True)

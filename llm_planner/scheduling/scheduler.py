@@ -1,0 +1,264 @@
+"""The scheduler: schedule(now_s) -> SchedulerOutput, executed by a backend, then update(...)."""
+
+import heapq
+from collections.abc import Iterable, Mapping
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.interfaces import BackendInfo
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.scheduling.generation import Generation, GenerationState
+from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.pace import GenerationPace
+from llm_planner.scheduling.policies.interface import Policy, Rank
+from llm_planner.scheduling.step_builder import StepBuilder
+
+
+class Scheduler:
+    """Decides who runs in the next step, and how many tokens of each.
+
+    A generation is in exactly one of three places: ``running``; ``ready`` to run (waiting, or suspended and due);
+    ``sleeping`` (suspended, its robot busy; also without its KV, if memory ran out). Ready ones are ranked by the
+    policy at every decision in which a slot is free; running ones keep their slot until they suspend, end, or lose
+    their KV to a better ranked one.
+
+    Args:
+        config: Limits.
+        policy: Order of service.
+        info: What the backend can hold.
+    """
+
+    def __init__(self, config: SchedulerConfig, policy: Policy, info: BackendInfo) -> None:
+        self.config = config
+        self.policy = policy
+        self.ledger = KVLedger(info.num_kv_blocks, info.block_size)
+        self.pace = GenerationPace()
+        self._can_offload = info.can_offload
+        self._running: dict[str, Generation] = {}
+        self._ready: dict[str, Generation] = {}
+        self._sleeping: dict[str, Generation] = {}
+        self._wakeups: list[tuple[float, int, str]] = []  # heap; stale once the sleeper's resume_at_s has changed
+        self._released: list[str] = []
+        self._num_added = 0
+        self._hopeless: list[str] = []
+
+    # --- What comes and goes
+
+    def add(self, generation: Generation) -> None:
+        """Puts a new generation in line."""
+        generation.order = self._num_added
+        self._num_added += 1
+        self._ready[generation.request_id] = generation
+
+    def end(self, request_id: str) -> None:
+        """Takes a generation out, finished, failed or cancelled; its KV is released in the next step."""
+        generation = self._find(request_id)
+        if generation is None:
+            return
+        for place in (self._running, self._ready, self._sleeping):
+            place.pop(request_id, None)
+        if generation.state is not GenerationState.WAITING:
+            self._released.append(request_id)
+        generation.finish()
+
+    def robot_heard(self, request_id: str, now_s: float) -> None:
+        """Estimates anew when a sleeping generation must resume, after a report of its robot."""
+        generation = self._sleeping.get(request_id)
+        if generation is not None:
+            self._sleep(generation, now_s)
+
+    # --- One step
+
+    def schedule(self, now_s: float) -> SchedulerOutput:
+        """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
+        self._wake(now_s)
+        for request_id in self._released:
+            self.ledger.close(request_id)
+        step = StepBuilder(self.ledger, self.config.max_num_batched_tokens, self._released)
+        self._released = []
+        preempted = self._schedule_running(step, now_s)
+        self._schedule_ready(step, now_s)
+        self._ready.update(preempted)
+        return step.build()
+
+    def _schedule_running(self, step: StepBuilder, now_s: float) -> dict[str, Generation]:
+        """Schedules running generations, decodes before prompts; returns those that lost their KV."""
+        ranked = sorted(self._running.values(), key=lambda g: (g.num_uncomputed_tokens > 1, self._rank(g, now_s)))
+        preempted: dict[str, Generation] = {}
+        while ranked and step.has_budget:
+            generation = ranked[0]
+            if not step.fits(generation) and not self._make_room(step, generation):
+                victim = max(ranked, key=lambda g: self._rank(g, now_s))
+                ranked.remove(victim)
+                del self._running[victim.request_id]
+                step.preempt(victim)
+                preempted[victim.request_id] = victim
+                continue
+            step.run(generation)
+            del ranked[0]
+        return preempted
+
+    def _schedule_ready(self, step: StepBuilder, now_s: float) -> None:
+        """Admits ready generations in the policy's order while slots, tokens and memory last."""
+        if not self._may_admit(step):
+            return
+        queue = [(self._rank(g, now_s), g.request_id) for g in self._ready.values()]
+        heapq.heapify(queue)
+        while queue and self._may_admit(step):
+            generation = self._ready.pop(heapq.heappop(queue)[1])
+            headroom_blocks = len(self._running)  # each running one may take one more block without preempting anyone
+            if not step.fits(generation, headroom_blocks) and not self._make_room(step, generation, headroom_blocks):
+                self._ready[generation.request_id] = generation
+                if step.missing_blocks(generation) > self.ledger.capacity_blocks:
+                    self._hopeless.append(generation.request_id)
+                return  # nobody overtakes the first in line for memory: it would starve
+            step.admit(generation)
+            if generation.num_segment_tokens == 0:
+                generation.segment_started_at_s = now_s
+            self._running[generation.request_id] = generation
+
+    def take_hopeless(self) -> list[str]:
+        """Returns, once, the generations that outgrew the whole KV cache: the caller ends them."""
+        hopeless, self._hopeless = self._hopeless, []
+        return hopeless
+
+    def _may_admit(self, step: StepBuilder) -> bool:
+        return bool(self._ready) and step.has_budget and len(self._running) < self.config.max_num_seqs
+
+    def _make_room(self, step: StepBuilder, generation: Generation, headroom_blocks: int = 0) -> bool:
+        """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
+
+        Those whose robot is busy longest give first. Their KV is offloaded if the backend can, else lost.
+        """
+        needed = step.missing_blocks(generation) + headroom_blocks
+        holders = [g for g in (*self._sleeping.values(), *self._ready.values()) if self._holds_memory(g)]
+        if needed > self.ledger.available_blocks + sum(self.ledger.private_blocks(g.request_id) for g in holders):
+            return False
+        holders.sort(key=lambda g: (g.resume_at_s, g.order))
+        while needed > self.ledger.available_blocks:
+            victim = holders.pop()
+            if self._can_offload:
+                step.offload(victim)
+            else:
+                step.preempt(victim)  # it stays in its place: a sleeper's KV is needed no earlier than before
+        return True
+
+    def _holds_memory(self, generation: Generation) -> bool:
+        is_suspended = generation.state is GenerationState.SUSPENDED
+        return is_suspended and self.ledger.private_blocks(generation.request_id) > 0
+
+    def _rank(self, generation: Generation, now_s: float) -> Rank:
+        return self.policy.rank(generation, now_s)
+
+    # --- What came of it
+
+    def update(self, scheduled: SchedulerOutput, output: StepOutput, segments: Mapping[str, int], now_s: float) -> None:
+        """Books the outcome of a step, and suspends generations whose robot is busy.
+
+        Args:
+            scheduled: The step that was executed.
+            output: What came out of it.
+            segments: How many segments each request completed in it.
+            now_s: When the step ended.
+        """
+        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
+            generation = self._running.get(request_id)
+            if generation is None:
+                continue  # it ended while the step ran
+            generation.num_computed_tokens += num_tokens
+            token_ids = output.token_ids.get(request_id, ())
+            generation.output_token_ids.extend(token_ids)
+            generation.num_segment_tokens += len(token_ids)
+            if segments.get(request_id):
+                self._complete_segments(generation, segments[request_id], now_s)
+        if output.token_ids:
+            self.pace.observe_step(output.duration_s)
+
+    def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
+        self.pace.observe_segment(generation.num_segment_tokens)
+        generation.num_segments += num_segments
+        generation.num_segment_tokens = 0
+        generation.segment_started_at_s = now_s
+        generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
+        if self.policy.suspends and self.resume_at_s(generation) > now_s:
+            generation.suspend()
+            del self._running[generation.request_id]
+            self._sleep(generation, now_s)
+
+    def resume_at_s(self, generation: Generation) -> float:
+        """Returns when it must run again so that the next segment arrives as its robot becomes idle."""
+        lead_s = self.pace.segment_time_s + self.config.network_latency_s + self.config.resume_margin_s
+        return generation.robot_idle_at_s - lead_s
+
+    # --- Sleepers
+
+    def next_wakeup_s(self, now_s: float) -> float | None:
+        """Returns when ``schedule`` has something to do: ``now_s``, when the first sleeper is due, or None: never."""
+        if self._running or self._ready or self._released:
+            return now_s
+        self._drop_stale_wakeups()
+        return max(now_s, self._wakeups[0][0]) if self._wakeups else None
+
+    def _sleep(self, generation: Generation, now_s: float) -> None:
+        execution = generation.execution
+        generation.robot_idle_at_s = execution.idle_at_s(now_s)
+        generation.resume_at_s = now_s if execution.is_all_reported else self.resume_at_s(generation)
+        self._sleeping[generation.request_id] = generation
+        heapq.heappush(self._wakeups, (generation.resume_at_s, generation.order, generation.request_id))
+
+    def _wake(self, now_s: float) -> None:
+        self._drop_stale_wakeups()
+        while self._wakeups and self._wakeups[0][0] <= now_s:
+            request_id = heapq.heappop(self._wakeups)[2]
+            self._ready[request_id] = self._sleeping.pop(request_id)
+            self._drop_stale_wakeups()
+
+    def _drop_stale_wakeups(self) -> None:
+        while self._wakeups:
+            resume_at_s, _, request_id = self._wakeups[0]
+            sleeper = self._sleeping.get(request_id)
+            if sleeper is not None and sleeper.resume_at_s == resume_at_s:
+                return
+            heapq.heappop(self._wakeups)
+
+    # --- Looking in
+
+    def _find(self, request_id: str) -> Generation | None:
+        for place in (self._running, self._ready, self._sleeping):
+            if request_id in place:
+                return place[request_id]
+        return None
+
+    @property
+    def generations(self) -> Iterable[Generation]:
+        """All unfinished generations."""
+        return (*self._running.values(), *self._ready.values(), *self._sleeping.values())
+
+    @property
+    def num_running(self) -> int:
+        """Generations that hold a slot."""
+        return len(self._running)
+
+    @property
+    def num_ready(self) -> int:
+        """Generations that wait for a slot."""
+        return len(self._ready)
+
+    @property
+    def num_sleeping(self) -> int:
+        """Suspended generations whose robot is busy."""
+        return len(self._sleeping)
+
+    def check_integrity(self) -> None:
+        """Asserts that every generation is in one place only, in the right state, and that the KV adds up."""
+        self.ledger.check_integrity()
+        ids = [g.request_id for g in self.generations]
+        assert len(ids) == len(set(ids))
+        assert len(self._running) <= self.config.max_num_seqs
+        assert all(g.state is GenerationState.RUNNING for g in self._running.values())
+        queued = (*self._sleeping.values(), *self._ready.values())
+        assert all(g.state in (GenerationState.WAITING, GenerationState.SUSPENDED) for g in queued)
+        for generation in self.generations:
+            shared = generation.sequence.num_cached_tokens // self.ledger.block_size
+            kv_blocks = self.ledger.blocks_for(generation.num_computed_tokens) - shared
+            expected = 0 if generation.is_offloaded else kv_blocks
+            assert self.ledger.private_blocks(generation.request_id) == expected, generation

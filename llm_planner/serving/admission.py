@@ -1,0 +1,102 @@
+"""Admission: may this request come in? Pure, fast, and every "no" has its number."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest, Urgency
+
+ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
+MAX_PLAN_TOKENS = 8192
+"""Most tokens that a request may ask for; a model with a shorter context gives fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Checks requests at the door, before anything is spent on them.
+
+    Attributes:
+        config: Limits.
+        robot_models: Names of the known robot models.
+    """
+
+    config: PlannerConfig
+    robot_models: Collection[str]
+
+    def check(self, request: PlanRequest, unfinished: Mapping[str, PlanRequest]) -> PlanRequest | None:
+        """Returns the unfinished request that this one supersedes, if any.
+
+        Args:
+            request: Who wants in.
+            unfinished: Request id to request.
+
+        Raises:
+            PlannerError: A 1xx code if the request is refused.
+        """
+        self._check_names(request)
+        self._check_text(request.instruction, "instruction", self.config.max_instruction_bytes)
+        self._check_text(request.scene, "scene", self.config.max_scene_bytes)
+        if not request.instruction.strip():
+            raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
+        _check_numbers(request)
+        if request.request_id in unfinished:
+            raise PlannerError(ErrorCode.ROBOT_BUSY, f"goal {request.request_id} is being planned already")
+        previous = next((r for r in unfinished.values() if r.robot_id == request.robot_id), None)
+        if previous is None and len(unfinished) >= self.config.max_queued:
+            raise PlannerError(ErrorCode.OVERLOADED, f"{len(unfinished)} goals are unfinished; try again later")
+        if previous is not None and not _supersedes(request, previous):
+            raise PlannerError(
+                ErrorCode.ROBOT_BUSY,
+                f"robot {request.robot_id} has the unfinished goal {previous.request_id}; cancel it, or send an "
+                "urgent goal if that one is not urgent",
+            )
+        return previous
+
+    def _check_names(self, request: PlanRequest) -> None:
+        if ROBOT_ID.fullmatch(request.robot_id) is None:
+            raise PlannerError(
+                ErrorCode.INVALID_ROBOT_ID, f"robot_id {request.robot_id[:80]!r} is not a name ({ROBOT_ID.pattern})"
+            )
+        if request.robot_model not in self.robot_models:
+            known = ", ".join(sorted(self.robot_models)) or "none"
+            raise PlannerError(
+                ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {request.robot_model[:80]!r}; known are: {known}"
+            )
+
+    @staticmethod
+    def _check_text(text: str, name: str, max_bytes: int) -> None:
+        """Refuses text that is too long, no Unicode, or holds control characters other than tab and line ends."""
+        if len(text) > max_bytes:  # a character is a byte at least: do not encode what is far too long
+            raise _too_long(name, max_bytes)
+        try:
+            num_bytes = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} is not valid Unicode: {error}") from error
+        if num_bytes > max_bytes:
+            raise _too_long(name, max_bytes)
+        if any(unicodedata.category(c) == "Cc" and c not in "\t\n\r" for c in text):
+            raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} holds control characters; remove them")
+
+
+def _supersedes(request: PlanRequest, previous: PlanRequest) -> bool:
+    return request.urgency is Urgency.URGENT and previous.urgency is not Urgency.URGENT
+
+
+def _too_long(name: str, max_bytes: int) -> PlannerError:
+    return PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
+
+
+def _check_numbers(request: PlanRequest) -> None:
+    budget_s = request.time_budget_s
+    if budget_s is not None and not (math.isfinite(budget_s) and budget_s > 0):
+        raise PlannerError(
+            ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
+        )
+    if not 1 <= request.max_tokens <= MAX_PLAN_TOKENS:
+        raise PlannerError(
+            ErrorCode.INVALID_MAX_TOKENS, f"max_tokens is {request.max_tokens}; give 1 to {MAX_PLAN_TOKENS}"
+        )

@@ -1,0 +1,95 @@
+"""One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
+
+from dataclasses import dataclass, field, replace
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
+from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.planning.session import PlanSession
+from llm_planner.scheduling.execution_tracker import ExecutionTracker
+from llm_planner.scheduling.generation import Generation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What happened to a goal before the loop got it: needed when it goes on in another process.
+
+    Attributes:
+        arrival_s: When it arrived.
+        delivered_at_s: Per segment of ``PlanRequest.delivered``, when it was delivered.
+        reports: The robot's reports so far, with the times when they were heard.
+        is_plan_complete: Whether the whole plan was delivered already.
+    """
+
+    arrival_s: float
+    delivered_at_s: tuple[float, ...] = ()
+    reports: tuple[tuple[float, SegmentReport], ...] = ()
+    is_plan_complete: bool = False
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Goal:
+    """The loop's record of a request.
+
+    Attributes:
+        delivered: Segments that went to the robot, those from before a restart included.
+        held: Segments that wait for the end of the plan (whole-plan policies).
+        is_plan_complete: Whether nothing will be added to the plan.
+    """
+
+    request: PlanRequest
+    session: PlanSession
+    generation: Generation
+    execution: ExecutionTracker
+    delivered: list[Segment] = field(default_factory=list)
+    held: list[Segment] = field(default_factory=list)
+    first_delivered_at_s: float | None = None
+    is_plan_complete: bool = False
+
+    def replay(self, history: History) -> None:
+        """Brings the record up to what happened before: deliveries and reports in the order of their times."""
+        reports = list(history.reports)
+        for segment, delivered_at_s in zip(self.request.delivered, history.delivered_at_s, strict=True):
+            while reports and reports[0][0] <= delivered_at_s:
+                self._replay_report(*reports.pop(0))
+            self.deliver(segment, delivered_at_s)
+        for heard_at_s, report in reports:
+            self._replay_report(heard_at_s, report)
+        self.is_plan_complete = history.is_plan_complete
+
+    def _replay_report(self, heard_at_s: float, report: SegmentReport) -> None:
+        self.execution.report(report, heard_at_s)
+
+    def deliver(self, segment: Segment, now_s: float) -> None:
+        """Notes that ``segment`` goes to the robot now."""
+        self.execution.deliver(segment, now_s)
+        self.delivered.append(segment)
+        if self.first_delivered_at_s is None:
+            self.first_delivered_at_s = now_s
+
+    def result(self, error_code: ErrorCode, error_msg: str) -> PlanResult:
+        """Returns how it ended."""
+        return PlanResult(
+            request_id=self.request.request_id,
+            error_code=error_code,
+            error_msg=error_msg,
+            segments=tuple(self.delivered),
+            metrics=self._metrics(),
+        )
+
+    def _metrics(self) -> PlanMetrics:
+        """Returns the times and counts defined in docs/metrics.md."""
+        generation = self.generation
+        metrics = PlanMetrics(
+            waiting_time_s=self.execution.waiting_time_s(),
+            execution_time_s=self.execution.execution_time_s(),
+            num_prompt_tokens=generation.num_prompt_tokens,
+            num_cached_tokens=generation.sequence.num_cached_tokens,
+            num_output_tokens=generation.num_output_tokens,
+            num_suspensions=generation.num_suspensions,
+        )
+        if self.first_delivered_at_s is None:
+            return metrics
+        response_time_s = self.first_delivered_at_s - generation.arrival_s
+        utility = self.request.time_utility(response_time_s)
+        return replace(metrics, response_time_s=response_time_s, time_utility=utility)

@@ -1,0 +1,295 @@
+"""The loop: schedule -> execute -> update, one step at a time, with the time as an argument."""
+
+import heapq
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Backend
+from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult
+from llm_planner.core.segment import SegmentReport
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.planning.session import Progress
+from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
+from llm_planner.scheduling.generation import Generation
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.goal import Goal, History
+from llm_planner.serving.preparation import Prepared, Preparer
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStatus:
+    """How busy the loop is, for people and diagnostics."""
+
+    model: str
+    policy: str
+    num_goals: int
+    num_running: int
+    num_ready: int
+    num_sleeping: int
+    num_kv_blocks: int
+    num_free_kv_blocks: int
+
+
+class PlannerLoop:
+    """Plans for all goals with one backend. Single-threaded; every call returns the events that it caused.
+
+    A failure of the backend as a whole is not caught here: the server around the loop ends or moves the goals.
+
+    Args:
+        backend: Runs steps.
+        scheduler: Decides about steps.
+        preparer: Makes requests ready.
+        do_clients_report: Whether robots report their segments. If so, a goal finishes when the robot has ended the
+            last segment, and a robot that falls silent ends it; if not, execution is estimated and a goal finishes
+            with its plan.
+    """
+
+    def __init__(
+        self, *, backend: Backend, scheduler: Scheduler, preparer: Preparer, do_clients_report: bool = True
+    ) -> None:
+        self._backend = backend
+        self._scheduler = scheduler
+        self._preparer = preparer
+        self._do_clients_report = do_clients_report
+        self._goals: dict[str, Goal] = {}
+        self._deadlines: list[tuple[float, str]] = []  # heap of times at which a goal must be looked at
+        self._is_kv_off = False
+
+    # --- What comes in
+
+    def submit(self, request: PlanRequest, now_s: float, history: History | None = None) -> list[Event]:
+        """Takes a request; if it cannot be served, the returned event says why.
+
+        Args:
+            request: Admitted already (``serving.admission``).
+            now_s: When it arrived, unless ``history`` says otherwise.
+            history: Given if the goal goes on from another process.
+        """
+        history = history or History(arrival_s=now_s, delivered_at_s=(now_s,) * len(request.delivered))
+        try:
+            goal = self._open(request, self._preparer.prepare(request), history)
+        except PlannerError as error:
+            return [Finished(_refusal(request, error))]
+        self._goals[request.request_id] = goal
+        self._watch(goal)
+        if not goal.is_plan_complete:
+            self._scheduler.add(goal.generation)
+        return self._finish_if_done(goal)
+
+    def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
+        """Ends a goal; none if it has ended already."""
+        goal = self._goals.get(request_id)
+        return [] if goal is None else [self._end(goal, code, message)]
+
+    def report(self, report: SegmentReport, now_s: float) -> list[Event]:
+        """Takes a robot's word on a segment; about unknown goals and segments it counts nothing."""
+        goal = self._goals.get(report.request_id)
+        if goal is None:
+            return []
+        reception = goal.execution.report(report, now_s)
+        if reception is Reception.FAILED:
+            message = f"segment {report.index} failed on the robot: {report.reason or 'no reason given'}"
+            return [self._end(goal, ErrorCode.SKILL_FAILED, message)]
+        self._scheduler.robot_heard(report.request_id, now_s)
+        self._watch(goal)
+        return self._finish_if_done(goal)
+
+    def _open(self, request: PlanRequest, prepared: Prepared, history: History) -> Goal:
+        sequence, ledger = prepared.sequence, self._scheduler.ledger
+        if sequence.prefix_id is not None:
+            ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
+        shared_blocks = sequence.num_cached_tokens // ledger.block_size
+        max_kv_tokens = (ledger.capacity_blocks + shared_blocks) * ledger.block_size
+        room_tokens = min(self._backend.info.max_model_len, max_kv_tokens) - len(sequence.prompt_token_ids)
+        if room_tokens < 1:
+            raise PlannerError(
+                ErrorCode.PROMPT_TOO_LONG,
+                f"the prompt has {len(sequence.prompt_token_ids)} tokens and leaves no room for a plan; shorten the "
+                "scene or give the engine more KV blocks",
+            )
+        execution = ExecutionTracker(history.arrival_s, self._scheduler.config.network_latency_s)
+        generation = Generation(
+            request=request,
+            sequence=sequence,
+            arrival_s=history.arrival_s,
+            execution=execution,
+            max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
+        )
+        goal = Goal(request=request, session=prepared.session, generation=generation, execution=execution)
+        goal.replay(history)
+        goal.is_plan_complete |= prepared.session.is_complete
+        return goal
+
+    # --- One step
+
+    def step(self, now_s: float) -> list[Event]:
+        """Runs one step, if there is something to run, and returns what came of it.
+
+        The step ends at ``now_s`` plus the duration that the backend states.
+        """
+        events = self._look_after_deadlines(now_s)
+        scheduled = self._scheduler.schedule(now_s)
+        for request_id in self._scheduler.take_hopeless():
+            message = "the plan outgrew the KV cache; give the engine more KV blocks"
+            events.append(self._end(self._goals[request_id], ErrorCode.OUT_OF_MEMORY, message))
+        if scheduled.is_empty:
+            return events
+        output = self._backend.execute(scheduled)
+        return events + self._book(scheduled, output, now_s + output.duration_s)
+
+    def next_wakeup_s(self, now_s: float) -> float | None:
+        """Returns when ``step`` has something to do; None for not before something comes in."""
+        wakeup_s = self._scheduler.next_wakeup_s(now_s)
+        deadline_s = self._deadlines[0][0] if self._deadlines else None
+        times_s = [t for t in (wakeup_s, deadline_s) if t is not None]
+        return max(now_s, min(times_s)) if times_s else None
+
+    def _book(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
+        """Hands tokens to their sessions, segments to their robots, and all of it to the scheduler."""
+        ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
+        progress = {goal.request.request_id: _read(goal, output) for goal in ran}
+        events: list[Event] = []
+        for goal in ran:
+            events += self._deliver(goal, progress[goal.request.request_id], now_s)
+        segments = {request_id: len(p.segments) for request_id, p in progress.items()}
+        self._scheduler.update(scheduled, output, segments, now_s)
+        self._check_kv(output)
+        for request_id, reason in output.failed.items():
+            if request_id in self._goals:
+                events.append(self._end(self._goals[request_id], ErrorCode.ENGINE_FAILED, reason))
+        for goal in ran:
+            if goal.request.request_id in self._goals:
+                events += self._conclude(goal, progress[goal.request.request_id])
+        return events
+
+    def _deliver(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
+        """Sends new segments to the robot, or holds them until the plan is complete."""
+        start_s = goal.generation.segment_started_at_s
+        for segment in progress.segments:
+            goal.held.append(replace(segment, generation_time_s=now_s - start_s))
+            start_s = now_s
+        is_whole = progress.is_complete and progress.error is None
+        if not (self._scheduler.policy.streams or is_whole):
+            return []
+        events: list[Event] = []
+        for segment in goal.held:
+            goal.deliver(segment, now_s)
+            events.append(SegmentReady(goal.request.request_id, segment))
+        goal.held.clear()
+        if events:
+            self._watch(goal)
+        return events
+
+    def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
+        """Ends the goal, or its generation, if the plan has come to its end."""
+        if progress.error is not None:
+            return [self._end(goal, progress.error.code, progress.error.message)]
+        if progress.is_complete:
+            self._scheduler.end(goal.request.request_id)
+            goal.is_plan_complete = True
+            complete = PlanComplete(goal.request.request_id, len(goal.delivered))
+            return [complete, *self._finish_if_done(goal)]
+        if goal.generation.num_output_tokens >= goal.generation.max_output_tokens:
+            message = f"the plan was not complete after {goal.generation.num_output_tokens} tokens; raise max_tokens"
+            return [self._end(goal, ErrorCode.PLAN_TRUNCATED, message)]
+        return []
+
+    def _check_kv(self, output: StepOutput) -> None:
+        """Says so, once, if the ledger and the engine disagree: a defect, and admission is no longer safe."""
+        if output.failed or self._is_kv_off or output.free_kv_blocks == self._scheduler.ledger.free_blocks:
+            return
+        self._is_kv_off = True
+        _log.error("KV: %d blocks free, %d expected", output.free_kv_blocks, self._scheduler.ledger.free_blocks)
+
+    # --- Deadlines and ends
+
+    def _deadline_s(self, goal: Goal) -> float | None:
+        """Returns when the goal will end if nothing happens until then: budget first, then the robot's silence."""
+        budget_s = goal.request.time_budget_s
+        if budget_s is not None and not goal.delivered and goal.request.overrun is OverrunStrategy.KILL:
+            return goal.generation.arrival_s + budget_s
+        if self._do_clients_report:
+            return goal.execution.silent_at_s(self._scheduler.config.silence_timeout_s)
+        return None
+
+    def _watch(self, goal: Goal) -> None:
+        deadline_s = self._deadline_s(goal)
+        if deadline_s is not None:
+            heapq.heappush(self._deadlines, (deadline_s, goal.request.request_id))
+
+    def _look_after_deadlines(self, now_s: float) -> list[Event]:
+        events: list[Event] = []
+        while self._deadlines and self._deadlines[0][0] <= now_s:
+            goal = self._goals.get(heapq.heappop(self._deadlines)[1])
+            if goal is None:
+                continue
+            deadline_s = self._deadline_s(goal)
+            if deadline_s is None or deadline_s > now_s:
+                self._watch(goal)
+            elif goal.delivered:
+                message = "the robot did not report its segment in time"
+                events.append(self._end(goal, ErrorCode.ROBOT_SILENT, message))
+            else:
+                message = f"no segment within {goal.request.time_budget_s} s"
+                events.append(self._end(goal, ErrorCode.BUDGET_EXCEEDED, message))
+        return events
+
+    def _finish_if_done(self, goal: Goal) -> list[Event]:
+        is_executed = not self._do_clients_report or goal.execution.is_all_reported
+        return [self._end(goal, ErrorCode.NONE, "")] if goal.is_plan_complete and is_executed else []
+
+    def _end(self, goal: Goal, code: ErrorCode, message: str) -> Finished:
+        request_id = goal.request.request_id
+        self._scheduler.end(request_id)
+        del self._goals[request_id]
+        return Finished(goal.result(code, message))
+
+    # --- The rest
+
+    @property
+    def request_ids(self) -> Iterable[str]:
+        """Unfinished goals."""
+        return tuple(self._goals)
+
+    @property
+    def status(self) -> LoopStatus:
+        """How busy it is."""
+        scheduler = self._scheduler
+        return LoopStatus(
+            model=self._backend.info.model,
+            policy=scheduler.policy.name,
+            num_goals=len(self._goals),
+            num_running=scheduler.num_running,
+            num_ready=scheduler.num_ready,
+            num_sleeping=scheduler.num_sleeping,
+            num_kv_blocks=scheduler.ledger.num_kv_blocks,
+            num_free_kv_blocks=scheduler.ledger.free_blocks,
+        )
+
+    def close(self) -> None:
+        """Frees the backend; safe to call twice."""
+        self._backend.close()
+
+
+def _read(goal: Goal, output: StepOutput) -> Progress:
+    """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
+    request_id = goal.request.request_id
+    progress = goal.session.feed(output.token_ids.get(request_id, ()))
+    if progress.is_complete or request_id not in output.finished:
+        return progress
+    end = goal.session.finish()
+    return Progress((*progress.segments, *end.segments), end.error, end.is_complete)
+
+
+def _refusal(request: PlanRequest, error: PlannerError) -> PlanResult:
+    return PlanResult(
+        request_id=request.request_id,
+        error_code=error.code,
+        error_msg=error.message,
+        segments=request.delivered,
+    )
