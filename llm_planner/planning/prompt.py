@@ -39,10 +39,16 @@ def build_prompt(
     model: RobotModel, instruction: str, scene: str = "", style: PromptStyle = PromptStyle.COMPACT
 ) -> Prompt:
     """Returns the prompt that asks for a plan; ``instruction`` and ``scene`` may hold anything."""
-    dynamic = f"scene: {flatten(scene)}\ntask: {flatten(instruction)}\nplan:\n"
     if style is PromptStyle.COMPACT:
-        return Prompt(f"robot {model.name}\n", dynamic, style)
+        return compact_prompt(model.name, instruction, scene)
+    dynamic = f"scene: {flatten(scene)}\ntask: {flatten(instruction)}\nplan:\n"
     return Prompt(_system_text(model), dynamic, style)
+
+
+def compact_prompt(robot_model: str, instruction: str, scene: str) -> Prompt:
+    """Returns the prompt of the bundled model, which was trained on exactly this text: all of it in lower case."""
+    dynamic = f"scene: {flatten(scene).lower()}\ntask: {flatten(instruction).lower()}\nplan:\n"
+    return Prompt(f"robot {robot_model}\n", dynamic, PromptStyle.COMPACT)
 
 
 def _system_text(model: RobotModel) -> str:
