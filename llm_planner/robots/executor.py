@@ -1,0 +1,200 @@
+"""The robot's side of a goal: segments in any order, each run once; reports; what to do when the planner is silent."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.core.skill import SkillCall
+from llm_planner.language.errors import PlanSyntaxError
+from llm_planner.language.parser import parse
+from llm_planner.robots.driver import SkillDriver, SkillResult, SkillStatus
+from llm_planner.robots.interpreter import Interpreter
+from llm_planner.robots.model import RobotModel
+
+MAX_AHEAD = 1024  # segments that may wait for a missing one
+
+
+class ExecutorState(Enum):
+    """Life of a goal on the robot."""
+
+    IDLE = "idle"  # no goal yet
+    ACTIVE = "active"
+    DONE = "done"  # every segment of the plan succeeded
+    FAILED = "failed"  # a segment failed, or a reflex or cancel ended the goal
+
+
+class SegmentExecutor:
+    """Executes the segments of one goal at a time. Call ``tick`` often; nothing blocks.
+
+    Segments may come twice, out of order, or late: each index runs once, in order, without gaps. When the planner is
+    silent while the robot has nothing to do, the silence steps of the robot model run.
+
+    Args:
+        model: Of the robot.
+        driver: Of the robot; nobody else may use it.
+        report: Gets every report at once; must not block.
+    """
+
+    def __init__(self, model: RobotModel, driver: SkillDriver, report: Callable[[SegmentReport], None]) -> None:
+        self._model = model
+        self._driver = driver
+        self._report_to = report
+        self._own_calls: deque[SkillCall] = deque()  # of reflex, cancel and silence: before any segment
+        self._is_own_call_running = False
+        self._reset("", ExecutorState.IDLE, 0.0)
+
+    def _reset(self, request_id: str, state: ExecutorState, now_s: float) -> None:
+        self._request_id = request_id
+        self._state = state
+        self._interpreter = Interpreter(self._model, self._driver)
+        self._waiting: dict[int, Segment] = {}
+        self._next_index = 0  # the segment that runs, or will run next
+        self._started_s: float | None = None
+        self._num_segments: int | None = None
+        self._heard_s = now_s
+        self._num_silence_steps = 0
+
+    @property
+    def state(self) -> ExecutorState:
+        """How the goal stands."""
+        return self._state
+
+    @property
+    def request_id(self) -> str:
+        """The goal; empty before the first."""
+        return self._request_id
+
+    @property
+    def next_missing_index(self) -> int:
+        """The first segment that has not come: where to ask the planner to send again from."""
+        index = self._next_index
+        while index in self._waiting or (index == self._next_index and self._started_s is not None):
+            index += 1
+        return index
+
+    def begin(self, request_id: str, now_s: float) -> None:
+        """Starts a new goal. What is left of the one before is halted and forgotten."""
+        self._halt_segment(now_s, "superseded")
+        self._reset(request_id, ExecutorState.ACTIVE, now_s)
+
+    def hear(self, now_s: float) -> None:
+        """Notes a sign of life from the planner."""
+        self._heard_s = max(self._heard_s, now_s)
+        self._num_silence_steps = 0
+
+    def add(self, segment: Segment, now_s: float) -> bool:
+        """Takes a segment; returns False if it has come before, is too far ahead, or no goal is active."""
+        self.hear(now_s)
+        is_new = segment.index not in self._waiting and segment.index >= self.next_missing_index
+        is_near = segment.index < self._next_index + MAX_AHEAD
+        if self._state is not ExecutorState.ACTIVE or not is_new or not is_near:
+            return False
+        self._waiting[segment.index] = segment
+        return True
+
+    def expect(self, num_segments: int, now_s: float) -> None:
+        """Notes that the plan is complete and how many segments it has."""
+        self.hear(now_s)
+        self._num_segments = num_segments
+
+    def reflex(self, now_s: float, calls: Sequence[SkillCall] = (), reason: str = "reflex") -> None:
+        """Halts at once and runs ``calls`` (the model's stop skill if empty); ends the goal, if there is one."""
+        was_active = self._state is ExecutorState.ACTIVE
+        was_running = self._started_s is not None
+        self._end_goal(now_s, calls, reason)
+        if was_active and not was_running:
+            self._report(ReportStatus.FAILED, 0.0, SkillResult(SkillStatus.FAILED, reason=reason))
+
+    def cancel(self, now_s: float, reason: str = "cancelled") -> None:
+        """Halts at once, stops, and ends the goal."""
+        if self._state is ExecutorState.ACTIVE:
+            self._end_goal(now_s, (), reason)
+
+    def tick(self, now_s: float) -> None:
+        """Goes on with whatever is to be done at ``now_s``."""
+        if self._is_busy_with_own_calls(now_s):
+            return
+        while self._state is ExecutorState.ACTIVE and self._run_segments(now_s):
+            pass
+        if self._state is ExecutorState.ACTIVE and self._started_s is None:
+            self._mind_silence(now_s)
+
+    def _run_segments(self, now_s: float) -> bool:
+        """Starts or ends one segment; returns False if there is nothing more to do now."""
+        if self._started_s is not None:
+            result = self._interpreter.tick(now_s)
+            if result.status is SkillStatus.RUNNING:
+                return False
+            self._segment_ended(result, now_s)
+            return True
+        if self._next_index == self._num_segments:
+            self._state = ExecutorState.DONE
+        elif self._next_index in self._waiting:
+            self._start_segment(self._waiting.pop(self._next_index), now_s)
+            return True
+        return False
+
+    def _start_segment(self, segment: Segment, now_s: float) -> None:
+        self._started_s = now_s
+        self._report(ReportStatus.STARTED)
+        try:
+            statements = parse(segment.text)
+        except PlanSyntaxError as error:
+            self._segment_ended(SkillResult(SkillStatus.FAILED, reason=str(error)), now_s)
+        else:
+            self._interpreter.start(statements, now_s)
+
+    def _segment_ended(self, result: SkillResult, now_s: float) -> None:
+        duration_s, self._started_s = now_s - (self._started_s or now_s), None
+        self._heard_s = max(self._heard_s, now_s)  # silence counts from when the planner could have answered
+        if result.status is SkillStatus.SUCCEEDED:
+            self._report(ReportStatus.SUCCEEDED, duration_s, result)
+            self._next_index += 1
+            return
+        self._report(ReportStatus.FAILED, duration_s, result)
+        self._end_goal(now_s, (), result.reason)
+
+    def _halt_segment(self, now_s: float, reason: str) -> None:
+        if self._started_s is not None:
+            self._interpreter.halt(now_s, reason)
+            duration_s, self._started_s = now_s - self._started_s, None
+            self._report(ReportStatus.FAILED, duration_s, SkillResult(SkillStatus.FAILED, reason=reason))
+
+    def _end_goal(self, now_s: float, calls: Sequence[SkillCall], reason: str) -> None:
+        self._halt_segment(now_s, reason)
+        if self._state is ExecutorState.ACTIVE:
+            self._state = ExecutorState.FAILED
+        self._waiting.clear()
+        if self._is_own_call_running:
+            self._driver.halt(now_s)
+            self._is_own_call_running = False
+        self._own_calls = deque(calls or (SkillCall(self._model.stop_skill),))
+        self._is_busy_with_own_calls(now_s)
+
+    def _mind_silence(self, now_s: float) -> None:
+        steps = self._model.silence[self._num_silence_steps :]
+        if steps and now_s - self._heard_s >= steps[0].after_s:
+            self._num_silence_steps += 1
+            self._own_calls.append(SkillCall(steps[0].skill))
+            self._is_busy_with_own_calls(now_s)
+
+    def _is_busy_with_own_calls(self, now_s: float) -> bool:
+        if self._is_own_call_running and self._driver.tick(now_s).status is not SkillStatus.RUNNING:
+            self._is_own_call_running = False
+        while not self._is_own_call_running and self._own_calls:
+            self._driver.start(self._own_calls.popleft(), now_s)
+            self._is_own_call_running = self._driver.tick(now_s).status is SkillStatus.RUNNING
+        return self._is_own_call_running
+
+    def _report(self, status: ReportStatus, duration_s: float = 0.0, result: SkillResult | None = None) -> None:
+        self._report_to(
+            SegmentReport(
+                request_id=self._request_id,
+                index=self._next_index,
+                status=status,
+                duration_s=duration_s,
+                value=result.value if result else None,
+                reason=result.reason if result else "",
+            )
+        )

@@ -1,0 +1,252 @@
+"""Runs plans on a robot: loops, conditionals, variables, nested calls; step by step, so that nobody has to wait."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from llm_planner.core.skill import SkillCall, Value
+from llm_planner.language.syntax import (
+    And,
+    Assign,
+    Boolean,
+    Call,
+    Comparison,
+    Condition,
+    Expression,
+    If,
+    Loop,
+    Name,
+    Number,
+    Or,
+    Return,
+    Statement,
+    Text,
+    Variable,
+)
+from llm_planner.robots.driver import SkillDriver, SkillFailedError, SkillResult, SkillStatus
+from llm_planner.robots.effect import Replan
+from llm_planner.robots.kinematics import KinematicDriver
+from llm_planner.robots.model import RobotModel
+from llm_planner.robots.values import compare, is_true
+
+MAX_STEPS = 10_000  # calls and rounds of loops of one plan: whatever the gate let through, it ends
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedCall:
+    """One call that a robot carried out or failed, with its evaluated arguments."""
+
+    call: SkillCall
+    result: SkillResult
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a plan, or a part of it, went.
+
+    Attributes:
+        is_success: Whether no skill failed.
+        reason: Why it failed; empty otherwise.
+        value: What the plan returned, else what the last call returned.
+        calls: All calls in order.
+        duration_s: From the first call to the end of the last.
+        wants_replan: Whether the plan ended by asking for a new one.
+    """
+
+    is_success: bool
+    reason: str
+    value: Value | None
+    calls: tuple[ExecutedCall, ...]
+    duration_s: float
+    wants_replan: bool
+
+
+_Calls = Generator[SkillCall, Value | None, None]
+_Evaluation = Generator[SkillCall, Value | None, Value]
+
+
+class Interpreter:
+    """Executes the statements of one plan, in as many parts as they come; variables live as long as it does.
+
+    Args:
+        model: Knows aliases and which skill ends a plan.
+        driver: Does the work.
+    """
+
+    def __init__(self, model: RobotModel, driver: SkillDriver) -> None:
+        self._model = model
+        self._driver = driver
+        self._variables: dict[int, Value] = {}
+        self._num_steps = 0
+        self._calls: list[ExecutedCall] = []
+        self._steps: _Calls | None = None
+        self._pending: tuple[SkillCall, float] | None = None
+        self._result = SkillResult(SkillStatus.SUCCEEDED)
+        self._last_value: Value | None = None
+        self.has_ended = False
+        self.wants_replan = False
+
+    @property
+    def calls(self) -> tuple[ExecutedCall, ...]:
+        """All calls so far, of all parts."""
+        return tuple(self._calls)
+
+    def start(self, statements: Sequence[Statement], now_s: float) -> None:
+        """Begins the next part of the plan. After a return or replan it runs nothing and succeeds.
+
+        Raises:
+            RuntimeError: If a part is running.
+        """
+        if self._steps is not None:
+            raise RuntimeError("the statements before are still running")
+        self._result = SkillResult(SkillStatus.RUNNING)
+        if not self.has_ended:
+            self._last_value = None
+        self._steps = self._block(() if self.has_ended else statements)
+        self._advance(None, now_s)
+
+    def tick(self, now_s: float) -> SkillResult:
+        """Returns how the part that was started stands; its value is the return value or that of the last call."""
+        while self._pending is not None:
+            call, start_s = self._pending
+            result = self._driver.tick(now_s)
+            if result.status is SkillStatus.RUNNING:
+                break
+            self._pending = None
+            self._calls.append(ExecutedCall(call, result, start_s, now_s))
+            if result.status is SkillStatus.FAILED:
+                self._end(SkillStatus.FAILED, f"{call.name}: {result.reason}")
+            else:
+                self._last_value = result.value
+                self._advance(result.value, now_s)
+        return self._result
+
+    def halt(self, now_s: float, reason: str = "halted") -> None:
+        """Stops the robot at once; the part and the plan have failed."""
+        if self._pending is not None:
+            self._driver.halt(now_s)
+            call, start_s = self._pending
+            self._calls.append(ExecutedCall(call, SkillResult(SkillStatus.FAILED, reason=reason), start_s, now_s))
+            self._pending = None
+        if self._steps is not None:
+            self._end(SkillStatus.FAILED, reason)
+        self.has_ended = True
+
+    def _advance(self, value: Value | None, now_s: float) -> None:
+        """Goes on to the next call and starts it."""
+        if self._steps is None:
+            return
+        try:
+            call = self._steps.send(value)
+        except StopIteration:
+            self._end(SkillStatus.SUCCEEDED)
+        except SkillFailedError as failure:
+            self._end(SkillStatus.FAILED, str(failure))
+        else:
+            self._pending = (call, now_s)
+            self._driver.start(call, now_s)
+
+    def _end(self, status: SkillStatus, reason: str = "") -> None:
+        self._steps = None
+        self.has_ended |= status is SkillStatus.FAILED
+        self._result = SkillResult(status, self._last_value, reason)
+
+    def _step(self) -> None:
+        self._num_steps += 1
+        if self._num_steps > MAX_STEPS:
+            raise SkillFailedError(f"the plan has more than {MAX_STEPS} steps")
+
+    def _block(self, statements: Sequence[Statement]) -> _Calls:
+        for statement in statements:
+            if self.has_ended:
+                return
+            yield from self._statement(statement)
+
+    def _statement(self, statement: Statement) -> _Calls:
+        match statement:
+            case Call():
+                yield from self._call(statement)
+            case Assign(variable=variable, call=call):
+                self._variables[variable.index] = yield from self._call(call)
+            case Loop(count=count, body=body):
+                for _ in range(count):
+                    self._step()
+                    yield from self._block(body)
+                    if self.has_ended:
+                        return
+            case If(condition=condition, body=body):
+                if (yield from self._condition(condition)):
+                    yield from self._block(body)
+            case Return(value=expression):
+                self._last_value = yield from self._value(expression)
+                self.has_ended = True
+
+    def _condition(self, condition: Condition) -> Generator[SkillCall, Value | None, bool]:
+        match condition:
+            case Or(operands=operands):
+                for operand in operands:
+                    if (yield from self._condition(operand)):
+                        return True
+                return False
+            case And(operands=operands):
+                for operand in operands:
+                    if not (yield from self._condition(operand)):
+                        return False
+                return True
+            case Comparison(left=left, operator=operator, right=right):
+                return (yield from self._comparison(left, operator, right))
+            case _:
+                return is_true((yield from self._value(condition)))
+
+    def _comparison(
+        self, left: Expression, operator: str, right: Expression
+    ) -> Generator[SkillCall, Value | None, bool]:
+        first = yield from self._value(left)
+        second = yield from self._value(right)
+        try:
+            return compare(first, operator, second)
+        except TypeError as error:
+            raise SkillFailedError(str(error)) from error
+
+    def _value(self, value: Expression) -> _Evaluation:
+        match value:
+            case Number(value=literal) | Boolean(value=literal) | Text(text=literal) | Name(name=literal):
+                return literal
+            case Variable(index=index):
+                if index not in self._variables:
+                    raise SkillFailedError(f"variable _{index} has no value")
+                return self._variables[index]
+            case Call():
+                return (yield from self._call(value))
+
+    def _call(self, call: Call) -> _Evaluation:
+        """Evaluates the arguments, runs the call, and returns its value; one that returns nothing was successful."""
+        arguments = []
+        for argument in call.arguments:
+            arguments.append((yield from self._value(argument)))  # noqa: PERF401 (no yield in comprehensions)
+        self._step()
+        skill = self._model.skill(call.name)
+        value = yield SkillCall(skill.name if skill else call.name, tuple(arguments))
+        if skill is not None and isinstance(skill.effect, Replan):
+            self.wants_replan = self.has_ended = True
+        return True if value is None else value
+
+
+def run_plan(plan: Sequence[Statement], driver: KinematicDriver, now_s: float = 0.0) -> Outcome:
+    """Returns how a whole plan goes, in virtual time: it jumps from call to call and never sleeps."""
+    interpreter = Interpreter(driver.model, driver)
+    start_s = now_s
+    interpreter.start(plan, now_s)
+    result = interpreter.tick(now_s)
+    while result.status is SkillStatus.RUNNING:
+        now_s = max(now_s, driver.end_s if driver.end_s is not None else now_s)
+        result = interpreter.tick(now_s)
+    return Outcome(
+        is_success=result.status is SkillStatus.SUCCEEDED,
+        reason=result.reason,
+        value=result.value,
+        calls=interpreter.calls,
+        duration_s=now_s - start_s,
+        wants_replan=interpreter.wants_replan,
+    )

@@ -1,0 +1,42 @@
+"""Values of plans: what is true, what is equal, what is greater."""
+
+from llm_planner.core.skill import Value
+
+FALSE_WORDS = frozenset({"", "false", "no"})
+TRUE_WORDS = frozenset({"true", "yes"})
+
+
+def is_true(value: Value) -> bool:
+    """Returns whether a condition on a value holds: not for false, 0, and the texts "", "no" and "false"."""
+    return value.casefold() not in FALSE_WORDS if isinstance(value, str) else bool(value)
+
+
+def compare(left: Value, operator: str, right: Value) -> bool:
+    """Returns the truth of a comparison.
+
+    A text meets a number or boolean as what it spells: "3" equals 3, "yes" equals true. Otherwise values of different
+    types are different, and only numbers are greater or less.
+
+    Raises:
+        TypeError: If the two cannot be ordered.
+    """
+    left, right = _like(left, right), _like(right, left)
+    is_same_type = isinstance(left, str) == isinstance(right, str) and isinstance(left, bool) == isinstance(right, bool)
+    if operator in {"==", "!="}:
+        return (is_same_type and left == right) == (operator == "==")
+    if isinstance(left, bool | str) or isinstance(right, bool | str):
+        raise TypeError(f"cannot compare {left!r} {operator} {right!r}")
+    return left > right if operator == ">" else left < right
+
+
+def _like(value: Value, other: Value) -> Value:
+    """Returns a text as the type of ``other``, if it spells such a value."""
+    if not isinstance(value, str) or isinstance(other, str):
+        return value
+    word = value.strip().casefold()
+    if isinstance(other, bool):
+        return word in TRUE_WORDS if word in TRUE_WORDS | FALSE_WORDS else value
+    try:
+        return float(word)
+    except ValueError:
+        return value
