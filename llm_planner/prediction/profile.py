@@ -1,0 +1,157 @@
+"""An engine profile: how long a step of one model on one device takes, each number with its source; read from YAML."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
+from llm_planner.robots.record import Record, require
+from llm_planner.robots.timing import Parameter
+
+
+class Chunk(NamedTuple):
+    """Tokens of one sequence that one step computes.
+
+    Attributes:
+        num_tokens: How many, >= 1; 1 for a decoding sequence.
+        kv_len: Tokens in the cache before the step.
+    """
+
+    num_tokens: int
+    kv_len: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillCost(Record):
+    """``a N^2 + b N + c`` seconds for ``N`` prompt tokens on an idle engine."""
+
+    a_s_per_token2: Parameter
+    b_s_per_token: Parameter
+    c_s: Parameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeCost(Record):
+    """``base + per_sequence (B - 1) + per_kv_token K`` seconds for one token of each of ``B`` sequences.
+
+    Attributes:
+        base_s: One sequence with an empty cache: the weights are read once.
+        per_sequence_s: Each further sequence of the batch.
+        per_kv_token_s: Each of the ``K`` tokens in the caches of the batch.
+    """
+
+    base_s: Parameter
+    per_sequence_s: Parameter
+    per_kv_token_s: Parameter
+
+    def __post_init__(self) -> None:
+        require(self.base_s.value > 0, "base_s must be > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveCost(Record):
+    """``constant + per_token K`` seconds to move the KV of ``K`` tokens between accelerator and host."""
+
+    constant_s: Parameter
+    per_token_s: Parameter
+
+    def time_s(self, num_tokens: int) -> float:
+        """Returns the seconds for ``num_tokens``."""
+        return self.constant_s.value + self.per_token_s.value * num_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProfile(Record):
+    """What a simulated backend needs to know of an engine.
+
+    Attributes:
+        name: The file is ``<name>.yaml``.
+        description: Model, device and where the numbers come from.
+        resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
+    """
+
+    name: str
+    description: str
+    model: str
+    num_kv_blocks: int
+    block_size: int
+    max_model_len: int
+    prefill: PrefillCost
+    decode: DecodeCost
+    resume: MoveCost
+    offload: MoveCost
+    schema_version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        require(min(self.num_kv_blocks, self.block_size, self.max_model_len) > 0, "sizes must be > 0")
+
+    def prefill_s(self, num_tokens: int, kv_len: int = 0) -> float:
+        """Returns the seconds to compute ``num_tokens`` of a prompt behind ``kv_len`` cached ones.
+
+        A prompt in chunks costs what it costs at once, but for one ``c`` per chunk.
+        """
+        cost = self.prefill
+        square = (kv_len + num_tokens) ** 2 - kv_len**2
+        return cost.a_s_per_token2.value * square + cost.b_s_per_token.value * num_tokens + cost.c_s.value
+
+    def step_s(self, chunks: Iterable[Chunk]) -> float:
+        """Returns the seconds of a step that computes ``chunks``, prompts and decodes together.
+
+        The weights are read once per step: while they are, prompt tokens are computed. A step with both therefore
+        takes the longer of the two, and what each sequence adds on top.
+        """
+        prefill_s, num_seqs, kv_tokens = 0.0, 0, 0
+        for num_tokens, kv_len in chunks:
+            num_seqs += 1
+            kv_tokens += kv_len
+            if num_tokens > 1:
+                prefill_s += self.prefill_s(num_tokens, kv_len)
+        if num_seqs == 0:
+            return 0.0
+        decode = self.decode
+        extra_s = decode.per_sequence_s.value * (num_seqs - 1) + decode.per_kv_token_s.value * kv_tokens
+        return max(decode.base_s.value, prefill_s) + extra_s
+
+
+_ADAPTER = TypeAdapter(EngineProfile)
+
+
+def load_profile(path: Path) -> EngineProfile:
+    """Returns the profile of a YAML file.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, with the file and the path of every coefficient that is missing, negative, not
+            finite or unknown.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return _ADAPTER.validate_json(json.dumps(document))
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc'])) or 'profile'}: {_message(e['msg'])}" for e in error.errors())
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path}: {'; '.join(problems)}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path} cannot be read: {error}") from error
+
+
+def find_profile(name: str) -> EngineProfile:
+    """Returns a shipped profile by name, or the one of a file by its path.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming the shipped profiles.
+    """
+    directory = share_dir() / "profiles"
+    shipped = {path.stem: path for path in sorted(directory.glob("*.yaml"))}
+    path = shipped.get(name, Path(name))
+    if not path.is_file():
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine profile {name!r}; known are {', '.join(shipped)}")
+    return load_profile(path)
+
+
+def _message(text: str) -> str:
+    return text.removeprefix("Value error, ")
