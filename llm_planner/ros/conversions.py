@@ -108,14 +108,15 @@ def to_segment(message: msgs.Segment) -> Segment:
     Raises:
         PlannerError: INVALID_ARGUMENT if a value or duration is not as ``Segment.msg`` says.
     """
-    durations = (message.expected_min_s, message.expected_p50_s, message.expected_p90_s)
+    durations = (message.expected_min_s, message.expected_p50_s, message.expected_p90_s, message.generation_time_s)
     if not all(math.isfinite(d) and d >= 0 for d in durations):
-        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"expected durations must be finite and >= 0; got {durations}")
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"durations must be finite and >= 0; got {durations}")
     return Segment(
         index=message.index,
         text=message.text,
         calls=tuple(_to_call(call) for call in message.calls),
         expected=ExpectedDuration(min_s=durations[0], p50_s=durations[1], p90_s=durations[2]),
+        generation_time_s=message.generation_time_s,
     )
 
 
@@ -129,6 +130,7 @@ def from_segment(segment: Segment, goal_id: str, *, is_last: bool = False) -> ms
         expected_min_s=segment.expected.min_s,
         expected_p50_s=segment.expected.p50_s,
         expected_p90_s=segment.expected.p90_s,
+        generation_time_s=segment.generation_time_s,
         is_last=is_last,
     )
 

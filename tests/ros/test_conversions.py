@@ -27,7 +27,12 @@ values = st.one_of(numbers, texts, st.booleans())
 calls = st.builds(SkillCall, texts, st.lists(values, max_size=3).map(tuple))
 durations = st.builds(ExpectedDuration, min_s=seconds, p50_s=seconds, p90_s=seconds)
 segments = st.builds(
-    Segment, index=counts, text=texts, calls=st.lists(calls, max_size=3).map(tuple), expected=durations
+    Segment,
+    index=counts,
+    text=texts,
+    calls=st.lists(calls, max_size=3).map(tuple),
+    expected=durations,
+    generation_time_s=seconds,
 )
 requests = st.builds(
     PlanRequest,

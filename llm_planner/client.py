@@ -1,0 +1,27 @@
+"""The client library for robots: ``PlannerClient(node, "tello").plan("go to the chair")`` (needs rclpy).
+
+planner = PlannerClient(node, "tello")
+handle = planner.plan("go to the chair", scene="chair_1")
+for segment in handle:  # each exactly once and in order
+    handle.report(segment, ReportStatus.STARTED)
+    ...  # carry out segment.text or segment.calls
+    handle.report(segment, ReportStatus.SUCCEEDED, duration_s=1.2)
+print(handle.result().error_code)
+"""
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.segment import ReportStatus, Segment
+from llm_planner.ros.plan_handle import PlanHandle
+from llm_planner.ros.planner_client import PlannerClient
+
+__all__ = [
+    "ErrorCode",
+    "PlanHandle",
+    "PlanResult",
+    "PlannerClient",
+    "PlannerError",
+    "ReportStatus",
+    "Segment",
+    "Urgency",
+]

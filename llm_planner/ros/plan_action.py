@@ -1,0 +1,209 @@
+"""The PlanTask action: goal = admission, accepted = hand over, execute = publish what the server says.
+
+A goal lives much longer than a callback. rclpy would keep it in a coroutine, which its executors poll without a pause
+for as long as the goal lasts (ros2/rclpy#1223); here nothing waits: goals are entries in a book, the planner's events
+come in through a queue, and the callbacks only forward.
+"""
+
+from collections.abc import Callable
+
+from rclpy.action.server import ActionServer, CancelResponse, ServerGoalHandle
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+import llm_planner.msg as msgs
+from llm_planner.action import PlanTask
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.core.request import PlanResult
+from llm_planner.core.segment import Segment
+from llm_planner.ros import conversions, qos
+from llm_planner.ros.goal_book import Goal, GoalBook
+from llm_planner.serving.server import PlanServer
+from llm_planner.srv import GetSegments
+
+FEEDBACK_PERIOD_S = 0.01
+
+
+class PlanAction:
+    """Serves goals, re-sync and reports of one node; everything runs in the node's executor thread.
+
+    Args:
+        node: Owner of the action, service and topics.
+        clock: For heartbeats and the memory of finished goals.
+        book: What is known of the goals.
+        active_server: Returns the server while the node is active, None otherwise.
+    """
+
+    def __init__(
+        self, node: Node, clock: Clock, book: GoalBook, active_server: Callable[[], PlanServer | None], memory_s: float
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._book = book
+        self._active_server = active_server
+        self._handles: dict[str, ServerGoalHandle] = {}
+        self._dirty: set[str] = set()
+        self._action = _DeferringActionServer(
+            node,
+            PlanTask,
+            "~/plan_task",
+            execute_callback=_never_called,
+            handle_accepted_callback=self._on_accepted,
+            cancel_callback=self._on_cancel,
+            feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
+            result_timeout=int(memory_s),
+        )
+        self._feedback_timer = node.create_timer(FEEDBACK_PERIOD_S, self._flush, autostart=False)
+        node.create_service(GetSegments, "~/get_segments", self._on_get_segments)
+        node.create_subscription(msgs.SegmentReport, "~/report", self._on_report, qos.REPORTS)
+        node.create_subscription(msgs.Heartbeat, "~/heartbeat", self._on_heartbeat, qos.HEARTBEATS)
+
+    def publish_segment(self, goal_id: str, segment: Segment) -> None:
+        """Sends a segment as feedback: at once, or within 10 ms together with its successors."""
+        if goal_id not in self._handles:
+            return  # the goal has ended meanwhile
+        self._book.add_segment(goal_id, segment)
+        self._publish_soon(goal_id)
+
+    def publish_complete(self, goal_id: str) -> None:
+        """Tells the client that no segment will follow."""
+        if goal_id not in self._handles:
+            return
+        self._book.find(goal_id).is_complete = True
+        self._publish_soon(goal_id)
+
+    def _publish_soon(self, goal_id: str) -> None:
+        self._dirty.add(goal_id)
+        if self._feedback_timer.is_canceled():
+            self._flush()
+            self._feedback_timer.reset()
+
+    def finish(self, result: PlanResult) -> None:
+        """Ends a goal with the server's result."""
+        if not self._book.finish(result, self._clock.now_s()):
+            return
+        self._dirty.discard(result.request_id)
+        self._node.get_logger().info(f"goal {result.request_id} ended: {result.error_code.name} {result.error_msg}")
+        self._action.finish(self._handles.pop(result.request_id), result)
+
+    def end(self, goal: Goal, verdict: PlannerError) -> None:
+        """Ends a goal because the node says so: through the server, which knows the metrics."""
+        if (server := self._active_server()) is None or not server.cancel(
+            goal.request.request_id, verdict.code, verdict.message
+        ):
+            self.finish(_refusal(goal.request.request_id, verdict, tuple(goal.segments)))
+
+    def close(self) -> None:
+        """Frees the action server."""
+        self._action.destroy()
+
+    def _on_accepted(self, handle: ServerGoalHandle) -> None:
+        goal_id = bytes(handle.goal_id.uuid).hex()
+        try:
+            request = conversions.to_request(handle.request, goal_id)
+            self._require_server().submit(request)
+        except PlannerError as error:
+            self._node.get_logger().warning(f"goal {goal_id} refused: {error}")
+            handle.execute()
+            self._action.finish(handle, _refusal(goal_id, error, ()))
+            return
+        self._book.open(request)
+        self._handles[goal_id] = handle
+        handle.execute()
+
+    def _require_server(self) -> PlanServer:
+        if (server := self._active_server()) is None:
+            raise PlannerError(ErrorCode.NOT_ACTIVE, "the planner is not active yet, or not any more; try later")
+        return server
+
+    def _on_cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        goal = self._book.get(bytes(handle.goal_id.uuid).hex())
+        if goal is None or goal.result is not None:
+            return CancelResponse.REJECT
+        if (server := self._active_server()) is not None:
+            server.cancel(goal.request.request_id)
+        return CancelResponse.ACCEPT
+
+    def _on_report(self, message: msgs.SegmentReport) -> None:
+        try:
+            report = conversions.to_report(message)
+            self._book.find(report.request_id)
+        except PlannerError as error:
+            self._node.get_logger().warning(f"report ignored: {error}", throttle_duration_sec=1.0)
+            return
+        self._book.hear(report.request_id, self._clock.now_s(), heartbeat=False)
+        if (server := self._active_server()) is not None:
+            server.report(report)
+
+    def _on_heartbeat(self, message: msgs.Heartbeat) -> None:
+        self._book.hear(message.goal_id, self._clock.now_s(), heartbeat=True)
+
+    def _on_get_segments(self, request: GetSegments.Request, response: GetSegments.Response) -> GetSegments.Response:
+        try:
+            goal = self._book.find(conversions.to_goal_id(request.goal_id))
+        except PlannerError as error:
+            response.error_code, response.error_msg = int(error.code), error.message
+            return response
+        first, last = request.first_index, len(goal.segments) - 1
+        response.segments = [
+            conversions.from_segment(s, request.goal_id, is_last=goal.is_complete and s.index == last)
+            for s in goal.segments[first:]
+        ]
+        response.num_segments, response.is_complete = len(goal.segments), goal.is_complete
+        if goal.result is not None:
+            response.is_finished = True
+            response.goal_error_code, response.goal_error_msg = int(goal.result.error_code), goal.result.error_msg
+        return response
+
+    def _flush(self) -> None:
+        """Publishes one feedback per goal that has news; stops its timer when there was none."""
+        if not self._dirty:
+            self._feedback_timer.cancel()
+            return
+        for goal_id in self._dirty:
+            goal = self._book.find(goal_id)
+            feedback = PlanTask.Feedback(
+                segments=[conversions.from_segment(s, goal_id) for s in goal.segments[goal.num_published :]],
+                num_segments=len(goal.segments),
+                is_complete=goal.is_complete,
+            )
+            goal.num_published = len(goal.segments)
+            self._handles[goal_id].publish_feedback(feedback)
+        self._dirty.clear()
+
+
+class _DeferringActionServer(ActionServer):
+    """rclpy's action server for goals that outlast every callback.
+
+    ``handle.execute()`` only marks a goal as executing; ``finish`` ends it.
+    """
+
+    def notify_execute(
+        self, goal_handle: ServerGoalHandle, execute_callback: Callable[[ServerGoalHandle], PlanTask.Result] | None
+    ) -> None:
+        """Runs a callback that ends the goal; without one, the goal just goes on."""
+        if execute_callback is not None:
+            super().notify_execute(goal_handle, execute_callback)
+
+    def finish(self, handle: ServerGoalHandle, result: PlanResult) -> None:
+        """Sets the final state of a goal and answers whoever waits for its result."""
+
+        def end(handle: ServerGoalHandle) -> PlanTask.Result:
+            if result.error_code is ErrorCode.NONE:
+                handle.succeed()
+            elif result.error_code is ErrorCode.CANCELLED and handle.is_cancel_requested:
+                handle.canceled()
+            else:
+                handle.abort()
+            return conversions.from_result(result)
+
+        self.notify_execute(handle, end)
+
+
+def _never_called(_handle: ServerGoalHandle) -> PlanTask.Result:
+    raise AssertionError("goals are finished by events, never by rclpy's execute callback")
+
+
+def _refusal(goal_id: str, error: PlannerError, segments: tuple[Segment, ...]) -> PlanResult:
+    return PlanResult(request_id=goal_id, error_code=error.code, error_msg=error.message, segments=segments)

@@ -1,0 +1,253 @@
+"""The planner as a lifecycle node: ``configure`` loads the model, ``activate`` accepts goals.
+
+It configures and activates itself unless ``autostart`` is false. Loading happens in a thread, so that the node shows
+life meanwhile; only a lifecycle manager that asks for ``configure`` itself waits for it.
+"""
+
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+
+import llm_planner.msg as msgs
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.ros import diagnostics, parameters, process, qos
+from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.goal_book import GoalBook
+from llm_planner.ros.loading import ServerLoader
+from llm_planner.ros.plan_action import PlanAction
+from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.server import PlanServer
+
+STATUS_PERIOD_S = 0.5
+DIAGNOSTICS_PERIOD_S = 1.0
+CLOSE_TIMEOUT_S = 3.0
+
+ServerFactory = Callable[[PlannerConfig, Callable[[Event], None]], PlanServer]
+
+
+class PlannerNode(LifecycleNode):
+    """The node ``planner``: one PlanTask action server in front of one ``PlanServer``.
+
+    Args:
+        build_server: Builds a server, not yet started, from a configuration and the callback that gets its events.
+            May take long; is called in a thread of its own.
+        clock: Source of time for heartbeats and the memory of finished goals.
+        name: Node name; the interfaces live below it (``/planner/plan_task``).
+
+    Attributes:
+        failure: Why the node must end itself (loading failed, duplicate name); None while all is well.
+    """
+
+    def __init__(
+        self,
+        build_server: ServerFactory,
+        *,
+        clock: Clock | None = None,
+        name: str = "planner",
+        parameter_overrides: list[Parameter] | None = None,
+    ) -> None:
+        super().__init__(name, parameter_overrides=parameter_overrides)
+        self._build_server = build_server
+        self._monotonic = clock or MonotonicClock()
+        self._settings = parameters.declare(self)
+        self.add_on_set_parameters_callback(self._on_set_parameters)
+        self._bridge = Bridge(self)
+        self._config = PlannerConfig()
+        self._loader: ServerLoader | None = None
+        self._server: PlanServer | None = None
+        self._is_active = False
+        self._instance_id = uuid.uuid4().hex
+        self._started_at = self.get_clock().now().to_msg()
+        self.failure: PlannerError | None = None
+        self._book = GoalBook(client_timeout_s=self._settings.client_timeout_s, memory_s=self._settings.result_memory_s)
+        self._action = PlanAction(
+            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s
+        )
+        self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.create_subscription(msgs.PlannerStatus, "~/status", self._on_status, qos.STATUS)
+        self.create_timer(STATUS_PERIOD_S, self._on_status_timer)
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
+        if self._settings.autostart:
+            self._autostart_timer = self.create_timer(self._settings.startup_check_s, self._autostart)
+            self._start_loading()
+
+    # Lifecycle
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Loads the model; waits for it only if it is not loaded yet."""
+        try:
+            loader = self._loader or self._start_loading()
+            self._server = loader.wait()
+        except PlannerError as error:
+            self.get_logger().error(f"cannot configure: {error}")
+            return TransitionCallbackReturn.FAILURE
+        finally:
+            self._loader = None
+        self.get_logger().info(f"model {self._config.engine.model} is ready")
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Accepts goals from now on."""
+        self._is_active = True
+        self._publish_status()
+        self.get_logger().info(f"accepts goals on {self.get_fully_qualified_name()}/plan_task")
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Accepts no goals any more; the unfinished ones end."""
+        self._end_all(PlannerError(ErrorCode.SHUTTING_DOWN, "the planner was deactivated; ask again when it is active"))
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Frees the model."""
+        self._close_server()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Ends all goals and frees the model."""
+        self._end_all(PlannerError(ErrorCode.SHUTTING_DOWN, "the planner is shutting down"))
+        self._close_server()
+        return super().on_shutdown(state)
+
+    def end_goals(self) -> None:
+        """Ends every goal with SHUTTING_DOWN; spin a little afterwards, so that the results go out."""
+        self._end_all(PlannerError(ErrorCode.SHUTTING_DOWN, "the planner is shutting down"))
+
+    def close(self) -> None:
+        """Frees the model and the node."""
+        self._close_server()
+        self._action.close()
+        self.destroy_node()
+
+    # Loading
+
+    def _on_set_parameters(self, changed: list[Parameter]) -> SetParametersResult:
+        """The planner's parameters count when it is configured; later changes would be lies."""
+        names = parameters.names() & {parameter.name for parameter in changed}
+        if names and (self._server is not None or self._loader is not None):
+            reason = f"{', '.join(sorted(names))}: deactivate and clean up first; parameters are read by configure"
+            return SetParametersResult(successful=False, reason=reason)
+        return SetParametersResult(successful=True)
+
+    def _start_loading(self) -> ServerLoader:
+        self._config = parameters.read_config(self)
+        self._loader = ServerLoader(lambda: self._build_server(self._config, self._post_event))
+        return self._loader
+
+    def _autostart(self) -> None:
+        """Configures and activates as soon as the model is loaded; called by a timer until then."""
+        if self._loader is None or self._loader.is_loading:
+            self._autostart_timer.timer_period_ns = int(0.05e9)
+            return
+        self._autostart_timer.cancel()
+        try:
+            self._loader.wait()
+        except PlannerError as error:
+            self.failure = error
+            return
+        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            self.trigger_activate()
+
+    def _close_server(self) -> None:
+        """Closes the server, or the one that is still being loaded; gives up waiting after a few seconds."""
+        loader, server = self._loader, self._server
+        self._loader = self._server = None
+        closing = server.close if server is not None else loader.close if loader is not None else None
+        if closing is not None:
+            thread = threading.Thread(target=closing, name="close-server", daemon=True)
+            thread.start()
+            thread.join(CLOSE_TIMEOUT_S)
+
+    # Events and goals
+
+    def _active_server(self) -> PlanServer | None:
+        return self._server if self._is_active else None
+
+    def _post_event(self, event: Event) -> None:
+        self._bridge.post(lambda: self._on_event(event))
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case SegmentReady():
+                self._action.publish_segment(event.request_id, event.segment)
+            case PlanComplete():
+                self._action.publish_complete(event.request_id)
+            case Finished():
+                self._action.finish(event.result)
+
+    def _end_all(self, reason: PlannerError) -> None:
+        for goal in self._book.unfinished():
+            self._action.end(goal, reason)
+        self._is_active = False
+        self._publish_status()
+
+    # Signs of life
+
+    def _on_status_timer(self) -> None:
+        now_s = self._monotonic.now_s()
+        for goal in self._book.abandoned(now_s):
+            gone = PlannerError(
+                ErrorCode.CLIENT_GONE,
+                f"the client of {goal.request.robot_id} stopped its heartbeats for {self._settings.client_timeout_s} s",
+            )
+            self._action.end(goal, gone)
+        self._book.forget(now_s)
+        self._publish_status()
+
+    def _publish_status(self) -> None:
+        state = msgs.PlannerStatus.ACTIVE if self._is_active else msgs.PlannerStatus.INACTIVE
+        self._status.publish(
+            msgs.PlannerStatus(
+                instance_id=self._instance_id,
+                started_at=self._started_at,
+                state=msgs.PlannerStatus.LOADING if self._loader is not None else state,
+                model=self._config.engine.model,
+                policy=self._config.scheduler.policy,
+                goals=[
+                    msgs.GoalProgress(
+                        goal_id=g.request.request_id, robot_id=g.request.robot_id, num_segments=len(g.segments)
+                    )
+                    for g in self._book.unfinished()
+                ],
+            )
+        )
+
+    def _on_status(self, other: msgs.PlannerStatus) -> None:
+        """Ends this node if an older one has its name; both sides see it the same way."""
+
+        def seniority(instance_id: str, started_at: Time) -> tuple[int, int, str]:
+            return (started_at.sec, started_at.nanosec, instance_id)
+
+        if seniority(other.instance_id, other.started_at) < seniority(self._instance_id, self._started_at):
+            self.failure = PlannerError(
+                ErrorCode.DUPLICATE_NODE,
+                f"another planner runs as {self.get_fully_qualified_name()}; stop it, or start this one under another "
+                "name or namespace",
+            )
+
+    def _publish_diagnostics(self) -> None:
+        report = DiagnosticArray(status=[diagnostics.describe(self, self._config, self._server, self._is_active)])
+        report.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(report)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the planner node; returns the exit status."""
+    from llm_planner.assembly import build_server
+
+    return process.run(lambda: PlannerNode(build_server), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Runs one node as a process: signals, spinning, and an end within seconds."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Protocol, TypeVar
+
+import rclpy
+from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.signals import SignalHandlerOptions
+
+from llm_planner.core.errors import PlannerError
+
+STOP_TIMEOUT_S = 4.5  # after a signal; then the process ends the hard way
+
+
+class NodeProcess(Protocol):
+    """What an rclpy node that runs as a process of its own must offer."""
+
+    failure: PlannerError | None
+
+    def get_logger(self) -> RcutilsLogger:
+        """Returns the node's logger (rclpy's)."""
+        ...
+
+    def end_goals(self) -> None:
+        """Ends what is going on; the node is spun a little longer, so that the answers go out."""
+        ...
+
+    def close(self) -> None:
+        """Frees everything."""
+        ...
+
+
+N = TypeVar("N", bound=NodeProcess)
+
+
+class _StopSignal:
+    """Set by the first SIGINT or SIGTERM; later ones are ignored, so that nothing interrupts the clean-up.
+
+    The handler only notes the signal. It runs as soon as the interpreter does: every node here has a timer of at most
+    half a second that brings the executor back from its wait.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._handle)
+
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        self.is_set = True
+
+
+def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
+    """Runs a node until a signal or its failure; returns the exit status of the process, 0 or 1.
+
+    Args:
+        build: Returns the node.
+        arguments: Command line with the ROS arguments; None for this process's.
+    """
+    stop = _StopSignal()
+    rclpy.init(args=None if arguments is None else list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        node = build()
+    except PlannerError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- there is no node yet that could log
+        rclpy.shutdown()
+        return 1
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)  # type: ignore[arg-type] # a Protocol cannot inherit from rclpy's Node
+    while not stop.is_set and node.failure is None:
+        executor.spin_once(timeout_sec=0.5)
+    last_resort = threading.Timer(STOP_TIMEOUT_S, os._exit, args=(1,))
+    last_resort.daemon = True
+    last_resort.start()
+    if node.failure is not None:
+        node.get_logger().fatal(str(node.failure))
+    node.end_goals()
+    _flush(executor)
+    node.close()
+    executor.shutdown(timeout_sec=0.5)
+    rclpy.shutdown()
+    last_resort.cancel()
+    return 0 if node.failure is None else 1
+
+
+def _flush(executor: Executor) -> None:
+    """Gives results and last words 0.2 s to leave."""
+    for _ in range(20):
+        executor.spin_once(timeout_sec=0.01)

@@ -1,0 +1,9 @@
+"""Quality of service of every topic, in one place; docs/interfaces.md shows the table."""
+
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+FEEDBACK_DEPTH = 64  # rclpy's 10 drops from 1000 messages per second on
+REPORTS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
+HEARTBEATS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
+STATUS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+OUTCOMES = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
