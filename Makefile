@@ -1,0 +1,58 @@
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+
+ROS_DISTRO ?= jazzy
+VENV ?= .venv
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+export ROS_DISTRO VENV PYTHON
+# A sourced ROS installation must not leak into the virtual environment.
+unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
+
+BIN = $(VENV)/bin
+
+.PHONY: help setup setup-dev demo test check lint types arch format colcon clean distclean
+
+help:       ## list the targets
+	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
+	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+setup:      ## create or update .venv: packages, compiled interfaces, the llm-planner command
+	@scripts/setup_venv.sh
+
+setup-dev:  ## setup, and what tests and checks need
+	@scripts/setup_venv.sh --dev
+
+demo:       ## a small fleet plans and flies; writes demo_out/  (ARGS="..." are passed on)
+demo: setup
+	@"$(BIN)/llm-planner" demo $(ARGS)
+
+test:       ## all tests that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
+test: setup-dev
+	@"$(BIN)/python" -m pytest -n $(WORKERS) $(ARGS)
+
+check:      ## lint, types, arch, test
+check: lint types arch test
+
+lint: setup-dev   ## style and spelling
+	@"$(BIN)/ruff" format --check . && "$(BIN)/ruff" check . && "$(BIN)/codespell"
+
+types: setup-dev  ## mypy --strict
+	@"$(BIN)/mypy"
+
+arch: setup-dev   ## import contracts
+	@"$(BIN)/lint-imports"
+
+format: setup-dev ## rewrite the files in style
+	@"$(BIN)/ruff" format . && "$(BIN)/ruff" check --fix .
+
+colcon: setup-dev ## build the same tree with colcon into build/ install/ log/, and import it from there
+	@scripts/build_colcon.sh
+
+clean:      ## remove what was built, except the virtual environments
+	@rm -rf build install log demo_out *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and the virtual environment
+	@rm -rf "$(VENV)"
