@@ -41,7 +41,7 @@ class PrefillAttention:
         self._end = end
         self._blocks = self._mask = None
         if kv_len:
-            self._blocks = torch.tensor([blocks[: -(-end // cache.block_size)]], dtype=torch.long, device=device)
+            self._blocks = torch.tensor(blocks[: -(-end // cache.block_size)], dtype=torch.long, device=device)
             self._mask = torch.ones(num_tokens, end, dtype=torch.bool, device=device).tril(kv_len)
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -50,7 +50,7 @@ class PrefillAttention:
         if self._blocks is None:
             all_keys, all_values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
         else:
-            gathered = self._cache.gather(layer, self._blocks)
+            gathered = self._cache.gather(layer, self._blocks, 1)
             all_keys, all_values = (kv[:, :, : self._end] for kv in gathered)
         attended = scaled_dot_product_attention(
             queries.transpose(0, 1)[None],
@@ -76,7 +76,7 @@ class DecodeAttention:
         )
         longest = max(kv_lens) + 1
         width = -(-longest // block_size)
-        padded = [[*blocks[:width], *[blocks[0]] * (width - len(blocks))] for blocks in tables]
+        padded = [block for blocks in tables for block in [*blocks[:width], *[blocks[0]] * (width - len(blocks))]]
         self._blocks = torch.tensor(padded, dtype=torch.long, device=device)
         self._longest = longest
         self._mask = None
@@ -88,8 +88,8 @@ class DecodeAttention:
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``. The query heads of one KV head are laid out as its queries, so no key is copied."""
         self._cache.write(layer, self._slots, keys, values)
-        all_keys, all_values = self._cache.gather(layer, self._blocks)
         num_seqs, num_kv_heads, head_dim = keys.shape
+        all_keys, all_values = self._cache.gather(layer, self._blocks, num_seqs)
         attended = scaled_dot_product_attention(
             queries.reshape(num_seqs, num_kv_heads, -1, head_dim),
             all_keys[:, :, : self._longest],

@@ -20,7 +20,8 @@ class KVCache:
         self.num_blocks = num_blocks
         shape = (config.num_layers, 2, num_blocks, block_size, config.num_kv_heads, config.head_dim)
         self.pool = torch.zeros(shape, dtype=dtype, device=device)
-        self._slots = self.pool.flatten(2, 3)
+        self._layers = list(self.pool)  # views are taken once: at batch size 1 slicing costs as much as copying
+        self._slots = [tuple(layer.flatten(1, 2)) for layer in self._layers]
 
     @staticmethod
     def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
@@ -29,18 +30,20 @@ class KVCache:
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Stores keys and values, each (num_tokens, num_kv_heads, head_dim), at ``slots`` (num_tokens,)."""
-        self._slots[layer, 0].index_copy_(0, slots, keys)
-        self._slots[layer, 1].index_copy_(0, slots, values)
+        key_slots, value_slots = self._slots[layer]
+        key_slots.index_copy_(0, slots, keys)
+        value_slots.index_copy_(0, slots, values)
 
-    def gather(self, layer: int, blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns keys and values, each (num_seqs, num_kv_heads, kv_len, head_dim), of a block table.
+    def gather(self, layer: int, blocks: torch.Tensor, num_seqs: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns keys and values, each (num_seqs, num_kv_heads, blocks_per_seq * block_size, head_dim).
 
         Args:
             layer: Which layer.
-            blocks: (num_seqs, blocks_per_seq); ``kv_len`` is ``blocks_per_seq * block_size``.
+            blocks: (num_seqs * blocks_per_seq,), the block tables one after the other.
+            num_seqs: How many tables.
         """
-        rows = self.pool[layer].index_select(1, blocks.flatten()).unflatten(1, blocks.shape).flatten(2, 3)
-        keys, values = rows.transpose(2, 3).unbind(0)
+        rows = self._layers[layer].index_select(1, blocks)
+        keys, values = rows.view(2, num_seqs, -1, *rows.shape[-2:]).transpose(2, 3).unbind(0)
         return keys, values
 
     def clear(self, blocks: list[int]) -> None:
@@ -49,8 +52,8 @@ class KVCache:
 
     def to_host(self, blocks: list[int]) -> torch.Tensor:
         """Returns a copy of ``blocks`` in host memory (pinned if the pool is on an accelerator)."""
-        copy = self.pool[:, :, blocks].to("cpu")
-        return copy.pin_memory() if self.pool.is_cuda else copy
+        rows = self.pool[:, :, blocks]
+        return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=rows.is_cuda).copy_(rows)
 
     def from_host(self, copy: torch.Tensor, blocks: list[int]) -> None:
         """Writes a copy made by ``to_host`` into ``blocks``."""

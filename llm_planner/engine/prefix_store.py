@@ -36,9 +36,9 @@ class PrefixStore:
         """Pins a reserved prefix whose KV has been computed."""
         self._prefixes[prefix_id] = prefix
 
-    def share(self, prefix_id: str, num_tokens: int) -> list[int]:
+    def share(self, prefix: Prefix, num_tokens: int) -> list[int]:
         """Returns the blocks of the first ``num_tokens`` (whole blocks) of a prefix, with one holder more."""
-        blocks = self._prefixes[prefix_id].blocks[: num_tokens // self._block_size]
+        blocks = prefix.blocks[: num_tokens // self._block_size]
         self._block_manager.share(blocks)
         return list(blocks)
 

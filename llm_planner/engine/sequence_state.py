@@ -44,6 +44,11 @@ class SequenceState:
         """Rest of the prompt, or 1 while decoding."""
         return len(self.token_ids) - self.num_computed_tokens
 
+    def advance(self, num_tokens: int) -> None:
+        """Counts tokens that were computed and whose KV is kept."""
+        self.num_computed_tokens += num_tokens
+        self.kv_len += num_tokens
+
     @property
     def own_blocks(self) -> list[int]:
         """Blocks that only this sequence holds."""

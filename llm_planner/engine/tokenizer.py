@@ -1,34 +1,36 @@
 """Tokenizers of Hugging Face checkpoints: exact bytes per token, and no way from user text to a special token."""
 
 import json
-from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as FastTokenizer
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.chat import ChatFormat, load_chat_format
 from llm_planner.engine.model_config import read_json
+from llm_planner.engine.token_bytes import token_bytes_table
 
 
 class HFTokenizer:
-    """A fast tokenizer (``tokenizer.json``): byte-level BPE, or sentencepiece style with byte fallback.
+    """A fast BPE tokenizer (``tokenizer.json``), byte-level or in sentencepiece style with byte fallback.
 
     Attributes:
         json_text: The tokenizer as JSON, for the grammar compiler.
+        start_token_ids: What the checkpoint expects at the start of a prompt without chat template (mostly a
+            beginning-of-sequence token, or nothing).
     """
 
-    def __init__(self, json_text: str, eos_token_ids: frozenset[int], name: str) -> None:
+    def __init__(self, json_text: str, eos_token_ids: frozenset[int], model_dir: Path) -> None:
         definition = json.loads(json_text)
-        added = definition.get("added_tokens", [])
         self.json_text = json_text
+        self._model_dir = model_dir
         self._eos_token_ids = eos_token_ids
         self._fast = FastTokenizer.from_str(json_text)
-        # Without added tokens no spelling in the text can become one.
-        self._plain = FastTokenizer.from_str(json.dumps({**definition, "added_tokens": []}))
-        self._bytes = _token_bytes_table(definition, self._fast, name)
-        for token in added:
-            self._bytes[token["id"]] = b"" if token["special"] else token["content"].encode()
+        self._plain = FastTokenizer.from_str(json.dumps(_without_special_tokens(definition)))
+        self._bytes = token_bytes_table(definition)
+        self.start_token_ids = self._start_token_ids()
 
     @property
     def eos_token_ids(self) -> frozenset[int]:
@@ -40,6 +42,11 @@ class HFTokenizer:
         """Number of tokens, special ones included."""
         return int(self._fast.get_vocab_size(with_added_tokens=True))
 
+    @cached_property
+    def chat_format(self) -> ChatFormat | None:
+        """The checkpoint's chat template, or None."""
+        return load_chat_format(self._model_dir)
+
     def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
         """Returns the ids of ``text``; special-token spellings in it stay plain text unless allowed."""
         tokenizer = self._fast if allow_special else self._plain
@@ -48,6 +55,33 @@ class HFTokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         """Returns the bytes that one token stands for (empty for special tokens and unused ids)."""
         return self._bytes.get(token_id, b"")
+
+    def decode_bytes(self, token_ids: list[int]) -> bytes:
+        """Returns the bytes of several tokens."""
+        return b"".join(self.token_bytes(token_id) for token_id in token_ids)
+
+    def render_chat(self, system: str, user: str) -> str | None:
+        """Returns a system and a user message in the chat template, or None without one.
+
+        For people to read. Models get ``encode_chat``, where a special-token spelling in a message stays plain text.
+        """
+        chat = self.chat_format
+        return f"{chat.before_system}{system}{chat.before_user}{user}{chat.after_user}" if chat else None
+
+    def encode_chat(self, system: str, user: str) -> list[int] | None:
+        """Returns the ids of a system and a user message in the chat template, or None without one."""
+        chat = self.chat_format
+        if chat is None:
+            return None
+        frame = [
+            self.encode(text, allow_special=True) for text in (chat.before_system, chat.before_user, chat.after_user)
+        ]
+        return [*frame[0], *self.encode(system), *frame[1], *self.encode(user), *frame[2]]
+
+    def _start_token_ids(self) -> tuple[int, ...]:
+        encoding = self._fast.encode("a", add_special_tokens=True)
+        start = encoding.special_tokens_mask.index(0)
+        return tuple(encoding.ids[:start])
 
 
 def load_tokenizer(path: Path | str) -> HFTokenizer:
@@ -66,12 +100,11 @@ def load_tokenizer(path: Path | str) -> HFTokenizer:
         )
     try:
         text = file.read_text(encoding="utf-8")
-        fast = FastTokenizer.from_str(text)
-        return HFTokenizer(text, _eos_token_ids(directory, fast), str(file))
+        return HFTokenizer(text, _eos_token_ids(directory, FastTokenizer.from_str(text)), directory)
     except PlannerError:
         raise
     except Exception as error:  # the library raises bare Exception on malformed JSON
-        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{file} cannot be read: {error}") from error
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{file} cannot be used: {error}") from error
 
 
 def _eos_token_ids(directory: Path, fast: FastTokenizer) -> frozenset[int]:
@@ -90,44 +123,19 @@ def _eos_token_ids(directory: Path, fast: FastTokenizer) -> frozenset[int]:
     return frozenset(found)
 
 
-def _token_bytes_table(definition: dict[str, Any], fast: FastTokenizer, name: str) -> dict[int, bytes]:
-    kinds = _decoder_types(definition.get("decoder"))
-    to_bytes: Callable[[str], bytes]
-    if "ByteLevel" in kinds:
-        to_bytes = _byte_level_bytes
-    elif "ByteFallback" in kinds or "Metaspace" in kinds:
-        to_bytes = _sentencepiece_bytes
-    else:
-        raise PlannerError(
-            ErrorCode.CHECKPOINT_INVALID,
-            f"{name} decodes with {kinds or 'nothing'}; supported are byte-level BPE and sentencepiece style",
-        )
-    return {token_id: to_bytes(token) for token, token_id in fast.get_vocab(with_added_tokens=False).items()}
+def _without_special_tokens(definition: dict[str, Any]) -> dict[str, Any]:
+    """Returns a tokenizer definition that cannot produce an added token from text, whatever the spelling."""
+    special = {token["content"] for token in definition["added_tokens"] if token["special"]}
+    model = definition["model"]
+    unreachable = special - {model.get("unk_token")}
+    plain = {
+        **model,
+        "vocab": {token: token_id for token, token_id in model["vocab"].items() if token not in unreachable},
+        "merges": [pair for pair in model["merges"] if _merged(pair) not in unreachable],
+    }
+    return {**definition, "added_tokens": [], "model": plain}
 
 
-def _decoder_types(decoder: dict[str, Any] | None) -> list[str]:
-    """Returns the types of a decoder and of all decoders nested in it."""
-    if not decoder:
-        return []
-    return [decoder["type"], *(kind for part in decoder.get("decoders", []) for kind in _decoder_types(part))]
-
-
-def _byte_level_alphabet() -> dict[str, int]:
-    """Returns the characters that stand for bytes in byte-level BPE (GPT-2): printable ones for themselves."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
-
-
-_ALPHABET = _byte_level_alphabet()
-
-
-def _byte_level_bytes(token: str) -> bytes:
-    return bytes(_ALPHABET[char] for char in token) if all(c in _ALPHABET for c in token) else token.encode()
-
-
-def _sentencepiece_bytes(token: str) -> bytes:
-    """Returns one byte for ``<0x0A>``, and ``b' go'`` for ``▁go``."""
-    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-        return bytes([int(token[3:5], 16)])
-    return token.replace("\u2581", " ").encode()
+def _merged(pair: str | list[str]) -> str:
+    """Returns the token that a merge makes; older files write the pair as one string with a space."""
+    return "".join(pair.split(" ") if isinstance(pair, str) else pair)

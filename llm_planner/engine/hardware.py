@@ -1,4 +1,4 @@
-"""How many KV blocks fit."""
+"""What this machine offers: device, data type, and how many KV blocks fit."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,7 @@ import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _CUDA_SHARE = 0.8  # of what is free after the weights; the rest is for activations and gathered blocks
 _HOST_SHARE = 0.25  # of what is available; robots, ROS and offloaded KV live there too
 _CONTEXTS = 64  # nobody needs more full contexts than this by default
@@ -41,3 +42,34 @@ def free_bytes(device: torch.device) -> int:
     if limit.is_file() and used.is_file() and (text := limit.read_text(encoding="ascii").strip()) != "max":
         available = min(available, int(text) - int(used.read_text(encoding="ascii")))
     return max(0, available)
+
+
+def select_device(name: str) -> torch.device:
+    """Returns the device for ``auto`` (CUDA if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if there is no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.device {name!r} is not a device: {error}") from error
+    num_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type not in {"cpu", "cuda"} or (device.type == "cuda" and (device.index or 0) >= num_cuda):
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.device {name!r} is not available here; use auto or cpu")
+    return device
+
+
+def select_dtype(name: str, checkpoint_dtype: str, device: torch.device) -> torch.dtype:
+    """Returns the data type for ``auto`` (float32 on the CPU, the checkpoint's own elsewhere) or for a name.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if it is none of float32, bfloat16 and float16.
+    """
+    if name == "auto":
+        name = checkpoint_dtype if device.type == "cuda" else "float32"
+    if name not in _DTYPES:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.dtype {name!r} is none of auto, {', '.join(_DTYPES)}")
+    return _DTYPES[name]

@@ -1,0 +1,43 @@
+"""Chat templates of instruction-tuned checkpoints, taken apart once so that user text never passes through them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_planner.engine.model_config import read_json
+
+_SYSTEM, _USER = "@@system@@", "@@user@@"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatFormat:
+    """What a template puts around a system and a user message, up to where the answer begins."""
+
+    before_system: str
+    before_user: str
+    after_user: str
+
+
+def load_chat_format(model_dir: Path) -> ChatFormat | None:
+    """Returns the format of a checkpoint's chat template, or None if it has none (or one that drops a message)."""
+    config = model_dir / "tokenizer_config.json"
+    in_config = config.is_file() and "chat_template" in read_json(config)
+    if not in_config and not (model_dir / "chat_template.jinja").is_file():
+        return None
+    from jinja2 import TemplateError
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(model_dir)
+    two_turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
+    one_turn = [{"role": "user", "content": f"{_SYSTEM}\n\n{_USER}"}]
+    for messages in (two_turns, one_turn):  # some templates refuse or drop the system role
+        try:
+            text = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+            )
+        except TemplateError:
+            continue
+        if text.count(_SYSTEM) == text.count(_USER) == 1 and text.index(_SYSTEM) < text.index(_USER):
+            before_system, rest = text.split(_SYSTEM)
+            before_user, after_user = rest.split(_USER)
+            return ChatFormat(before_system=before_system, before_user=before_user, after_user=after_user)
+    return None
