@@ -1,0 +1,180 @@
+"""Times our engine beside transformers on one checkpoint: ``python -m llm_planner.bench.engine --model DIR``."""
+
+import json
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from llm_planner.core.step import SchedulerOutput, Sequence
+from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.model_config import read_model_config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measurement: medians over the rounds, milliseconds; both sides took turns in the same run."""
+
+    what: str
+    num_seqs: int
+    ours_ms: float
+    transformers_ms: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times slower transformers is."""
+        return None if self.transformers_ms is None else self.transformers_ms / self.ours_ms
+
+
+class Ours:
+    """Our engine with random prompts, driven step by step."""
+
+    def __init__(self, model: Path, num_seqs: int, prompts: list[list[int]], num_blocks: int) -> None:
+        self._backend = TorchBackend(model, num_kv_blocks=num_blocks)
+        self._ids = tuple(f"request_{index}" for index in range(num_seqs))
+        self._prompts = prompts
+        self._lengths = dict.fromkeys(self._ids, 0)
+        self._stopped: list[str] = []
+
+    def prefill(self) -> None:
+        """Starts all sequences anew."""
+        self._start(dict(zip(self._ids, map(tuple, self._prompts), strict=True)))
+
+    def decode(self) -> None:
+        """Computes one token of each sequence."""
+        self._run(SchedulerOutput(num_scheduled_tokens=dict.fromkeys(self._ids, 1)))
+
+    def replace_stopped(self) -> None:
+        """Puts a sequence of the same length in the place of each that the model ended (not timed)."""
+        if self._stopped:
+            self._start({name: (3,) * self._lengths[name] for name in self._stopped})
+
+    def _start(self, prompts: dict[str, tuple[int, ...]]) -> None:
+        new = tuple(Sequence(request_id=name, prompt_token_ids=prompt) for name, prompt in prompts.items())
+        scheduled = {name: len(prompt) for name, prompt in prompts.items()}
+        self._lengths |= dict.fromkeys(prompts, 0)
+        self._run(SchedulerOutput(release=tuple(prompts), new=new, num_scheduled_tokens=scheduled))
+
+    def offload_and_restore(self) -> None:
+        """Moves the KV of all sequences to host memory and back."""
+        self._run(SchedulerOutput(offload=self._ids, restore=self._ids))
+
+    def _run(self, scheduled: SchedulerOutput) -> None:
+        output = self._backend.execute(scheduled)
+        if output.failed:
+            raise RuntimeError(f"the benchmark does not fit: {dict(output.failed)}")
+        for name, count in scheduled.num_scheduled_tokens.items():
+            self._lengths[name] += count
+        self._stopped = list(output.finished)
+
+
+class Transformers:
+    """The same work by transformers with its DynamicCache; a bare forward loop, without the cost of ``generate``."""
+
+    def __init__(self, model: Path, prompts: list[list[int]]) -> None:
+        from transformers import AutoModelForCausalLM
+
+        self._model: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+        self._prompts = torch.tensor(prompts)
+        self._cache: Any = None
+        self._last = self._prompts[:, -1:]
+
+    @torch.inference_mode()
+    def prefill(self) -> None:
+        """Starts all sequences anew, in one batch."""
+        self._forward(self._prompts, None)
+
+    @torch.inference_mode()
+    def decode(self) -> None:
+        """Computes one token of each sequence."""
+        self._forward(self._last, self._cache)
+
+    @torch.inference_mode()
+    def generate(self, num_tokens: int) -> None:
+        """Prefills and generates ``num_tokens`` with the library's own loop."""
+        self._model.generate(
+            self._prompts, max_new_tokens=num_tokens, min_new_tokens=num_tokens, do_sample=False, pad_token_id=0
+        )
+
+    def _forward(self, token_ids: torch.Tensor, cache: Any) -> None:  # noqa: ANN401 (DynamicCache)
+        output = self._model(token_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        self._cache = output.past_key_values
+        self._last = output.logits[:, -1].argmax(dim=-1, keepdim=True)
+
+
+def measure(model: Path, num_seqs: int, prompt_tokens: int, new_tokens: int, rounds: int, seed: int) -> list[Row]:
+    """Returns prefill, decode and offload times for one batch size; the sides take turns, round by round."""
+    rng = random.Random(seed)
+    vocab_size = read_model_config(model).vocab_size
+    prompts = [[rng.randrange(vocab_size) for _ in range(prompt_tokens)] for _ in range(num_seqs)]
+    num_blocks = num_seqs * (-(-(prompt_tokens + new_tokens) // 16) + 1)
+    ours, theirs = Ours(model, num_seqs, prompts, num_blocks), Transformers(model, prompts)
+    times: dict[str, list[float]] = {}
+    for index in range(rounds + 1):  # the first round warms up
+        kept = times if index else {}
+        for name, side in (("ours", ours), ("theirs", theirs)):
+            _time(side.prefill, kept.setdefault(f"prefill {name}", []))
+            for _ in range(new_tokens):
+                ours.replace_stopped()
+                _time(side.decode, kept.setdefault(f"decode {name}", []))
+        _time(lambda: theirs.generate(new_tokens), kept.setdefault("generate", []))
+        _time(ours.offload_and_restore, kept.setdefault("offload", []))
+    ms = {name: 1e3 * statistics.median(values) for name, values in times.items()}
+    generated = (ms["generate"] - ms["prefill theirs"]) / new_tokens
+    return [
+        Row(what="prefill", num_seqs=num_seqs, ours_ms=ms["prefill ours"], transformers_ms=ms["prefill theirs"]),
+        Row(
+            what="decode step / forward",
+            num_seqs=num_seqs,
+            ours_ms=ms["decode ours"],
+            transformers_ms=ms["decode theirs"],
+        ),
+        Row(what="decode step / generate", num_seqs=num_seqs, ours_ms=ms["decode ours"], transformers_ms=generated),
+        Row(what="offload + restore", num_seqs=num_seqs, ours_ms=ms["offload"]),
+    ]
+
+
+def _time(action: Callable[[], None], into: list[float]) -> None:
+    start_s = time.perf_counter()
+    action()
+    into.append(time.perf_counter() - start_s)
+
+
+def main(  # noqa: PLR0913, PLR0917 (one argument per option)
+    model: Annotated[Path, typer.Option(help="Hugging Face checkpoint directory.")],
+    batch: Annotated[list[int], typer.Option(help="Batch sizes.")] = [1, 4, 16],  # noqa: B006 (typer copies it)
+    prompt_tokens: Annotated[int, typer.Option(min=1)] = 256,
+    new_tokens: Annotated[int, typer.Option(min=1)] = 64,
+    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    threads: Annotated[int, typer.Option(min=1)] = 1,
+    seed: int = 0,
+    json_file: Annotated[Path | None, typer.Option(help="Also write the figures here.")] = None,
+) -> None:
+    """Times our engine beside transformers on the CPU in float32."""
+    torch.set_num_threads(threads)
+    rows = [row for size in batch for row in measure(model, size, prompt_tokens, new_tokens, rounds, seed)]
+    table = Table(
+        "what", "sequences", "ours, ms", "transformers, ms", "ratio", title=f"{model.name}, {threads} threads"
+    )
+    for row in rows:
+        theirs = ("", "") if row.ratio is None else (f"{row.transformers_ms:.2f}", f"{row.ratio:.2f}")
+        table.add_row(row.what, str(row.num_seqs), f"{row.ours_ms:.2f}", *theirs)
+    Console().print(table)
+    if json_file:
+        setting = {"model": model.name, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "rounds": rounds}
+        machine = {"threads": threads, "seed": seed, "torch": torch.__version__, "processor": platform.processor()}
+        figures = [asdict(row) | {"ratio": row.ratio} for row in rows]
+        json_file.write_text(json.dumps(setting | machine | {"rows": figures}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
