@@ -57,6 +57,7 @@ class FakeTiming:
 class _State:
     """One generation: the script it follows, and its KV."""
 
+    prompt: str
     tokens_to_compute: int
     plan_token_ids: list[int]
     num_generated: int = 0
@@ -164,6 +165,7 @@ class FakeBackend:
         num_delivered = next((n for n in ends if prompt.endswith(plan[:n])), 0)
         num_output = len(sequence.output_token_ids)
         self._states[sequence.request_id] = _State(
+            prompt=prompt,
             tokens_to_compute=len(sequence.prompt_token_ids) + num_output,
             plan_token_ids=[*self.tokenizer.encode(plan[num_delivered:]), EOS_TOKEN_ID],
             num_generated=num_output,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
-from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import History
@@ -19,9 +19,9 @@ class _Entry:
     arrival_s: float
     segments: list[Segment] = field(default_factory=list)
     delivered_at_s: list[float] = field(default_factory=list)
-    reports: list[tuple[float, SegmentReport]] = field(default_factory=list)
+    reports: dict[tuple[int, ReportStatus], tuple[float, SegmentReport]] = field(default_factory=dict)
     is_plan_complete: bool = False
-    num_moves: int = 0
+    num_attempts: int = 0
 
     def result(self, code: ErrorCode, message: str) -> PlanResult:
         """Returns an end that the loop did not decide; it knows no counts of tokens."""
@@ -73,6 +73,7 @@ class GoalBook:
             entry = self._entries.get(event.request_id)
             if entry is None:
                 return None
+            entry.num_attempts = 1
             if isinstance(event, SegmentReady):
                 if event.segment.index != len(entry.segments):
                     return None
@@ -100,24 +101,32 @@ class GoalBook:
         """Enters a robot's report; returns whether its goal is known."""
         with self._lock:
             entry = self._entries.get(report.request_id)
-            if entry is not None and len(entry.reports) < 4 * len(entry.segments):  # a robot that babbles
-                entry.reports.append((now_s, report))
+            if entry is not None and 0 <= report.index < len(entry.segments):
+                entry.reports.setdefault((report.index, report.status), (now_s, report))
+                entry.num_attempts = 1
             return entry is not None
 
-    def move(self, request_id: str, max_moves: int) -> tuple[PlanRequest, History] | None:
-        """Returns what another loop needs to go on with a goal; None if it has ended or moved too often."""
+    def hand_over(self, request_id: str, max_attempts: int) -> tuple[PlanRequest, History] | None:
+        """Returns what a loop needs to begin, or go on, with a goal.
+
+        None if it has ended, or if ``max_attempts`` loops in a row were given it and none got any further.
+        """
         with self._lock:
             entry = self._entries.get(request_id)
-            if entry is None or entry.num_moves >= max_moves:
+            if entry is None or entry.num_attempts >= max_attempts:
                 return None
-            entry.num_moves += 1
+            entry.num_attempts += 1
             history = History(
                 arrival_s=entry.arrival_s,
                 delivered_at_s=tuple(entry.delivered_at_s),
-                reports=tuple(entry.reports),
+                reports=tuple(entry.reports.values()),
                 is_plan_complete=entry.is_plan_complete,
             )
             return replace(entry.request, delivered=tuple(entry.segments)), history
+
+    def end_all(self, code: ErrorCode, message: str) -> list[Finished]:
+        """Ends every goal."""
+        return [f for request_id in self.request_ids if (f := self.end(request_id, code, message)) is not None]
 
     @property
     def request_ids(self) -> tuple[str, ...]:

@@ -63,13 +63,15 @@ class PlannerLoop:
     # --- What comes in
 
     def submit(self, request: PlanRequest, now_s: float, history: History | None = None) -> list[Event]:
-        """Takes a request; if it cannot be served, the returned event says why.
+        """Takes a request; if it cannot be served, the returned event says why. Twice is once.
 
         Args:
             request: Admitted already (``serving.admission``).
             now_s: When it arrived, unless ``history`` says otherwise.
             history: Given if the goal goes on from another process.
         """
+        if request.request_id in self._goals:
+            return []
         history = history or History(arrival_s=now_s, delivered_at_s=(now_s,) * len(request.delivered))
         try:
             goal = self._open(request, self._preparer.prepare(request), history)

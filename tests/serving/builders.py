@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
@@ -13,7 +14,6 @@ from llm_planner.language.syntax import Assign, Call, If, Loop, Statement
 from llm_planner.planning.session import PlanSession
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.fake import FakeBackend, FakeTokenizer
 from llm_planner.serving.loop import PlannerLoop

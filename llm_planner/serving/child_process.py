@@ -1,0 +1,132 @@
+"""What runs in the child process of a ``ChildServer``: a loop, and a thread that listens to the parent."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.segment import SegmentReport
+from llm_planner.serving.events import Event
+from llm_planner.serving.goal import History
+from llm_planner.serving.loop import LoopStatus, PlannerLoop
+from llm_planner.serving.runner import Command, LoopRunner
+
+_log = logging.getLogger(__name__)
+_GRACE_S = 5.0
+"""How long a step may go on after the parent has died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Parent to child: plan for this goal."""
+
+    request: PlanRequest
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Parent to child: forget this goal."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Parent to child: what a robot said, and when it was heard."""
+
+    report: SegmentReport
+    heard_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Parent to child: end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Child to parent: the loop turns. The first one says that it is ready."""
+
+    status: LoopStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    """Child to parent: the loop could not be built."""
+
+    error: PlannerError
+
+
+ParentMessage = Submit | Cancel | Report | Stop
+ChildMessage = Beat | StartFailed | Event
+
+
+def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
+    """Builds a loop and runs it until the parent says stop or dies. The parent decides about Ctrl-C too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        loop = factory()
+    except PlannerError as error:
+        connection.send(StartFailed(PlannerError(error.code, error.message)))
+        return
+    except Exception as error:  # noqa: BLE001 (whatever it is, the parent must learn of it)
+        _log.exception("the engine did not start")
+        connection.send(StartFailed(PlannerError(ErrorCode.ENGINE_FAILED, f"the engine did not start: {error!r}")))
+        return
+    _Child(connection, loop, beat_interval_s).run()
+
+
+class _Child:
+    """A loop and its line to the parent; only the loop's thread sends."""
+
+    def __init__(self, connection: Connection, loop: PlannerLoop, beat_interval_s: float) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._beat_interval_s = beat_interval_s
+        self._clock = MonotonicClock()
+        self._runner = LoopRunner(loop, clock=self._clock, on_turn=self._tell, max_sleep_s=beat_interval_s)
+        self._last_beat_s = self._clock.now_s()
+
+    def run(self) -> None:
+        """Runs until told to stop."""
+        threading.Thread(target=self._listen, name="planner-parent", daemon=True).start()
+        try:
+            self._connection.send(Beat(self._loop.status))
+            self._runner.run()
+        except (BrokenPipeError, ConnectionResetError):
+            return  # the parent is gone: nobody is interested any more
+
+    def _listen(self) -> None:
+        """Turns the parent's messages into commands; when the parent dies, so does this process."""
+        try:
+            while not isinstance(message := self._connection.recv(), Stop):
+                self._runner.put(self._command(message))
+        except (EOFError, OSError):
+            threading.Timer(_GRACE_S, os._exit, (1,)).start()
+        self._runner.stop()
+
+    def _command(self, message: ParentMessage) -> Command:
+        match message:
+            case Submit(request, history):
+                return lambda loop: loop.submit(request, history.arrival_s, history)
+            case Cancel(request_id):
+                return lambda loop: loop.cancel(request_id)
+            case Report(report, heard_at_s):
+                return lambda loop: loop.report(report, heard_at_s)
+            case Stop():
+                raise AssertionError("the listener ends before this")
+
+    def _tell(self, events: list[Event]) -> None:
+        for event in events:
+            self._connection.send(event)
+        now_s = self._clock.now_s()
+        if now_s - self._last_beat_s >= self._beat_interval_s:
+            self._last_beat_s = now_s
+            self._connection.send(Beat(self._loop.status))

@@ -1,0 +1,236 @@
+"""The child server: crashes, hangs, recovery, cancel while a step is long."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.serving.child import ChildServer, Patience
+from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.fake import FakeBackend, FakeTiming
+from llm_planner.serving.loop import PlannerLoop
+from tests.serving.builders import make_admission, make_loop, make_request, succeeded
+
+PLAN = "a(1);b(2);c(3);d(4);e(5);f(6);"
+PATIENCE = Patience(start_timeout_s=30.0, hang_timeout_s=1.5, beat_interval_s=0.05, max_attempts=2, max_restarts=2)
+
+
+def build(step_s: float = 0.01, plan: str = PLAN, policy: str = "fcfs_stream", dies_at: str = "") -> PlannerLoop:
+    """What the child builds: steps that take real time, and a backend that may kill its process."""
+    backend = FakeBackend(
+        plans={"go": plan, "poison": plan, "hang": plan},
+        timing=FakeTiming(step_s=step_s, prompt_token_s=0.0, decode_s=0.0),
+        sleep=time.sleep,
+    )
+    if dies_at:
+        backend.sleep = functools.partial(_die_if, backend, dies_at)
+    return make_loop(backend=backend, policy=policy)
+
+
+def _die_if(backend: FakeBackend, instruction: str, seconds: float) -> None:
+    if any(instruction in state.prompt for state in backend._states.values()):
+        if instruction == "hang":
+            time.sleep(3600)
+        os._exit(9)
+    time.sleep(seconds)
+
+
+def build_nothing() -> PlannerLoop:
+    raise PlannerError(ErrorCode.MODEL_NOT_FOUND, "no such model")
+
+
+class Owner:
+    """Hears events, and executes what it is told at once."""
+
+    def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True) -> None:
+        self.events: list[Event] = []
+        self.reports = reports
+        self.changed = threading.Condition()
+        self.server = ChildServer(
+            factory, admission=make_admission(), on_event=self.on_event, clock=MonotonicClock(), patience=PATIENCE
+        )
+        self.server.start()
+
+    def on_event(self, event: Event) -> None:
+        with self.changed:
+            self.events.append(event)
+            self.changed.notify_all()
+        if self.reports and isinstance(event, SegmentReady):
+            self.server.report(succeeded(event.request_id, event.segment.index, 0.0))
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, timeout=30.0), self.events
+
+    def segments(self, request_id: str) -> list[str]:
+        return [e.segment.text for e in self.events if isinstance(e, SegmentReady) and e.request_id == request_id]
+
+    def results(self) -> dict[str, PlanResult]:
+        finished = [e.result for e in self.events if isinstance(e, Finished)]
+        assert len(finished) == len({r.request_id for r in finished}), "a goal ended twice"
+        return {r.request_id: r for r in finished}
+
+    def result(self, request_id: str) -> PlanResult:
+        self.wait_for(lambda: request_id in self.results())
+        return self.results()[request_id]
+
+
+@pytest.fixture
+def own() -> Iterator[Callable[..., Owner]]:
+    owners: list[Owner] = []
+
+    def make(factory: Callable[[], PlannerLoop], **options: bool) -> Owner:
+        owners.append(Owner(factory, **options))
+        return owners[-1]
+
+    yield make
+    for owner in owners:
+        owner.server.close()
+        assert owner.server.child_pid is None
+
+
+def test_plans_in_a_child(own):
+    owner = own(functools.partial(build, step_s=0.001))
+    owner.server.submit(make_request("r1", "go"))
+    assert owner.result("r1").error_code is ErrorCode.NONE
+    assert owner.result("r1").plan == "".join(owner.segments("r1")) == PLAN
+    assert owner.server.wait_ready(1.0)
+    assert owner.server.status.is_ready
+    assert owner.server.child_pid != os.getpid()
+
+
+def test_kill_9_in_mid_plan_loses_and_repeats_nothing(own):
+    owner = own(functools.partial(build, step_s=0.03))
+    for name in ("r1", "r2", "r3"):
+        owner.server.submit(make_request(name, "go"))
+    owner.wait_for(lambda: all(len(owner.segments(n)) >= 2 for n in ("r1", "r2", "r3")))
+    os.kill(owner.server.child_pid, signal.SIGKILL)
+    for name in ("r1", "r2", "r3"):
+        result = owner.result(name)
+        assert result.error_code is ErrorCode.NONE, result
+        assert "".join(owner.segments(name)) == result.plan == PLAN
+        assert [s.index for s in result.segments] == list(range(6))
+        assert result.metrics.response_time_s is not None
+    assert owner.server.status.num_restarts == 1
+
+
+def test_a_goal_whose_plan_was_complete_survives_a_crash(own):
+    owner = own(functools.partial(build, step_s=0.001), reports=False)
+    owner.server.submit(make_request("r1", "go"))
+    owner.wait_for(lambda: any(type(e).__name__ == "PlanComplete" for e in owner.events))
+    os.kill(owner.server.child_pid, signal.SIGKILL)
+    owner.server.report(succeeded("r1", 5))  # between two children
+    assert owner.result("r1").error_code is ErrorCode.NONE
+    assert "".join(owner.segments("r1")) == PLAN
+
+
+def test_a_goal_that_kills_the_engine_ends_and_the_next_one_is_served(own):
+    owner = own(functools.partial(build, step_s=0.001, dies_at="poison"))
+    owner.server.submit(make_request("r1", "poison"))
+    assert owner.result("r1").error_code is ErrorCode.ENGINE_FAILED
+    owner.server.submit(make_request("r2", "go"))
+    assert owner.result("r2").plan == PLAN
+
+
+def test_a_hanging_child_is_killed(own):
+    owner = own(functools.partial(build, step_s=0.001, dies_at="hang"))
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "hang"))
+    time.sleep(0.3)  # it hangs now
+    assert owner.server.status.num_restarts == 0
+    started_s = time.monotonic()
+    assert owner.server.cancel("r1")
+    assert owner.result("r1").error_code is ErrorCode.CANCELLED
+    assert time.monotonic() - started_s < 1.0  # long before the hang was noticed
+    owner.server.submit(make_request("r2", "go"))
+    assert owner.result("r2").plan == PLAN
+    assert owner.server.status.num_restarts == 1
+
+
+def test_cancel_does_not_wait_for_the_step(own):
+    owner = own(functools.partial(build, step_s=1.0))
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "go"))
+    time.sleep(0.2)  # the child is in the middle of a step now
+    started_s = time.monotonic()
+    assert owner.server.cancel("r1")
+    owner.result("r1")
+    assert time.monotonic() - started_s < 0.5
+    assert not owner.server.cancel("r1")
+
+
+def test_an_urgent_goal_supersedes(own):
+    owner = own(functools.partial(build, step_s=0.02))
+    owner.server.submit(make_request("r1", "go", robot_id="x"))
+    with pytest.raises(PlannerError, match="ROBOT_BUSY"):
+        owner.server.submit(make_request("r2", "go", robot_id="x"))
+    owner.server.submit(make_request("r3", "go", robot_id="x", urgency=Urgency.URGENT))
+    assert owner.result("r1").error_code is ErrorCode.SUPERSEDED
+    assert owner.result("r3").error_code is ErrorCode.NONE
+
+
+def test_a_model_that_does_not_load_is_told_at_once(own):
+    owner = own(build_nothing)
+    with pytest.raises(PlannerError, match="MODEL_NOT_FOUND"):
+        owner.server.wait_ready(30.0)
+    with pytest.raises(PlannerError, match="MODEL_NOT_FOUND"):
+        owner.server.submit(make_request())
+    assert owner.server.status.error is not None
+
+
+def test_goals_before_the_child_is_ready_wait(own):
+    owner = own(functools.partial(build, step_s=0.001))
+    assert not owner.server.status.is_ready
+    owner.server.submit(make_request("r1", "go"))
+    assert owner.result("r1").plan == PLAN
+
+
+def test_close_ends_every_goal(own):
+    owner = own(functools.partial(build, step_s=0.05), reports=False)
+    owner.server.submit(make_request("r1", "go"))
+    owner.wait_for(lambda: len(owner.segments("r1")) >= 1)
+    owner.server.close()
+    assert owner.results()["r1"].error_code is ErrorCode.SHUTTING_DOWN
+    with pytest.raises(PlannerError, match="SHUTTING_DOWN"):
+        owner.server.submit(make_request("r2", "go"))
+    owner.server.close()
+
+
+def test_the_child_ignores_ctrl_c_and_dies_with_its_parent(tmp_path: Path):
+    script = tmp_path / "parent.py"
+    script.write_text(
+        textwrap.dedent("""
+            import functools, time
+            from tests.serving.test_child import Owner, build
+            if __name__ == "__main__":
+                owner = Owner(functools.partial(build, 0.001))
+                assert owner.server.wait_ready(30.0)
+                print(owner.server.child_pid, flush=True)
+                time.sleep(60)
+        """)
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    os.kill(child, signal.SIGINT)
+    time.sleep(0.2)
+    os.kill(child, 0)  # alive
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline_s = time.monotonic() + 10.0
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{child}").exists()
