@@ -1,16 +1,33 @@
 """Configuration -> objects: the only place that knows which class serves which name."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Backend
+from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
+from llm_planner.core.step import SamplingParams
+from llm_planner.planning.prompt import PromptStyle
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.admission import Admission
+from llm_planner.serving.child import ChildServer
+from llm_planner.serving.events import Event
+from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
+from llm_planner.serving.server import PlanServer
 
 T = TypeVar("T")
 
@@ -85,4 +102,84 @@ def resolve_model(name: str) -> Path:
         ErrorCode.MODEL_NOT_FOUND,
         f"model {name!r} is neither a directory nor one of the bundled models {known}; pass a Hugging Face checkpoint "
         "directory",
+    )
+
+
+def build_library(config: PlannerConfig) -> RobotLibrary:
+    """Returns the robot models that a planner of this configuration knows."""
+    return RobotLibrary([Path(directory).expanduser() for directory in config.robot_models])
+
+
+def build_admission(config: PlannerConfig) -> Admission:
+    """Returns what checks requests at the door."""
+    return Admission(config, build_library(config).names())
+
+
+def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> PlannerLoop:
+    """Returns a loop that is ready to plan: model loaded, prompts prefilled, grammars compiled.
+
+    Raises:
+        PlannerError: A 5xx code if model, robot models or configuration cannot be used.
+    """
+    policy = make_policy(config.scheduler.policy)  # a wrong name is found before the model is loaded
+    library = build_library(config)
+    if config.backend == "torch":
+        backend, preparer = _torch(config, library)
+    elif config.backend == "fake":
+        fake = FakeBackend()
+        backend, preparer = fake, PlanPreparer(backend=fake, tokenizer=fake.tokenizer, library=library)
+    else:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
+    scheduler = Scheduler(config.scheduler, policy, backend.info)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=do_clients_report)
+    _warm_up(preparer, library)
+    return loop
+
+
+def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, PlanPreparer]:
+    from llm_planner.engine.backend import TorchBackend
+
+    directory = resolve_model(config.engine.model)
+    options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
+    del options["model"]
+    backend = TorchBackend(directory, **options)
+    style, markup = _prompt_format(directory)
+    sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
+    preparer = PlanPreparer(
+        backend=backend, tokenizer=backend.tokenizer, library=library, style=style, markup=markup, sampling=sampling
+    )
+    return backend, preparer
+
+
+def _prompt_format(directory: Path) -> tuple[PromptStyle, PromptMarkup]:
+    """Returns how to ask the model: as its ``planner.json`` says, else in full, in its chat template if it has one."""
+    from llm_planner.engine.chat import load_chat_format
+
+    own = directory / "planner.json"
+    if own.is_file():
+        return PromptStyle(json.loads(own.read_text(encoding="utf-8"))["prompt_style"]), PromptMarkup()
+    chat = load_chat_format(directory)
+    if chat is None:
+        return PromptStyle.INSTRUCT, PromptMarkup()
+    markup = PromptMarkup(
+        before_static=chat.before_system, before_dynamic=chat.before_user, after_dynamic=chat.after_user
+    )
+    return PromptStyle.INSTRUCT, markup
+
+
+def _warm_up(preparer: PlanPreparer, library: RobotLibrary) -> None:
+    """Prefills the static prompt of every robot model, so that no robot waits for it."""
+    for name in library.names():
+        preparer.prepare(PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction="-"))
+
+
+def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:
+    """Returns a server, not started yet, whose engine runs in a process of its own.
+
+    Args:
+        config: Of the planner.
+        on_event: Hears all events, on one thread of the server.
+    """
+    return ChildServer(
+        partial(build_loop, config), admission=build_admission(config), on_event=on_event, clock=MonotonicClock()
     )

@@ -1,18 +1,18 @@
 """``llm-planner plan``: one plan without ROS, streamed to the terminal."""
 
 import time
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
 
-from llm_planner.assembly import build_loop, load_config
+from llm_planner.assembly import build_admission, build_loop, load_config
 from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, PolicyOption, RobotOption
 from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
-from llm_planner.serving.admission import validate
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 
@@ -43,8 +43,8 @@ def plan(
         time_utility=Urgency.NORMAL.time_utility,
         max_tokens=max_tokens,
     )
-    validate(request, settings)
-    with console.status("loading the model") if not as_json else _quiet():
+    build_admission(settings).check(request, {})
+    with nullcontext() if as_json else console.status("loading the model"):
         loop = build_loop(settings, do_clients_report=False)
     result = _run(loop, request, show=not as_json)
     if as_json:
