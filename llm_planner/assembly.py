@@ -132,7 +132,10 @@ def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> Plan
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
     scheduler = Scheduler(config.scheduler, policy, backend.info)
     loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=do_clients_report)
-    _warm_up(preparer, library)
+    loop.warm_up(
+        PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction="-")
+        for name in library.names()
+    )
     return loop
 
 
@@ -165,12 +168,6 @@ def _prompt_format(directory: Path) -> tuple[PromptStyle, PromptMarkup]:
         before_static=chat.before_system, before_dynamic=chat.before_user, after_dynamic=chat.after_user
     )
     return PromptStyle.INSTRUCT, markup
-
-
-def _warm_up(preparer: PlanPreparer, library: RobotLibrary) -> None:
-    """Prefills the static prompt of every robot model, so that no robot waits for it."""
-    for name in library.names():
-        preparer.prepare(PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction="-"))
 
 
 def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:

@@ -1,6 +1,7 @@
 """What the engine remembers of one generation."""
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -48,6 +49,14 @@ class SequenceState:
         """Counts tokens that were computed and whose KV is kept."""
         self.num_computed_tokens += num_tokens
         self.kv_len += num_tokens
+
+    def catch_up(self, output_token_ids: Iterable[int]) -> None:
+        """Brings grammar and random numbers to where they were before the sequence was preempted."""
+        for token_id in output_token_ids:
+            if self.matcher is not None:
+                self.matcher.try_accept(token_id)
+            if self.sampling.temperature > 0:
+                self.rng.random()
 
     @property
     def own_blocks(self) -> list[int]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import Segment, SegmentReport
-from llm_planner.planning.session import PlanSession
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
+from llm_planner.serving.preparation import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Goal:
     """
 
     request: PlanRequest
-    session: PlanSession
+    session: Session
     generation: Generation
     execution: ExecutionTracker
     delivered: list[Segment] = field(default_factory=list)

@@ -101,10 +101,23 @@ class PlannerLoop:
         self._watch(goal)
         return self._finish_if_done(goal)
 
+    def warm_up(self, requests: Iterable[PlanRequest]) -> None:
+        """Loads the shared prefix of each request's robot model, so that no robot waits for it. Plans nothing.
+
+        Raises:
+            PlannerError: If a request cannot be prepared.
+        """
+        for request in requests:
+            self._pin_prefix(self._preparer.prepare(request))
+
+    def _pin_prefix(self, prepared: Prepared) -> None:
+        sequence = prepared.sequence
+        if sequence.prefix_id is not None:
+            self._scheduler.ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
+
     def _open(self, request: PlanRequest, prepared: Prepared, history: History) -> Goal:
         sequence, ledger = prepared.sequence, self._scheduler.ledger
-        if sequence.prefix_id is not None:
-            ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
+        self._pin_prefix(prepared)
         shared_blocks = sequence.num_cached_tokens // ledger.block_size
         max_kv_tokens = (ledger.capacity_blocks + shared_blocks) * ledger.block_size
         room_tokens = min(self._backend.info.max_model_len, max_kv_tokens) - len(sequence.prompt_token_ids)

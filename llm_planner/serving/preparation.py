@@ -1,11 +1,29 @@
 """What the loop needs of a request before it can be scheduled."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import Sequence
-from llm_planner.planning.session import PlanSession
+from llm_planner.planning.session import Progress
+
+
+class Session(Protocol):
+    """Turns tokens into segments; ``planning.session.PlanSession`` is the real one."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to generate."""
+        ...
+
+    def feed(self, token_ids: Iterable[int]) -> Progress:
+        """Returns what the next tokens of the model brought about."""
+        ...
+
+    def finish(self) -> Progress:
+        """Returns what the end of the generation brought about."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +35,7 @@ class Prepared:
     """
 
     sequence: Sequence
-    session: PlanSession
+    session: Session
     num_delivered_tokens: int = 0
 
 
