@@ -146,7 +146,8 @@ class SegmentExecutor:
             self._interpreter.start(statements, now_s)
 
     def _segment_ended(self, result: SkillResult, now_s: float) -> None:
-        duration_s, self._started_s = now_s - (self._started_s or now_s), None
+        duration_s = 0.0 if self._started_s is None else now_s - self._started_s
+        self._started_s = None
         self._heard_s = max(self._heard_s, now_s)  # silence counts from when the planner could have answered
         if result.status is SkillStatus.SUCCEEDED:
             self._report(ReportStatus.SUCCEEDED, duration_s, result)

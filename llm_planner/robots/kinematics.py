@@ -1,5 +1,6 @@
 """A robot without physics: moves by its duration model, sees by geometry, in whatever time it is ticked with."""
 
+import bisect
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from llm_planner.robots.body import Body, BodyState, Course, Job
 from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
+from llm_planner.robots.motion import Motion
 from llm_planner.robots.world import World
 
 FAILURE_TIME_S = 0.1  # a robot needs a moment to find out that it cannot
@@ -42,7 +44,8 @@ class KinematicDriver:
         self._num_calls: dict[str, int] = {}
         self._course: Course | None = None
         self._result = IDLE
-        self.path = [(0.0, self.state.pose)]
+        self._start_pose = self.state.pose
+        self._history: list[tuple[Motion, float]] = []  # every motion, and until when it was followed
 
     @property
     def model(self) -> RobotModel:
@@ -73,8 +76,7 @@ class KinematicDriver:
         except SkillFailedError as failure:
             self._course = Course(now_s + FAILURE_TIME_S, finish=_failing(str(failure)))
         self._result = SkillResult(SkillStatus.RUNNING)
-        for motion in self._course.motions:
-            self.path += [(motion.start_s, motion.begin), (motion.end_s, motion.end)]
+        self._history += [(motion, motion.end_s) for motion in self._course.motions]
 
     def tick(self, now_s: float) -> SkillResult:
         """Moves the robot to where it is at ``now_s`` and returns how the call stands."""
@@ -97,25 +99,21 @@ class KinematicDriver:
         self._follow(self._course, now_s)
         self._course = None
         self._result = SkillResult(SkillStatus.FAILED, reason="halted")
-        self.path = [(time_s, pose) for time_s, pose in self.path if time_s <= now_s]
-        self.path.append((now_s, self.state.pose))
+        self._history = [(motion, min(until_s, now_s)) for motion, until_s in self._history if motion.start_s <= now_s]
+
+    def pose_at(self, time_s: float) -> Pose:
+        """Returns where the robot was at a past time."""
+        index = bisect.bisect_right(self._history, time_s, key=lambda entry: entry[0].start_s)
+        if index == 0:
+            return self._start_pose
+        motion, until_s = self._history[index - 1]
+        return motion.pose_at(min(time_s, until_s))
 
     def min_distance_m(self, name: str, until_s: float, step_s: float = 0.05) -> float:
         """Returns how near the robot came to an object, moving or not, from time 0 until ``until_s``."""
         thing = self.world.objects[name]
         times_s = [i * step_s for i in range(math.ceil(until_s / step_s))] + [until_s]
-        return min(math.dist(thing.position_at(t), _point(self._pose_at(t))) for t in times_s)
-
-    def _pose_at(self, time_s: float) -> Pose:
-        """Returns the pose at a past time, straight between the recorded ends of motions."""
-        before_s, before = self.path[0]
-        for after_s, after in self.path:
-            if after_s >= time_s:
-                share = (time_s - before_s) / (after_s - before_s) if after_s > before_s else 1.0
-                x, y, z = (p + share * (q - p) for p, q in zip(_point(before), _point(after), strict=True))
-                return Pose(x_m=x, y_m=y, z_m=z, yaw_deg=after.yaw_deg)
-            before, before_s = after, after_s
-        return self.state.pose
+        return min(math.dist(thing.position_at(t), _point(self.pose_at(t))) for t in times_s)
 
     def _plan(self, call: SkillCall, now_s: float) -> Course:
         skill = self.model.skills.get(call.name)

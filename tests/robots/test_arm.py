@@ -1,0 +1,130 @@
+import pytest
+
+from llm_planner.robots.world import HELD, ObjectRole, WorldObject
+from tests.robots.builders import arm, run, table
+
+
+def position(driver, name):
+    return pytest.approx(driver.world.objects[name].position_m)
+
+
+def test_stacks_one_box_on_another():
+    driver = arm()
+    outcome = run("pick(red_box);place(red_box,blue_box);", driver)
+    assert outcome.is_success
+    assert driver.world.objects["red_box"].support == "blue_box"
+    assert position(driver, "red_box") == (0.5, 0.1, 0.075)
+    assert driver.world.is_on("red_box", "table")
+    assert not driver.world.is_on("blue_box", "red_box")
+
+
+def test_places_in_a_free_spot_of_an_area_and_in_a_container():
+    driver = arm()
+    assert run("pick(red_box);place(red_box,left_area);pick(blue_box);place(blue_box,left_area);", driver).is_success
+    red, blue = (driver.world.objects[n].position_m for n in ("red_box", "blue_box"))
+    assert max(abs(r - b) for r, b in zip(red, blue, strict=True)) >= 0.05
+    assert driver.world.is_on("red_box", "left_area")
+    assert driver.world.is_on("blue_box", "left_area")
+    assert run("pick(red_box);place(red_box,bin);", driver).is_success
+    assert driver.world.is_on("red_box", "bin")
+    assert not driver.world.is_on("red_box", "left_area")
+    assert run("pick(blue_box);place(blue_box,bin);", driver).is_success  # a container is never covered
+
+
+def test_a_box_stands_in_an_area_also_without_having_been_put_there():
+    driver = arm(table(WorldObject(name="cup", position_m=(0.4, 0.32, 0.025))))
+    assert driver.world.is_on("cup", "left_area")
+    run("pick(cup);", driver)
+    assert driver.world.objects["cup"].support == HELD
+    assert not driver.world.is_on("cup", "left_area")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("pick(unicorn);", "pick: unicorn is not visible"),
+        ("pick(red_box);pick(blue_box);", "pick: the hand is full: it holds red_box"),
+        ("pick(red_box);push(blue_box,left_area);", "push: the hand is full: it holds red_box"),
+        ("place(red_box,blue_box);", "place: nothing is held, so red_box cannot be placed"),
+        ("pick(red_box);place(blue_box,left_area);", "place: red_box is held, not blue_box"),
+        ("pick(red_box);place(red_box,red_box);", "place: red_box cannot be placed on itself"),
+        ("pick(red_box);place(red_box,blue_box);pick(blue_box);", "pick: blue_box is covered by red_box"),
+        ("pick(red_box);place(red_box,blue_box);push(red_box,left_area);",
+         "push: red_box lies on or in blue_box and cannot be pushed"),
+        ("pick(table);", "pick: table cannot be moved"),
+        ("pick(bin);", "pick: bin cannot be moved"),
+        ("pick(far);", "pick: the target at (0.90, 0.00, 0.03) m is unreachable"),
+        ("pick(red_box);place(red_box,shelf);", "place: the target at (0.90, 0.30, 0.03) m is unreachable"),
+        ("pick(red_box);place(red_box,full);", "place: there is no room in full"),
+        ("move_to(far);", "move_to: the target at (0.90, 0.00, 0.15) m is unreachable"),
+        ("push(red_box,red_box);", "push: red_box cannot be pushed to itself"),
+        ("pick(ball);", "pick: ball is ambiguous: ball_1, ball_2"),
+    ],
+)  # fmt: skip
+def test_failures_say_why(text, reason):
+    area = {"role": ObjectRole.AREA, "size_m": (0.05, 0.05, 0.0)}
+    driver = arm(
+        table(
+            WorldObject(name="far", position_m=(0.9, 0.0, 0.025)),
+            WorldObject(name="shelf", position_m=(0.9, 0.3, 0.0), **area),
+            WorldObject(name="full", position_m=(0.3, -0.2, 0.0), **area),
+            WorldObject(name="ball_1", kind="ball", position_m=(0.3, -0.2, 0.025)),
+            WorldObject(name="ball_2", kind="ball", position_m=(0.3, -0.1, 0.025)),
+        )
+    )
+    outcome = run(text, driver)
+    assert not outcome.is_success
+    assert outcome.reason == reason
+
+
+def test_a_target_that_is_covered_takes_nothing_more():
+    driver = arm(table(WorldObject(name="cup", position_m=(0.3, 0.0, 0.025))))
+    outcome = run("pick(red_box);place(red_box,blue_box);pick(cup);place(cup,blue_box);", driver)
+    assert outcome.reason == "place: blue_box is covered by red_box"
+
+
+def test_pushes_into_an_area_and_beside_an_object():
+    driver = arm()
+    assert run("push(red_box,left_area);", driver).is_success
+    assert driver.world.is_on("red_box", "left_area")
+    assert run("push(blue_box,red_box);", driver).is_success
+    red, blue = (driver.world.objects[n].position_m for n in ("red_box", "blue_box"))
+    assert (abs(red[0] - blue[0]), abs(red[1] - blue[1])) in [pytest.approx((0.06, 0)), pytest.approx((0, 0.06))]
+
+
+def test_nothing_is_pushed_where_there_is_no_room():
+    block = {"size_m": (0.05, 0.05, 0.05)}
+    around = [(0.56, 0.0), (0.44, 0.0), (0.5, 0.06), (0.5, -0.06)]
+    things = [WorldObject(name=f"block_{i}", position_m=(*p, 0.025), **block) for i, p in enumerate(around)]
+    driver = arm(table(*things, WorldObject(name="cup", position_m=(0.3, 0.3, 0.025))))
+    del driver.world.objects["blue_box"]
+    assert run("push(cup,red_box);", driver).reason == "push: there is no room beside red_box"
+
+
+def test_what_is_held_moves_along_and_falls_when_the_gripper_opens():
+    driver = arm()
+    assert run("pick(red_box);move_to(blue_box);", driver).is_success
+    assert driver.world.objects["red_box"].position_m[2] > 0.1
+    assert run("open();", driver).is_success
+    assert driver.world.objects["red_box"].support == "blue_box"
+    assert run("pick(red_box);move_to(bin);open();", driver).is_success
+    assert driver.world.objects["red_box"].support == "bin"
+    assert run("pick(red_box);move_to(left_area);open();", driver).is_success
+    assert driver.world.is_on("red_box", "left_area")
+    del driver.world.objects["table"]
+    assert run("pick(red_box);home();open();open();close();", driver).is_success
+    assert position(driver, "red_box") == (0.35, 0.0, 0.025)
+
+
+def test_home_keeps_what_is_held():
+    driver = arm()
+    assert run("pick(red_box);home();", driver).is_success
+    assert driver.state.held == "red_box"
+    assert driver.state.pose == driver.model.start
+
+
+def test_an_arm_sees_its_whole_table_but_no_areas():
+    driver = arm()
+    assert run("->iv(red_box);", driver).value is True
+    assert run("->iv(unicorn);", driver).value is False
+    assert run("->iv(table);", driver).value is False

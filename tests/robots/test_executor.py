@@ -1,0 +1,229 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.core.segment import ReportStatus
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.executor import ExecutorState, SegmentExecutor
+from tests.robots.builders import drone, segment
+
+STARTED, SUCCEEDED, FAILED = ReportStatus.STARTED, ReportStatus.SUCCEEDED, ReportStatus.FAILED
+
+
+class Robot:
+    """A drone with an executor, its reports, and a clock."""
+
+    def __init__(self, driver=None):
+        self.driver = driver or drone()
+        self.reports = []
+        self.now_s = 0.0
+        self.executor = SegmentExecutor(self.driver.model, self.driver, self.reports.append)
+        self.executor.begin("goal", 0.0)
+
+    def add(self, *segments):
+        return [self.executor.add(s, self.now_s) for s in segments]
+
+    def run(self, seconds, step_s=0.05):
+        for _ in range(round(seconds / step_s)):
+            self.executor.tick(self.now_s)
+            self.now_s += step_s
+
+    def events(self):
+        return [(r.index, r.status) for r in self.reports]
+
+
+def test_runs_segments_in_order_and_reports_each():
+    robot = Robot()
+    assert robot.add(segment(1, "->od(chair);"), segment(0)) == [True, True]
+    robot.executor.expect(2, 0.0)
+    robot.run(5)
+    assert robot.events() == [(0, STARTED), (0, SUCCEEDED), (1, STARTED), (1, SUCCEEDED)]
+    assert robot.reports[1].duration_s == pytest.approx(2.65, abs=0.6)
+    assert robot.reports[3].value == pytest.approx(200)
+    assert robot.executor.state is ExecutorState.DONE
+    assert all(r.request_id == "goal" for r in robot.reports)
+
+
+def test_a_gap_waits_and_asks_for_what_is_missing():
+    robot = Robot()
+    robot.add(segment(0), segment(2))
+    assert robot.executor.next_missing_index == 1
+    robot.run(4.5)
+    assert robot.events() == [(0, STARTED), (0, SUCCEEDED)]
+    assert robot.executor.next_missing_index == 1
+    robot.add(segment(1))
+    assert robot.executor.next_missing_index == 3
+    robot.run(6)
+    assert [i for i, status in robot.events() if status is SUCCEEDED] == [0, 1, 2]
+
+
+def test_duplicates_are_refused_whatever_became_of_the_first():
+    robot = Robot()
+    assert robot.add(segment(0), segment(0)) == [True, False]
+    robot.run(0.2)
+    assert robot.add(segment(0)) == [False]  # running
+    robot.run(5)
+    assert robot.add(segment(0)) == [False]  # done
+    assert robot.add(segment(99999)) == [False]  # too far ahead
+
+
+def test_a_failed_segment_ends_the_goal_and_stops_the_robot():
+    robot = Robot()
+    robot.add(segment(0, "a(unicorn);"), segment(1))
+    robot.run(3)
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+    assert robot.reports[1].reason == "a: unicorn is not visible"
+    assert robot.executor.state is ExecutorState.FAILED
+    assert robot.add(segment(2)) == [False]
+    robot.executor.begin("next", robot.now_s)
+    robot.add(segment(0))
+    robot.run(4)
+    assert robot.reports[-1].request_id == "next"
+    assert robot.reports[-1].status is SUCCEEDED
+
+
+def test_text_that_is_no_plan_fails_its_segment():
+    robot = Robot()
+    robot.add(segment(0, "mf(100"))
+    robot.run(1)
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+    assert robot.reports[1].reason
+
+
+def test_segments_after_a_return_succeed_without_running():
+    robot = Robot()
+    robot.add(segment(0, "->True;"), segment(1))
+    robot.executor.expect(2, 0.0)
+    robot.run(0.1)
+    assert robot.executor.state is ExecutorState.DONE
+    assert robot.driver.state.pose.x_m == 0
+
+
+def test_a_silent_planner_makes_the_drone_hover_then_land():
+    robot = Robot()
+    robot.add(segment(0))
+    robot.run(4)
+    assert robot.events()[-1] == (0, SUCCEEDED)
+    robot.run(50)
+    assert robot.driver.state.pose.z_m == 1
+    robot.run(20)
+    assert robot.driver.state.pose.z_m == 0
+    robot.add(segment(1))
+    robot.run(1)
+    assert robot.reports[-1].reason == "mf: is not flying; take off first"
+
+
+def test_a_sign_of_life_and_a_finished_plan_keep_it_in_the_air():
+    robot = Robot()
+    for _ in range(3):
+        robot.run(50)
+        robot.executor.hear(robot.now_s)
+    assert robot.driver.state.pose.z_m == 1
+    robot.executor.expect(0, robot.now_s)
+    robot.run(100)
+    assert robot.executor.state is ExecutorState.DONE
+    assert robot.driver.state.pose.z_m == 1
+
+
+def test_a_gap_counts_as_silence():
+    robot = Robot()
+    robot.add(segment(1))
+    robot.run(70)
+    assert robot.driver.state.pose.z_m == 0
+
+
+def test_a_segment_waits_for_a_landing_that_has_begun():
+    robot = Robot()
+    robot.run(60.3)
+    robot.add(segment(0, "tk();"))
+    robot.run(8)
+    assert robot.events() == [(0, STARTED), (0, SUCCEEDED)]
+    assert robot.driver.state.pose.z_m == 1
+
+
+def test_cancel_stops_at_once():
+    robot = Robot()
+    robot.add(segment(0, "mf(500);"), segment(1))
+    robot.run(3)
+    robot.executor.cancel(robot.now_s)
+    stopped_m = robot.driver.state.pose.x_m
+    assert 0 < stopped_m < 5
+    robot.run(5)
+    assert robot.driver.state.pose.x_m == stopped_m
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+    assert robot.reports[-1].reason == "cancelled"
+    robot.executor.cancel(robot.now_s)  # again: nothing happens
+    assert len(robot.reports) == 2
+
+
+def test_a_reflex_interrupts_and_backs_off():
+    robot = Robot()
+    robot.add(segment(0, "mf(500);"))
+    robot.run(3)
+    robot.executor.reflex(robot.now_s, [SkillCall("h"), SkillCall("mb", (50.0,))], "obstacle ahead")
+    before_m = robot.driver.state.pose.x_m
+    robot.run(4)
+    assert robot.driver.state.pose.x_m == pytest.approx(before_m - 0.5, abs=0.01)
+    assert robot.reports[-1].reason == "obstacle ahead"
+    assert robot.executor.state is ExecutorState.FAILED
+
+
+def test_a_reflex_between_segments_tells_the_planner_and_without_a_goal_nobody():
+    robot = Robot()
+    robot.add(segment(0))
+    robot.run(4)
+    robot.executor.reflex(robot.now_s, reason="bump")
+    assert robot.events()[-1] == (1, FAILED)
+    count = len(robot.reports)
+    robot.executor.reflex(robot.now_s)
+    assert len(robot.reports) == count
+
+
+def test_a_reflex_interrupts_the_landing():
+    robot = Robot()
+    robot.run(61.0)
+    robot.executor.reflex(robot.now_s)
+    height_m = robot.driver.state.pose.z_m
+    assert 0 < height_m < 1
+    robot.run(3)
+    assert robot.driver.state.pose.z_m == height_m
+
+
+def test_a_new_goal_supersedes_the_one_before():
+    robot = Robot()
+    robot.add(segment(0, "mf(500);"), segment(1))
+    robot.run(2)
+    robot.executor.begin("urgent", robot.now_s)
+    assert (robot.reports[-1].request_id, robot.reports[-1].reason) == ("goal", "superseded")
+    robot.add(segment(0, "mr(100);"))
+    robot.run(5)
+    assert (robot.reports[-1].request_id, robot.reports[-1].status) == ("urgent", SUCCEEDED)
+    assert robot.driver.state.pose.y_m == pytest.approx(-1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 0.7), st.floats(0, 0.7))
+def test_every_segment_runs_exactly_once_over_a_bad_network(count, seed, loss, duplication):
+    """Segments are lost, doubled and reordered; the robot asks again from the first one that is missing."""
+    rng = random.Random(seed)
+    robot, sent, on_the_way = Robot(), [segment(i, "d(0.3);") for i in range(count)], []
+
+    def send(segments):
+        copies = [s for s in segments for _ in range(2 if rng.random() < duplication else 1)]
+        on_the_way.extend((robot.now_s + rng.uniform(0, 2), s) for s in copies if rng.random() >= loss)
+
+    send(sent)
+    robot.executor.expect(count, 0.0)
+    for _ in range(400):
+        robot.add(*(s for due_s, s in on_the_way if due_s <= robot.now_s))
+        on_the_way[:] = [(due_s, s) for due_s, s in on_the_way if due_s > robot.now_s]
+        robot.run(0.5, step_s=0.1)
+        if robot.executor.state is ExecutorState.DONE:
+            break
+        if rng.random() < 0.3:
+            send(sent[robot.executor.next_missing_index :])
+    assert robot.executor.state is ExecutorState.DONE
+    expected = [(i, status) for i in range(count) for status in (STARTED, SUCCEEDED)]
+    assert robot.events() == expected
