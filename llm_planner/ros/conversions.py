@@ -53,12 +53,16 @@ def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
 
 
 def to_goal(request: PlanRequest) -> PlanTask.Goal:
-    """Returns the goal message of a request; the time utility travels only where it is not the preset."""
+    """Returns the goal message of a request; the time utility travels only where it is not the preset.
+
+    Raises:
+        PlannerError: INVALID_ENCODING for text that a message would cut (at a NUL) or cannot hold (surrogates).
+    """
     goal = PlanTask.Goal(
         robot_id=request.robot_id,
         robot_model=request.robot_model,
-        instruction=request.instruction,
-        scene=request.scene,
+        instruction=_text(request.instruction, "instruction"),
+        scene=_text(request.scene, "scene"),
         urgency=request.urgency.value,
         time_budget_s=request.time_budget_s or 0.0,
         overrun=request.overrun.value,

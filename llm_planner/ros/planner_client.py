@@ -7,6 +7,7 @@ somebody is still planning.
 """
 
 import functools
+import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ class PlannerClient:
         self._clock = clock or MonotonicClock()
         self._goals: dict[str, _Goal] = {}
         self._status_at_s = float("-inf")
+        self._is_active = False
+        self._activated = threading.Event()
         self._bridge = Bridge(node)
         self._action = ActionClient(
             node, PlanTask, f"{planner}/plan_task", feedback_sub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH)
@@ -98,6 +101,16 @@ class PlannerClient:
         self._heartbeats = node.create_publisher(msgs.Heartbeat, f"{planner}/heartbeat", qos.HEARTBEATS)
         node.create_subscription(msgs.PlannerStatus, f"{planner}/status", self._on_status, qos.STATUS)
         node.create_timer(TICK_S, self._tick)
+
+    @property
+    def is_planner_active(self) -> bool:
+        """Whether the planner showed life lately and takes goals."""
+        return self._is_active and self._clock.now_s() - self._status_at_s <= self._server_timeout_s
+
+    def wait_for_planner(self, timeout_s: float) -> bool:
+        """Waits until the planner takes goals (blocking: not in a callback of the node); returns whether it does."""
+        self._activated.wait(timeout_s)
+        return self.is_planner_active
 
     def plan(
         self,
@@ -170,8 +183,8 @@ class PlannerClient:
                 feedback_callback=functools.partial(self._on_feedback, goal),
                 goal_uuid=UUID(uuid=list(bytes.fromhex(goal.handle.goal_id))),
             )
-        except (AssertionError, UnicodeEncodeError, OverflowError) as error:  # what generated messages raise
-            self._end(goal, PlannerError(ErrorCode.INVALID_ENCODING, f"the goal does not fit its message: {error}"))
+        except PlannerError as error:
+            self._end(goal, error)
             return
         future.add_done_callback(functools.partial(self._on_response, goal))
 
@@ -243,6 +256,11 @@ class PlannerClient:
 
     def _on_status(self, status: msgs.PlannerStatus) -> None:
         self._status_at_s = self._clock.now_s()
+        self._is_active = status.state == msgs.PlannerStatus.ACTIVE
+        if self._is_active:
+            self._activated.set()
+        else:
+            self._activated.clear()
         listed = {progress.goal_id: progress for progress in status.goals}
         for goal in list(self._goals.values()):
             if goal.remote is None:

@@ -1,0 +1,157 @@
+"""Goals over real DDS, through the client library: every goal has a defined end, and no segment is lost."""
+
+import math
+import time
+import uuid
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.segment import ReportStatus
+from llm_planner.ros.planner_client import PlannerClient
+from tests.ros.nodes import Robot, wait_until
+
+pytestmark = pytest.mark.ros
+
+TIMEOUT_S = 15.0
+
+
+def carry_out(handle):
+    """Reports every segment as done, as a robot would; returns their texts."""
+    texts = []
+    for segment in handle:
+        handle.report(segment, ReportStatus.STARTED)
+        texts.append(segment.text)
+        handle.report(segment, ReportStatus.SUCCEEDED, duration_s=0.1, value=True)
+    return texts
+
+
+def test_a_goal_from_instruction_to_result(planner, start_robot):
+    robot = start_robot("drone_1")
+    handle = robot.client.plan("mf(20);mb(30);tc(90);", scene="chair_1")
+    assert carry_out(handle) == ["mf(20);", "mb(30);", "tc(90);"]
+    result = handle.result(TIMEOUT_S)
+    assert result.error_code is ErrorCode.NONE
+    assert result.plan == "mf(20);mb(30);tc(90);"
+    assert [r.status for r in planner.server.reports[:2]] == [ReportStatus.STARTED, ReportStatus.SUCCEEDED]
+    assert planner.server.reports[1].value is True
+
+
+class ForgetfulClient(PlannerClient):
+    """Loses all feedback, or every second one."""
+
+    loses = staticmethod(lambda n: True)
+
+    def _on_feedback(self, goal, message):
+        self.num_feedbacks = getattr(self, "num_feedbacks", 0) + 1
+        if not self.loses(self.num_feedbacks):
+            super()._on_feedback(goal, message)
+
+
+def test_a_client_that_loses_all_feedback_loses_no_segment(planner, start_robot):
+    robot = start_robot("deaf", client_class=ForgetfulClient)
+    handle = robot.client.plan("mf(20);mb(30);tc(90);")
+    assert carry_out(handle) == ["mf(20);", "mb(30);", "tc(90);"]
+    assert robot.client.num_feedbacks >= 3
+
+
+def test_a_burst_arrives_once_and_in_order(planner, start_robot):
+    plan = [f"mf({20 + i});" for i in range(300)]
+    robot = start_robot("fast", client_class=ForgetfulClient)
+    robot.client.loses = lambda n: n % 2
+    handle = robot.client.plan("flood " + "".join(plan))
+    assert carry_out(handle) == plan
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.NONE
+
+
+def test_cancel(planner, start_robot):
+    handle = start_robot("drone_1").client.plan("hang mf(20);")
+    assert next(iter(handle)).text == "mf(20);"
+    handle.cancel()
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.CANCELLED
+    assert list(handle) == []
+
+
+def test_a_failed_skill_ends_the_goal(planner, start_robot):
+    handle = start_robot("drone_1").client.plan("mf(20);mb(30);")
+    segment = next(iter(handle))
+    handle.report(segment, ReportStatus.FAILED, duration_s=0.1, reason="an obstacle")
+    result = handle.result(TIMEOUT_S)
+    assert (result.error_code, result.error_msg) == (ErrorCode.SKILL_FAILED, "an obstacle")
+
+
+def test_a_second_goal_of_a_robot_is_refused_and_the_first_goes_on(planner, start_robot):
+    robot = start_robot("drone_1")
+    first = robot.client.plan("mf(20);mb(30);")
+    segments = iter(first)
+    segment = next(segments)
+    assert robot.client.plan("tc(90);").result(TIMEOUT_S).error_code is ErrorCode.ROBOT_BUSY
+    first.report(segment, ReportStatus.SUCCEEDED)
+    first.report(next(segments), ReportStatus.SUCCEEDED)
+    assert first.result(TIMEOUT_S).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"instruction": " "}, ErrorCode.EMPTY_INSTRUCTION),
+        ({"instruction": "go\x00"}, ErrorCode.INVALID_ENCODING),
+        ({"instruction": "go \ud800"}, ErrorCode.INVALID_ENCODING),
+        ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"time_budget_s": -1.0}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"robot_id": "a b"}, ErrorCode.INVALID_ROBOT_ID),
+    ],
+)
+def test_a_garbage_goal_is_refused_and_the_others_are_unharmed(planner, start_robot, fields, code):
+    robot = start_robot("drone_1")
+    request = PlanRequest(
+        **({"request_id": uuid.uuid4().hex, "robot_id": "x", "robot_model": "tello", "instruction": "mf(20);"} | fields)
+    )
+    assert robot.client.ask(request).result(TIMEOUT_S).error_code is code
+    assert carry_out(robot.client.plan("mf(20);")) == ["mf(20);"]
+
+
+def test_a_client_that_dies_ends_its_goal(start_planner):
+    planner = start_planner("impatient", client_timeout_s=0.5)
+    robot = Robot("mortal", planner="/impatient")
+    handle = robot.client.plan("hang mf(20);")
+    next(iter(handle))
+    robot.stop()
+    wait_until(lambda: planner.server.ended.get(handle.goal_id) is ErrorCode.CLIENT_GONE)
+
+
+def test_a_planner_that_dies_is_noticed_in_bounded_time(start_planner, start_robot):
+    planner = start_planner("mortal")
+    handle = start_robot("drone_1", planner="/mortal", server_timeout_s=1.0).client.plan("hang mf(20);")
+    next(iter(handle))
+    planner.die()
+    died_at_s = time.monotonic()
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
+    assert time.monotonic() - died_at_s < 3.0
+
+
+def test_a_planner_that_restarts_is_noticed_and_takes_new_goals(start_planner, start_robot):
+    robot = start_robot("drone_1", planner="/phoenix", server_timeout_s=10.0)
+    planner = start_planner("phoenix")
+    handle = robot.client.plan("hang mf(20);")
+    next(iter(handle))
+    time.sleep(0.6)  # a status that names the goal
+    planner.die()
+    start_planner("phoenix")
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
+    assert carry_out(robot.client.plan("mf(20);")) == ["mf(20);"]
+
+
+def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
+    robot = start_robot("lonely", planner="/nobody", server_timeout_s=0.5)
+    assert robot.client.plan("mf(20);").result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
+    assert not robot.client.is_planner_active
+
+
+def test_a_planner_that_shuts_down_ends_its_goals(start_planner, start_robot):
+    planner = start_planner("leaving")
+    handle = start_robot("drone_1", planner="/leaving").client.plan("hang mf(20);")
+    next(iter(handle))
+    planner.spinner.executor.create_task(planner.node.end_goals)
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.SHUTTING_DOWN
