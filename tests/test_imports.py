@@ -1,0 +1,72 @@
+"""The import fence, checked in fresh interpreters: importing the planner's logic loads no ROS, torch or vLLM."""
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PURE = ("core", "language", "planning", "robots", "scheduling", "serving", "simulation", "tasks")
+FORBIDDEN = {"rclpy", "llguidance", "torch", "transformers", "vllm", "xgboost"}
+
+PROBE = """
+import importlib, json, sys
+before = set(sys.modules)
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def loaded_by(*modules: str) -> set[str]:
+    """Returns the modules that a fresh interpreter loads when it imports ``modules``."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROBE, *modules]
+    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+def modules_of(package: str) -> list[str]:
+    directory = ROOT / "llm_planner" / package
+    walked = pkgutil.walk_packages([str(directory)], prefix=f"llm_planner.{package}.")
+    # Importing a __main__ runs it.
+    return [f"llm_planner.{package}", *(module.name for module in walked if not module.name.endswith("__main__"))]
+
+
+def top_level(modules: set[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_pure_package_loads_nothing_heavy(package):
+    loaded = loaded_by(*modules_of(package))
+    assert f"llm_planner.{package}" in loaded
+    assert not top_level(loaded) & FORBIDDEN
+
+
+@pytest.mark.parametrize("package", ["core", "language"])
+def test_vocabulary_needs_only_the_standard_library(package):
+    assert top_level(loaded_by(*modules_of(package))) - set(sys.stdlib_module_names) == {"llm_planner"}
+
+
+def test_package_itself_is_light():
+    loaded = loaded_by("llm_planner")
+    assert {module for module in loaded if module.startswith("llm_planner")} == {"llm_planner"}
+    assert top_level(loaded) - set(sys.stdlib_module_names) == {"llm_planner"}
+
+
+def test_the_fence_would_notice():
+    """The probe reports what it should: the engine does load torch."""
+    assert "torch" in top_level(loaded_by("llm_planner.engine.model"))
+
+
+@pytest.mark.ros
+def test_generated_interfaces_and_source_are_one_package():
+    assert {"llm_planner.action", "llm_planner.msg", "llm_planner.srv", "llm_planner.core.errors"} <= loaded_by(
+        "llm_planner.action", "llm_planner.msg", "llm_planner.srv", "llm_planner.core.errors"
+    )

@@ -1,0 +1,204 @@
+"""What holds for the repository as a whole: versions agree, all is pinned, no machine is named, files stay small."""
+
+import ast
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+DISTRIBUTIONS = ("jazzy", "kilted")
+MAX_LINES = 300
+LONGER_WITH_REASON: dict[str, str] = {}
+
+# In pieces, so that this file does not match itself.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.>}*)-])/(?:" + "|".join(("home/\\w", "root/", "Users/", "work/", "tm" + "p/")) + ")"
+)
+REGISTRY_HOST = re.compile(
+    "|".join(
+        (
+            "py" + r"pi\.org",
+            "python" + r"hosted\.org",
+            "download\\.py" + r"torch\.org",
+            "npm" + r"js\.\w+",
+            "gh" + r"cr\.io",
+        )
+    )
+)
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def text_files() -> Iterator[tuple[str, str]]:
+    for path in tracked_files():
+        try:
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:  # pictures, weights
+            continue
+
+
+def requirement_lines(*names: str) -> list[str]:
+    lines = [line for name in names for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def pyproject() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize("pattern", [MACHINE_PATH, REGISTRY_HOST], ids=["machine path", "registry host"])
+def test_no_file_names_a_machine(pattern):
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name, text in text_files()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "is_bad"),
+    [
+        (MACHINE_PATH, "cd /ho" + "me/ann/project", True),
+        (MACHINE_PATH, 'open("/tm' + 'p/x")', True),
+        (MACHINE_PATH, "source /opt/ros/jazzy/setup.bash", False),
+        (MACHINE_PATH, "docs/work/plan.md", False),
+        (REGISTRY_HOST, "https://py" + "pi.org/simple", True),
+    ],
+)
+def test_the_patterns_see_what_they_should(pattern, line, is_bad):
+    assert bool(pattern.search(line)) == is_bad
+
+
+def test_files_stay_small():
+    code = (".py", ".sh", ".cmake", ".md", ".msg", ".srv", ".action", ".txt", ".toml")
+    long = {
+        name: len(text.splitlines())
+        for name, text in text_files()
+        if name.endswith(code) and len(text.splitlines()) > MAX_LINES and name not in LONGER_WITH_REASON
+    }
+    assert not long, "split them, or say why not in LONGER_WITH_REASON"
+
+
+def test_versions_agree():
+    package = ET.parse(ROOT / "package.xml").getroot()
+    module = ast.parse((ROOT / "llm_planner" / "__init__.py").read_text())
+    assignments = [node for node in module.body if isinstance(node, ast.Assign)]
+    versions = {ast.literal_eval(a.value) for a in assignments if ast.unparse(a.targets[0]) == "__version__"}
+    assert versions == {pyproject()["project"]["version"]} == {package.findtext("version")}
+    assert package.findtext("name") == pyproject()["project"]["name"]
+
+
+def test_licence_is_the_same_everywhere():
+    licence = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in licence
+    assert "Version 2.0" in licence
+    assert ET.parse(ROOT / "package.xml").getroot().findtext("license") == "Apache-2.0"
+    assert pyproject()["project"]["license"] == {"text": "Apache-2.0"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.stem)
+def test_every_requirement_has_an_exact_version(path):
+    lines = requirement_lines(path.stem)
+    assert lines
+    for line in [*lines, *pyproject()["build-system"]["requires"]]:
+        assert re.fullmatch(r"[\w.-]+(\[[\w,-]+\])?==[\w.]+", line), line
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_no_package_has_two_versions(distribution):
+    pins: dict[str, set[str]] = {}
+    groups = ("runtime", "dev", "constraints", *(f"{kind}-{distribution}" for kind in ("ros", "build", "constraints")))
+    for line in requirement_lines(*groups):
+        requirement = Requirement(line)
+        pins.setdefault(canonicalize_name(requirement.name), set()).add(str(requirement.specifier))
+    assert not {name: versions for name, versions in pins.items() if len(versions) > 1}
+
+
+def _needs(requirement: Requirement) -> list[Requirement]:
+    """Returns what an installed distribution requires on this machine, with the extras that were asked for."""
+    needs = map(Requirement, importlib.metadata.requires(requirement.name) or ())
+    extras = requirement.extras or {""}
+    return [need for need in needs if not need.marker or any(need.marker.evaluate({"extra": e}) for e in extras)]
+
+
+def test_transitive_dependencies_are_pinned_too():
+    """Walks from our requirements over the metadata of what is installed."""
+    try:
+        is_jazzy = importlib.metadata.version("ros-rclpy").startswith("7.")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("ROS 2 was not installed from wheels")
+    distribution = "jazzy" if is_jazzy else "kilted"
+    ours = ("runtime", "dev", f"ros-{distribution}", f"build-{distribution}")
+    constraints = requirement_lines("constraints", f"constraints-{distribution}")
+    pinned = {canonicalize_name(Requirement(line).name) for line in [*requirement_lines(*ours), *constraints]}
+    todo = [Requirement(line) for line in requirement_lines(*ours)]
+    seen: set[str] = set()
+    unpinned: set[str] = set()
+    while todo:
+        requirement = todo.pop()
+        if str(requirement) in seen:
+            continue
+        seen.add(str(requirement))
+        is_exact = any(
+            specifier.operator == "==" for specifier in requirement.specifier
+        )  # torch pins its CUDA packages
+        if canonicalize_name(requirement.name) not in pinned and not is_exact:
+            unpinned.add(requirement.name)
+        todo += _needs(requirement)
+    assert not unpinned
+
+
+def test_interfaces_find_the_packages_they_use():
+    package = ET.parse(ROOT / "package.xml").getroot()
+    declared = {depend.text for depend in package.findall("depend")}
+    definitions = [path for kind in ("msg", "srv", "action") for path in (ROOT / kind).glob(f"*.{kind}")]
+    assert definitions
+    used = {name for path in definitions for name in re.findall(r"^([a-z]\w*)/[A-Z]", path.read_text(), re.MULTILINE)}
+    assert used <= declared
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    assert all(f"find_package({name} REQUIRED)" in cmake for name in declared)
+
+
+def test_every_folder_has_its_layer():
+    layers = pyproject()["tool"]["importlinter"]["contracts"][0]["layers"]
+    named = {name for line in layers for name in re.findall(r"llm_planner\.(\w+)", line)}
+    folders = {path.parent.name for path in (ROOT / "llm_planner").glob("*/__init__.py")}
+    assert folders - {"msg", "srv", "action"} <= named
+
+
+def test_generated_folders_are_not_in_the_source():
+    assert not [kind for kind in ("msg", "srv", "action") if (ROOT / "llm_planner" / kind).exists()]
+
+
+def test_make_alone_prints_help():
+    done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
+    for target in ("setup", "demo", "test", "check", "colcon"):
+        assert re.search(rf"^  {target}\s+\w", done.stdout, re.MULTILINE)
+
+
+def test_scripts_parse_and_run():
+    scripts = [ROOT / ".ci" / "run", *(ROOT / "scripts").glob("*.sh")]
+    for script in scripts:
+        subprocess.run(["bash", "-n", str(script)], check=True)
+        assert script.stat().st_mode & 0o111, f"{script} is not executable"
+
+
+def test_this_interpreter_is_supported():
+    low, high = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", pyproject()["project"]["requires-python"]).groups()
+    assert int(low) <= sys.version_info.minor < int(high)
