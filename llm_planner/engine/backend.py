@@ -188,7 +188,7 @@ class TorchBackend:
         state = self._state(request_id)
         if state.host_kv is not None:
             blocks = self._allocate(state.host_kv.shape[2])
-            pass
+            runner.cache.from_host(state.host_kv, blocks)
             state.blocks += blocks
             state.host_kv = None
 
@@ -204,11 +204,10 @@ class TorchBackend:
         self._check_token_ids(sequence.prompt_token_ids)
         state = SequenceState(
             request_id=sequence.request_id,
-            token_ids=[*sequence.prompt_token_ids, *sequence.output_token_ids],
+            token_ids=list(sequence.prompt_token_ids),
             sampling=sequence.sampling,
             matcher=self._matcher(sequence.grammar),
         )
-        state.catch_up(sequence.output_token_ids)
         if sequence.num_cached_tokens:
             self._share_prefix(state, sequence)
         self._states[sequence.request_id] = state
