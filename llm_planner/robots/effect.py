@@ -75,7 +75,7 @@ class Orient(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approach(Record):
-    """Moves in a straight line until ``stop_m`` from a visible object, ``max_travel_m`` at most."""
+    """Moves straight and level until the level distance to a visible object is ``stop_m``; ``max_travel_m`` at most."""
 
     kind: Literal["approach"] = "approach"
     stop_m: float

@@ -106,20 +106,16 @@ class MobileBody(Body):
         return seen(self.model.camera, self.state.pose, self.world, job.names[0], job.start_s)
 
     def _before(self, sight: View, stop_m: float, max_travel_m: float) -> Pose:
-        """Returns the pose at ``stop_m`` from an object, seen from here, at a height that the geofence permits."""
-        pose, travel_m = self.state.pose, min(max_travel_m, max(0.0, sight.distance_m - stop_m))
-        if travel_m == 0.0:
-            return pose
+        """Returns the pose at a level distance of ``stop_m`` from an object, at the robot's own height.
+
+        An approach is level because nobody but the robot knows where the object is: the safety gate then still knows
+        the height of everything that follows.
+        """
+        pose = self.state.pose
+        level_m = sight.distance_m * math.cos(math.radians(sight.elevation_deg))
+        travel_m = min(max_travel_m, max(0.0, level_m - stop_m))
         heading = math.radians(pose.yaw_deg + sight.bearing_deg)
-        elevation = math.radians(sight.elevation_deg)
-        z_m = pose.z_m + travel_m * math.sin(elevation)
-        if self.model.geofence is not None:
-            low, high = self.model.geofence.z_m
-            z_m = min(max(z_m, low), high)
-        level_m = travel_m * math.cos(elevation)
-        return replace(
-            pose, x_m=pose.x_m + level_m * math.cos(heading), y_m=pose.y_m + level_m * math.sin(heading), z_m=z_m
-        )
+        return replace(pose, x_m=pose.x_m + travel_m * math.cos(heading), y_m=pose.y_m + travel_m * math.sin(heading))
 
     def _scan_times_s(self, effect: Scan, job: Job) -> tuple[float, float]:
         """Returns how long the first look and each step take."""
