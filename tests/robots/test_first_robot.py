@@ -1,0 +1,75 @@
+"""A new robot is a YAML file and no code: the one in the docs is loaded, estimated and driven."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from llm_planner.core.segment import ReportStatus
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.robots.duration import expected_duration
+from llm_planner.robots.executor import ExecutorState, SegmentExecutor
+from llm_planner.robots.interpreter import run_plan
+from llm_planner.robots.kinematics import KinematicDriver
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.world import World, WorldObject
+from tests.robots.builders import segment
+
+PAGE = Path(__file__).parents[2] / "docs" / "first_robot.md"
+
+
+@pytest.fixture
+def rover(tmp_path):
+    (yaml,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "rover.yaml").write_text(yaml, encoding="utf-8")
+    library = RobotLibrary([tmp_path])
+    assert "rover" in library.names()
+    return library.get("rover")
+
+
+def driver(rover):
+    return KinematicDriver(rover, World([WorldObject(name="ball", position_m=(2.0, 0.0, 0.1))]), random.Random(0))
+
+
+def test_its_durations_are_estimated(rover):
+    assert expected_duration(rover, parse("forward(100);")).p50_s == pytest.approx(0.1 + 1 / 0.4 + 0.4 / 0.5)
+    assert expected_duration(rover, parse("2{left(90);}")).p90_s == pytest.approx(2 * (0.1 + 90 / 45 + 45 / 90))
+
+
+def test_it_drives_in_the_kinematic_world(rover):
+    body = driver(rover)
+    outcome = run_plan(parse("?see(ball){drive(100);left(90);forward(50);say('done');}"), body)
+    assert outcome.is_success
+    assert outcome.duration_s == pytest.approx(0.05 + 3.4 + 2.6 + 2.15 + 0.05)
+    pose = body.state.pose
+    assert (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg) == pytest.approx((1.0, 0.5, 0.0, 90.0))
+    assert body.state.said == ["done"]
+
+
+def test_its_geofence_holds(rover):
+    outcome = run_plan(parse("forward(300);forward(300);"), driver(rover))
+    assert outcome.reason == "forward: would leave the geofence at (6.00, 0.00, 0.00) m"
+
+
+def test_it_executes_segments(rover):
+    reports = []
+    executor = SegmentExecutor(rover, driver(rover), reports.append)
+    executor.begin("goal", 0.0)
+    executor.add(segment(0, "forward(100);"), 0.0)
+    executor.expect(1, 0.0)
+    for tick in range(80):
+        executor.tick(tick * 0.05)
+    assert [r.status for r in reports] == [ReportStatus.STARTED, ReportStatus.SUCCEEDED]
+    assert executor.state is ExecutorState.DONE
+
+
+@pytest.mark.parametrize("name", ["tello", "indy7"])
+def test_the_examples_of_bundled_models_are_canonical_plans_of_known_skills(name):
+    model = RobotLibrary().get(name)
+    for example in model.examples:
+        plan = parse(example.plan)
+        assert to_text(plan) == example.plan
+        names = re.findall(r"([a-z_]+)\(", re.sub(r"'[^']*'", "", example.plan))
+        assert all(model.skill(spelling) for spelling in names)
