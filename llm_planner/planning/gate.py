@@ -1,0 +1,190 @@
+"""The safety gate between the parser and a robot: deterministic, stateful, deny by default.
+
+Nothing reaches a robot that the gate has not admitted, and it admits a statement only if it can show that in every
+course the plan may take (whatever conditions turn out to be, wherever objects are) each call is known, fits its
+types and ranges, and no motion leaves the robot's space. docs/safety.md explains what is shown and how.
+"""
+
+from collections.abc import Iterator
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.skill import SkillCall
+from llm_planner.language.syntax import (
+    Assign,
+    Call,
+    Comparison,
+    Condition,
+    Expression,
+    If,
+    Loop,
+    Number,
+    Return,
+    Statement,
+)
+from llm_planner.planning.forecast import Alternatives, Forecast, joined
+from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
+from llm_planner.planning.types import TypeChecker, tests
+from llm_planner.robots.model import Pose, ReturnType, RobotModel
+
+
+class SafetyGate:
+    """Judges the statements of one plan in order. Once it has refused one, it refuses all that follow.
+
+    Args:
+        model: Of the robot: skills, limits, space.
+        start_pose: Where the robot is when the plan starts; the model's start pose by default.
+        limits: How large a plan may be.
+    """
+
+    def __init__(self, model: RobotModel, start_pose: Pose | None = None, limits: PlanLimits = DEFAULT_LIMITS) -> None:
+        self._types = TypeChecker(model, max_call_depth=limits.max_depth)
+        self._forecast = Forecast(model)
+        self._limits = limits
+        self._num_calls = 0
+        self._variables: dict[int, ReturnType] = {}
+        self._where = self._forecast.start(start_pose or model.start)
+        self._refusal: PlannerError | None = None
+
+    def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
+        """Returns the flat calls of a statement in order of appearance, with canonical names.
+
+        Raises:
+            PlannerError: A 2xx code: the statement must not reach the robot, nor must any after it.
+        """
+        if self._refusal is not None:
+            raise PlannerError(self._refusal.code, self._refusal.message)
+        self._refusal = PlannerError(ErrorCode.PLAN_SYNTAX, "a statement before could not be judged")  # until it was
+        try:
+            calls = self._judge(statement)
+        except PlannerError as refusal:
+            self._refusal = refusal
+            raise
+        self._refusal = None
+        return calls
+
+    def _judge(self, statement: Statement) -> tuple[SkillCall, ...]:
+        if not self._where:
+            raise PlannerError(ErrorCode.PLAN_SYNTAX, "the plan goes on after it has returned")
+        num_calls = self._num_calls + self._size(statement, 0)
+        if num_calls > self._limits.max_calls:
+            problem = f"the plan has up to {num_calls} skill calls, more than {self._limits.max_calls}; ask for less"
+            raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
+        variables = dict(self._variables)
+        calls = tuple(self._calls(statement, variables))
+        self._where = self._after(statement, self._where)
+        self._num_calls, self._variables = num_calls, variables
+        return calls
+
+    def _size(self, statement: Statement, depth: int) -> int:
+        """Returns how many skill calls a statement makes in the worst case, at least 1.
+
+        Raises:
+            PlannerError: LOOP_TOO_LONG, or PLAN_TOO_LONG for blocks that are nested too deep.
+        """
+        if not isinstance(statement, Loop | If):
+            return max(1, sum(1 for _ in _calls_in(_value(statement))))
+        if depth >= self._limits.max_depth:
+            problem = f"blocks are nested deeper than {self._limits.max_depth}; write simpler steps"
+            raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
+        body = sum(self._size(inner, depth + 1) for inner in statement.body)
+        if isinstance(statement, If):
+            return max(1, body + sum(1 for test in tests(statement.condition) for _ in _calls_of_test(test)))
+        if not 1 <= statement.count <= self._limits.max_loop_count:
+            problem = f"a loop of {_short(statement.count)} rounds is outside 1 to {self._limits.max_loop_count}"
+            raise PlannerError(ErrorCode.LOOP_TOO_LONG, problem)
+        return statement.count * max(1, body)
+
+    def _calls(self, statement: Statement, variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
+        """Yields the flat calls of a statement after checking their types; adds the variables it surely assigns."""
+        match statement:
+            case Call():
+                yield from self._types.calls(statement, variables)
+            case Assign(variable=variable, call=call):
+                yield from self._types.calls(call, variables)
+                returned = self._types.returned(call)
+                if variables.setdefault(variable.index, returned) is not returned:
+                    problem = f"the variable _{variable.index} changes its type; use another one"
+                    raise PlannerError(ErrorCode.INVALID_ARGUMENT, problem)
+            case Return(value=value):
+                yield from self._types.value_calls(value, variables)
+            case Loop(body=body):
+                for inner in body:
+                    yield from self._calls(inner, variables)
+            case If(condition=condition, body=body):
+                yield from self._types.condition_calls(condition, variables)
+                conditional = dict(variables)
+                for inner in body:
+                    yield from self._calls(inner, conditional)
+
+    def _after(self, statement: Statement, where: Alternatives) -> Alternatives:
+        """Returns where the robot may be after a statement, if the plan goes on after it.
+
+        Raises:
+            PlannerError: GEOFENCE_VIOLATED.
+        """
+        match statement:
+            case Loop(count=count, body=body):
+                for _ in range(count):
+                    before, where = where, self._after_all(body, where)
+                    if where == before:  # so it stays
+                        break
+                return where
+            case If(condition=condition, body=body):
+                where = self._after_condition(condition, where)
+                return joined(where, self._after_all(body, where))
+            case Return(value=value):
+                self._after_value(value, where)
+                return ()
+            case _:
+                return self._after_value(_value(statement), where)
+
+    def _after_all(self, statements: tuple[Statement, ...], where: Alternatives) -> Alternatives:
+        for statement in statements:
+            where = self._after(statement, where)
+        return where
+
+    def _after_condition(self, condition: Condition, where: Alternatives) -> Alternatives:
+        """Returns where the robot may be once a condition is known: all but its first test may be skipped."""
+        first, *others = tests(condition)
+        where = self._after_test(first, where)
+        for test in others:
+            where = joined(where, self._after_test(test, where))
+        return where
+
+    def _after_test(self, test: Comparison | Expression, where: Alternatives) -> Alternatives:
+        for call in _calls_of_test(test):
+            where = self._after_call(call, where)
+        return where
+
+    def _after_value(self, value: Expression, where: Alternatives) -> Alternatives:
+        for call in _calls_in(value):
+            where = self._after_call(call, where)
+        return where
+
+    def _after_call(self, call: Call, where: Alternatives) -> Alternatives:
+        number = next((given.value for given in call.arguments if isinstance(given, Number)), 0.0)
+        return self._forecast.after(self._types.skill(call.name), number, where)
+
+
+def _value(statement: Call | Assign | Return) -> Expression:
+    """Returns what a statement without a body evaluates."""
+    if isinstance(statement, Call):
+        return statement
+    return statement.call if isinstance(statement, Assign) else statement.value
+
+
+def _calls_in(value: Expression) -> Iterator[Call]:
+    """Yields a call after the calls in its arguments: the order in which a robot makes them."""
+    if isinstance(value, Call):
+        for argument in value.arguments:
+            yield from _calls_in(argument)
+        yield value
+
+
+def _calls_of_test(test: Comparison | Expression) -> Iterator[Call]:
+    for side in (test.left, test.right) if isinstance(test, Comparison) else (test,):
+        yield from _calls_in(side)
+
+
+def _short(number: int) -> str:
+    return str(number) if abs(number) < 10**9 else "more than 10^9"

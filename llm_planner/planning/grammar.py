@@ -1,0 +1,133 @@
+"""A grammar for constrained decoding, generated from a robot model's skills.
+
+The language is a subset of MiniSpec: canonical printing (no spaces, so that no model is lured into them), canonical
+skill names, arguments of the declared type and range, values only where their type fits, bounded loops and nesting.
+What a context-free grammar cannot know (variables, positions, the length of the plan) is the safety gate's business.
+"""
+
+from llm_planner.core.skill import ArgumentType
+from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
+from llm_planner.planning.number_pattern import number_pattern
+from llm_planner.robots.model import Argument, ReturnType, RobotModel, Skill
+
+_MAX_LENGTH = 200  # characters of a text or name in a condition or return
+_ANY_NUMBER = r"/-?(0|[1-9][0-9]{0,5})(\.[0-9]{0,2}[1-9])?/"  # in a condition or return
+
+_CHARACTER = r"([^'\\\x00-\x1f\x7f-\x9f]|\\['\\nt])"
+_NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
+
+
+def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS) -> str:
+    """Returns the grammar of all plans of a robot in llguidance's dialect of Lark.
+
+    It accepts, and so lets a model end, after every complete plan of one statement or more.
+    """
+    grammar = _Grammar(limits)
+    for skill in model.skills.values():
+        grammar.add_skill(skill)
+    return grammar.text()
+
+
+class _Grammar:
+    """Collects rules skill by skill; equal terminals are shared."""
+
+    def __init__(self, limits: PlanLimits) -> None:
+        self._limits = limits
+        self._calls: dict[ReturnType, list[str]] = {kind: [] for kind in ReturnType}
+        self._terminals: dict[str, str] = {}  # definition -> name
+
+    def add_skill(self, skill: Skill) -> None:
+        arguments = ' "," '.join(self._argument(argument) for argument in skill.arguments)
+        opening = f'"{skill.name}("' if arguments else f'"{skill.name}()"'
+        self._calls[skill.returns].append(f'{opening} {arguments} ")"' if arguments else opening)
+
+    def text(self) -> str:
+        rules = [*self._plan_rules(), *self._value_rules(), *self._call_rules()]
+        terminals = [f"{name}: {definition}" for definition, name in self._terminals.items()]
+        return "\n".join([*rules, *terminals]) + "\n"
+
+    def _terminal(self, stem: str, definition: str) -> str:
+        """Returns the name of the terminal with this definition."""
+        return self._terminals.setdefault(definition, f"{stem}_{len(self._terminals)}")
+
+    def _name(self, max_length: int) -> str:
+        return self._terminal("NAME", _NAME.format(rest=max(0, max_length - 2)))
+
+    def _quoted(self, max_length: int) -> str:
+        return self._terminal("TEXT", f"/'{_CHARACTER}{{1,{max_length}}}'/")
+
+    def _variable(self) -> str:
+        pattern = number_pattern(1, self._limits.max_variable, is_integer=True)
+        return self._terminal("VARIABLE", f"/_{pattern}/")
+
+    def _number(self, low: float, high: float, *, is_integer: bool = False) -> str:
+        return self._terminal("NUMBER", f"/{number_pattern(low, high, is_integer=is_integer)}/")
+
+    def _argument(self, argument: Argument) -> str:
+        """Returns what may stand for an argument. A number must be literal: the gate has to know it."""
+        if argument.type is ArgumentType.NUMBER:
+            assert argument.minimum is not None
+            assert argument.maximum is not None
+            return self._number(argument.minimum, argument.maximum, is_integer=argument.is_integer)
+        options = [self._quoted(argument.max_length), self._variable()]
+        if argument.type is ArgumentType.IDENTIFIER:
+            options.insert(0, self._name(argument.max_length))
+        return f"({' | '.join(options)})"
+
+    def _plan_rules(self) -> list[str]:
+        """Returns the rules of statements, one set per depth: nesting is bounded, so nothing is recursive."""
+        count = self._terminal("COUNT", f"/{number_pattern(1, self._limits.max_loop_count, is_integer=True)}/")
+        simple = 'call ";"'
+        if self._kinds(*_VALUES):
+            simple += f' | {self._variable()} "=" ({self._kinds(*_VALUES)}) ";"'
+        rules = ["start: body_0", f"simple: {simple}", 'return: "->" value ";"']
+        for depth in range(self._limits.max_depth + 1):
+            rules.append(f"body_{depth}: statement_{depth}+ return? | return")
+            blocks = ""
+            if depth < self._limits.max_depth:
+                blocks = f' | {count} "{{" body_{depth + 1} "}}"'
+                if self._kinds(*_VALUES):
+                    blocks += f' | "?" condition "{{" body_{depth + 1} "}}"'
+            rules.append(f"statement_{depth}: simple{blocks}")
+        return rules
+
+    def _value_rules(self) -> list[str]:
+        """Returns the rules of conditions and returned values. A text may spell a number or be ``False`` (values.py)."""
+        number, variable = self._terminal("NUMBER", _ANY_NUMBER), self._variable()
+        text = f"{self._quoted(_MAX_LENGTH)} | {self._name(_MAX_LENGTH)}"
+        rules = [f"value: boolean | {number} | {text} | {variable}{self._or(*_VALUES)}", 'boolean: "True" | "False"']
+        if not self._kinds(*_VALUES):
+            return rules
+        boolean, quantity, words = ReturnType.BOOLEAN, ReturnType.NUMBER, ReturnType.TEXT
+        return [
+            *rules,
+            'condition: conjunction ("|" conjunction)*',
+            'conjunction: comparison ("&" comparison)*',
+            "comparison: truth (equality boolean)? | quantity order (number | quantity) | words equality (text | words)",
+            'equality: "==" | "!="',
+            'order: ">" | "<" | equality',
+            f"truth: {variable}{self._or(boolean, words)}",
+            f"quantity: {variable}{self._or(quantity, words)}",
+            f"words: {variable}{self._or(words)}",
+            f"number: {number}",
+            f"text: {text}",
+        ]
+
+    def _call_rules(self) -> list[str]:
+        kinds = [kind for kind in ReturnType if self._calls[kind]]
+        rules = [f"{_rule(kind)}: {' | '.join(self._calls[kind])}" for kind in kinds]
+        return [*rules, f"call: {self._kinds(*kinds)}"]
+
+    def _kinds(self, *kinds: ReturnType) -> str:
+        """Returns an alternative of the calls that return one of these types; empty if there are none."""
+        return " | ".join(_rule(kind) for kind in kinds if self._calls[kind])
+
+    def _or(self, *kinds: ReturnType) -> str:
+        return f" | {self._kinds(*kinds)}" if self._kinds(*kinds) else ""
+
+
+_VALUES = (ReturnType.BOOLEAN, ReturnType.NUMBER, ReturnType.TEXT)
+
+
+def _rule(kind: ReturnType) -> str:
+    return f"call_{kind.value}"
