@@ -9,7 +9,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
 from llm_planner.robots.driver import SkillDriver, SkillResult, SkillStatus
-from llm_planner.robots.interpreter import Interpreter
+from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
 
 MAX_AHEAD = 1024  # segments that may wait for a missing one
@@ -73,6 +73,16 @@ class SegmentExecutor:
             index += 1
         return index
 
+    @property
+    def calls(self) -> tuple[ExecutedCall, ...]:
+        """All calls of the goal's segments so far; own calls (reflex, cancel, silence) are not among them."""
+        return self._interpreter.calls
+
+    @property
+    def wants_replan(self) -> bool:
+        """Whether the plan ended by asking for a new one."""
+        return self._interpreter.wants_replan
+
     def begin(self, request_id: str, now_s: float) -> None:
         """Starts a new goal. What is left of the one before is halted and forgotten."""
         self._halt_segment(now_s, "superseded")
@@ -128,7 +138,7 @@ class SegmentExecutor:
                 return False
             self._segment_ended(result, now_s)
             return True
-        if self._next_index == self._num_segments:
+        if self._num_segments is not None and self._next_index >= self._num_segments:
             self._state = ExecutorState.DONE
         elif self._next_index in self._waiting:
             self._start_segment(self._waiting.pop(self._next_index), now_s)
