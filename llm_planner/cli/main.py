@@ -5,8 +5,8 @@ import sys
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli import check, fleet, plan, robots, train
-from llm_planner.cli.output import print_error
+from llm_planner.cli import check, plan, robots
+from llm_planner.cli.output import print_error, print_json
 from llm_planner.core.errors import PlannerError
 
 app = typer.Typer(
@@ -19,10 +19,6 @@ app = typer.Typer(
 app.command("plan")(plan.plan)
 app.command("check")(check.check)
 app.command("robots")(robots.robots)
-app.command("up")(fleet.up)
-app.command("send")(fleet.send)
-app.command("demo")(fleet.demo)
-app.command("train-planner")(train.train_planner)
 
 
 @app.callback(invoke_without_command=True)
@@ -33,9 +29,12 @@ def _version(version: bool = typer.Option(False, "--version", help="Print the ve
 
 
 def main() -> None:
-    """Runs the command line; an expected failure is one line on standard error and exit status 1."""
+    """Runs the command line; an expected failure is one line (with ``--json`` one object) and exit status 1."""
     try:
         app()
     except PlannerError as error:
-        print_error(error)
+        if "--json" in sys.argv:
+            print_json({"error_code": int(error.code), "error_msg": error.message})
+        else:
+            print_error(error)
         sys.exit(1)

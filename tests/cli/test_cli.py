@@ -1,0 +1,86 @@
+"""The command line as a user meets it: what it prints and its exit status."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from llm_planner.cli.main import app
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+runner = CliRunner()
+
+
+def run_json(*arguments):
+    result = runner.invoke(app, [*arguments, "--json"])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_help_names_every_command():
+    output = runner.invoke(app, ["--help"]).stdout
+    for command in ("plan", "check", "robots", "up", "send", "demo", "train-planner"):
+        assert command in output
+
+
+def test_check_admits_a_good_plan():
+    status, answer = run_json("check", "mf(50);tc(90);", "--robot", "tello")
+    assert status == 0
+    assert answer["error_code"] == 0
+    assert [segment["text"] for segment in answer["segments"]] == ["mf(50);", "tc(90);"]
+    assert 0 < answer["expected_s"]["min_s"] <= answer["expected_s"]["p50_s"] <= answer["expected_s"]["p90_s"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "num_segments"),
+    [
+        ("mf(50);fly(3);", ErrorCode.UNKNOWN_SKILL, 1),
+        ("mf(9999);", ErrorCode.ARGUMENT_OUT_OF_RANGE, 0),
+        ("mf(50);mf((;", ErrorCode.PLAN_SYNTAX, 1),
+        ("", ErrorCode.EMPTY_PLAN, 0),
+        ("9{mf(500);}", ErrorCode.GEOFENCE_VIOLATED, 0),
+        ("mf('far');", ErrorCode.INVALID_ARGUMENT, 0),
+    ],
+)
+def test_check_refuses_with_the_code_and_keeps_what_came_before(plan, code, num_segments):
+    status, answer = run_json("check", plan, "--robot", "tello")
+    assert (status, answer["error_code"], len(answer["segments"])) == (1, code, num_segments)
+    assert answer["error_msg"]
+
+
+def test_check_knows_the_arm():
+    status, answer = run_json("check", "pick(red_box)->place(red_box,bin)", "--robot", "indy7")
+    assert (status, len(answer["segments"])) == (0, 2)
+
+
+def test_an_unknown_robot_lists_the_known_ones():
+    result = runner.invoke(app, ["check", "mf(50);", "--robot", "submarine"])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.UNKNOWN_ROBOT_MODEL
+    assert "tello" in str(result.exception)
+
+
+def test_robots_lists_models_and_skills():
+    assert {"tello", "indy7"} <= {model["name"] for model in run_json("robots")[1]}
+    skills = {skill["name"] for skill in run_json("robots", "tello")[1]["skills"]}
+    assert {"mf", "tc", "s", "iv", "l"} <= skills
+    assert "move_forward" in runner.invoke(app, ["robots", "tello"], env={"COLUMNS": "200"}).stdout
+
+
+def test_plan_with_the_scripted_backend_ends_with_its_metrics(tmp_path):
+    config = tmp_path / "fake.yaml"
+    config.write_text("backend: fake\n", encoding="utf-8")
+    status, answer = run_json("plan", "anything", "--config", str(config))
+    assert (status, answer["error_code"]) == (0, 0)
+    assert answer["plan"] == "".join(segment["text"] for segment in answer["segments"]) != ""
+    assert answer["metrics"]["num_output_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("instruction", "code"),
+    [("   ", ErrorCode.EMPTY_INSTRUCTION), ("x" * 100_000, ErrorCode.INSTRUCTION_TOO_LONG)],
+)
+def test_plan_refuses_a_bad_instruction_before_loading_anything(instruction, code):
+    result = runner.invoke(app, ["plan", instruction, "--model", "no-such-model"])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is code

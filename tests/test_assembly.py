@@ -1,0 +1,70 @@
+"""Configuration: what is accepted, and how a mistake is named."""
+
+import dataclasses
+
+import pytest
+
+from llm_planner.assembly import build_loop, load_config, resolve_model
+from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
+
+
+def test_no_file_gives_the_defaults():
+    assert load_config() == PlannerConfig()
+
+
+def test_the_shipped_file_is_valid_and_documents_every_setting():
+    path = share_dir() / "config" / "planner.yaml"
+    load_config_values = path.read_text(encoding="utf-8")
+    for cls in (SchedulerConfig, EngineConfig):
+        for field in dataclasses.fields(cls):
+            assert field.name in load_config_values, f"{path.name} lacks {field.name}"
+
+
+def test_overrides_win_over_the_file(tmp_path):
+    path = tmp_path / "planner.yaml"
+    path.write_text("scheduler: {policy: fcfs, max_num_seqs: 2}\nseed: 3\n", encoding="utf-8")
+    config = load_config(path, {"scheduler.policy": "fcfs_stream"})
+    assert (config.scheduler.policy, config.scheduler.max_num_seqs, config.seed) == ("fcfs_stream", 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("sed: 3", "sed"),
+        ("scheduler: {polcy: fcfs}", "scheduler.polcy"),
+        ("seed: -1", "seed"),
+        ("seed: nine", "seed"),
+        ("temperature: .nan", "temperature"),
+        ("engine: 3", "engine"),
+        ("engine: {block_size: 0}", "engine.block_size"),
+        ("[1, 2]", "list"),
+        ("a: [", "YAML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_path(tmp_path, text, named):
+    path = tmp_path / "planner.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PlannerError, match=named) as caught:
+        load_config(path)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_missing_file_is_a_configuration_error(tmp_path):
+    with pytest.raises(PlannerError) as caught:
+        load_config(tmp_path / "none.yaml")
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_an_unknown_model_lists_the_bundled_ones():
+    with pytest.raises(PlannerError, match="planner-small") as caught:
+        resolve_model("no-such-model")
+    assert caught.value.code is ErrorCode.MODEL_NOT_FOUND
+
+
+@pytest.mark.parametrize("overrides", [{"backend": "quantum"}, {"scheduler.policy": "lottery", "backend": "fake"}])
+def test_unknown_names_list_the_known_ones(overrides):
+    with pytest.raises(PlannerError, match="known are") as caught:
+        build_loop(load_config(overrides=overrides))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
