@@ -176,7 +176,6 @@ class SegmentExecutor:
         self._halt_segment(now_s, reason)
         if self._state is ExecutorState.ACTIVE:
             self._state = ExecutorState.FAILED
-        self._waiting.clear()
         if self._is_own_call_running:
             self._driver.halt(now_s)
             self._is_own_call_running = False

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Literal
 
 from llm_planner.core.skill import ArgumentType
-from llm_planner.robots.effect import Delay, Effect, Translate, Turn
+from llm_planner.robots.effect import Delay, Effect, Perceive, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import DurationModel, Parameter, Trapezoid, TurnThenMove
 
@@ -205,6 +205,12 @@ class Example(Record):
     scene: str = ""
 
 
+ANY_BODY = frozenset(("stop", "delay", "none", "home", "perceive", "say", "ask", "picture", "replan"))
+LOCOMOTION = frozenset(("translate", "turn", "orient", "approach", "goto", "scan"))
+FLIGHT = frozenset(("takeoff", "land"))
+MANIPULATION = frozenset(("grasp", "place", "push", "move_tool", "gripper"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotModel(Record):
     """One kind of robot.
@@ -241,6 +247,7 @@ class RobotModel(Record):
         require(bool(self.skills), "a robot needs skills")
         self._check_spellings()
         self._check_space()
+        self._check_effects()
         self._check_speeds()
         times_s = [step.after_s for step in self.silence]
         require(times_s == sorted(times_s) and bool(times_s), "silence needs steps in order of after_s")
@@ -275,6 +282,18 @@ class RobotModel(Record):
         start = self.start
         is_inside = fence is not None and fence.contains(start.x_m, start.y_m, start.z_m)
         require(is_inside or start.z_m == 0, "the start pose is outside the geofence")
+
+    def _check_effects(self) -> None:
+        possible = ANY_BODY | (MANIPULATION if self.kind is RobotKind.ARM else LOCOMOTION)
+        possible |= FLIGHT if self.kind is RobotKind.DRONE else frozenset()
+        for skill in self.skills.values():
+            effect, problem = skill.effect, f"skill {skill.name}: "
+            require(effect.kind in possible, f"{problem}a robot of kind {self.kind.value} cannot {effect.kind}")
+            is_sight = isinstance(effect, Scan) or (isinstance(effect, Perceive) and effect.quantity != "visible")
+            require(not is_sight or self.camera is not None, f"{problem}effect {effect.kind} needs a camera")
+            if isinstance(effect, TakeOff) and self.geofence is not None:
+                low, high = self.geofence.z_m
+                require(low <= effect.altitude_m <= high, f"{problem}altitude_m is outside the geofence")
 
     def _check_speeds(self) -> None:
         limits = self.speed_limits

@@ -119,7 +119,12 @@ class World:
             visited.add(support)
             support = self.objects[support].support if support in self.objects else None
         is_inside = any(self.objects[n].role is ObjectRole.CONTAINER for n in visited - {name} if n in self.objects)
-        return target.role is ObjectRole.AREA and not is_inside and self._is_within(self.objects[name], target)
+        return (
+            name != place
+            and target.role is ObjectRole.AREA
+            and not is_inside
+            and self._is_within(self.objects[name], target)
+        )
 
     def move(self, name: str, position_m: tuple[float, float, float], support: str | None) -> None:
         """Puts an object somewhere."""

@@ -1,4 +1,8 @@
+import math
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llm_planner.robots.world import HELD, ObjectRole, WorldObject
 from tests.robots.builders import arm, run, table
@@ -128,3 +132,29 @@ def test_an_arm_sees_its_whole_table_but_no_areas():
     assert run("->iv(red_box);", driver).value is True
     assert run("->iv(unicorn);", driver).value is False
     assert run("->iv(table);", driver).value is False
+
+
+NAMES = st.sampled_from(["red_box", "blue_box", "cup", "bin", "left_area", "table"])
+CALLS = st.one_of(
+    st.builds("{}({});".format, st.sampled_from(["pick", "move_to", "iv"]), NAMES),
+    st.builds("{}({},{});".format, st.sampled_from(["place", "push"]), NAMES, NAMES),
+    st.sampled_from(["home();", "open();", "close();", "stop();"]),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(CALLS, max_size=20), st.integers(0, 99))
+def test_the_world_stays_possible(calls, seed):
+    """The tool in its workspace, one object in the hand, nothing on itself, fixed things where they were."""
+    driver = arm(table(WorldObject(name="cup", position_m=(0.3, -0.1, 0.04), size_m=(0.06, 0.06, 0.08))), seed=seed)
+    for call in calls:
+        run(call, driver)
+        objects, pose = driver.world.objects, driver.state.pose
+        assert 0.15 <= math.hypot(pose.x_m, pose.y_m) <= 0.8
+        assert 0 <= pose.z_m <= 0.9
+        held = [name for name, thing in objects.items() if thing.support == HELD]
+        assert held == ([driver.state.held] if driver.state.held else [])
+        assert not any(driver.world.is_on(name, name) for name in objects)
+        resting = [thing for name, thing in objects.items() if name not in held]
+        assert all(thing.position_m[2] >= thing.size_m[2] / 2 - 1e-9 for thing in resting)
+        assert objects["bin"].position_m == (0.4, -0.4, 0.05)
