@@ -17,6 +17,14 @@ fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 is_done() { [[ -e $stamps/$1-$2 ]]; }
 mark() { mkdir -p "$stamps" && rm -f "$stamps/$1"-* && touch "$stamps/$1-$2"; }
 
+# Says so before pip fetches gigabytes that this machine cannot use; the way around it is the user's to choose.
+warn_of_cuda() {
+  [[ -e /dev/nvidiactl ]] || "$venv/bin/python" -m pip show --quiet torch 2>/dev/null && return
+  "$venv/bin/python" -m pip install --quiet --dry-run --no-deps --report - "$(grep '^torch==' requirements/runtime.txt)" \
+    2>/dev/null | grep '+cpu"' >/dev/null && return
+  say "no GPU here, yet pip finds only the CUDA build of torch (several GB); a CPU build: docs/install.md"
+}
+
 [[ -f requirements/ros-$distro.txt ]] || fail "no requirements for ROS 2 '$distro'; set ROS_DISTRO=jazzy or kilted"
 groups=(runtime)
 if [[ ${1:-} == --dev ]]; then groups+=(dev); fi
@@ -50,6 +58,7 @@ for group in "${groups[@]}"; do files+=("requirements/$group.txt"); done
 key=$( (cat "${files[@]}" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16)
 group=${groups[-1]}
 if ! is_done "$group" "$key"; then
+  warn_of_cuda
   say "installing ${files[*]}"
   "$venv/bin/python" -m pip install --quiet --no-compile \
     "${files[@]/#/--requirement=}" "${constraints[@]/#/--constraint=}"
