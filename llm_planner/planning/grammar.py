@@ -11,7 +11,7 @@ from llm_planner.planning.number_pattern import number_pattern
 from llm_planner.robots.model import Argument, ReturnType, RobotModel, Skill
 
 _MAX_LENGTH = 200  # characters of a text or name in a condition or return
-_ANY_NUMBER = r"/-?(0|[1-9][0-9]{0,5})(\.[0-9]{0,2}[1-9])?/"  # in a condition or return
+_ANY_NUMBER = r"/0|-?([1-9][0-9]{0,5}(\.[0-9]{0,2}[1-9])?|0\.[0-9]{0,2}[1-9])/"  # in a condition or return
 
 _CHARACTER = r"([^'\\\x00-\x1f\x7f-\x9f]|\\['\\nt])"
 _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
@@ -92,7 +92,7 @@ class _Grammar:
         return rules
 
     def _value_rules(self) -> list[str]:
-        """Returns the rules of conditions and returned values. A text may spell a number or be ``False`` (values.py)."""
+        """Returns the rules of conditions and returned values. A text may also spell a number, or be ``False``."""
         number, variable = self._terminal("NUMBER", _ANY_NUMBER), self._variable()
         text = f"{self._quoted(_MAX_LENGTH)} | {self._name(_MAX_LENGTH)}"
         rules = [f"value: boolean | {number} | {text} | {variable}{self._or(*_VALUES)}", 'boolean: "True" | "False"']
@@ -103,7 +103,7 @@ class _Grammar:
             *rules,
             'condition: conjunction ("|" conjunction)*',
             'conjunction: comparison ("&" comparison)*',
-            "comparison: truth (equality boolean)? | quantity order (number | quantity) | words equality (text | words)",
+            "comparison: truth (equality boolean)? | quantity order (number|quantity) | words equality (text|words)",
             'equality: "==" | "!="',
             'order: ">" | "<" | equality',
             f"truth: {variable}{self._or(boolean, words)}",

@@ -1,0 +1,161 @@
+"""The grammar, run by llguidance over single bytes."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llguidance import LLMatcher, LLTokenizer
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.grammar import lark_grammar
+from llm_planner.robots.library import RobotLibrary
+from tests.planning.plans import PlanMaker
+
+TOKENIZER = LLTokenizer("byte")
+MODELS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
+MATCHERS = {name: LLMatcher(TOKENIZER, lark_grammar(model)) for name, model in MODELS.items()}
+
+
+def read(robot, text):
+    """Returns a matcher that has eaten ``text`` and how many bytes of it were allowed."""
+    matcher = MATCHERS[robot].deep_copy()
+    return matcher, matcher.try_consume_tokens(list(text.encode()))
+
+
+def is_accepted(robot, text):
+    matcher, count = read(robot, text)
+    return count == len(text.encode()) and matcher.is_accepting()
+
+
+def allowed(matcher):
+    mask = matcher.compute_bitmask()
+    return [i for i in range(TOKENIZER.vocab_size) if mask[i // 8] >> (i % 8) & 1]
+
+
+@pytest.mark.parametrize("robot", MODELS)
+def test_llguidance_takes_the_grammar_without_a_warning(robot):
+    assert LLMatcher.validate_grammar_with_warnings(lark_grammar(MODELS[robot])) == (False, [])
+
+
+@pytest.mark.parametrize("robot", MODELS)
+@given(rng=st.randoms(use_true_random=False))
+def test_every_well_typed_plan_is_accepted_as_it_is_printed(robot, rng):
+    text = to_text(PlanMaker(rng, MODELS[robot]).plan())
+    _, count = read(robot, text)
+    assert text.encode()[:count].decode(errors="replace") == text
+    assert is_accepted(robot, text)
+
+
+@pytest.mark.parametrize("robot", MODELS)
+def test_the_examples_of_the_robot_model_are_accepted(robot):
+    for example in MODELS[robot].examples:
+        assert is_accepted(robot, example.plan), example.plan
+
+
+# "|" stands before the first byte that a model cannot write
+WRONG = [
+    "|fly(100);",
+    "mf(19|);",
+    "mf(50|1);",
+    "mf(100|0);",
+    "mf(|-20);",
+    "mf(20.0|);",
+    "mf(|);",
+    "mf(|'20');",
+    "mf(|cat);",
+    "mf(|_1);",
+    "mf(20|,20);",
+    "mf(20)|tc(90);",
+    "mf(20)| ;",
+    "| mf(20);",
+    "mf(| 20);",
+    "tc(36|1);",
+    "tp(|1);",
+    "l(|hello);",
+    "l('|');",
+    "g(|5);",
+    "g('a|\nb');",
+    "iv(True|);",
+    "_1=|mf(20);",
+    "_|0=iv(a);",
+    "?|mf(20){tp();}",
+    "?iv(a)|>5{tp();}",
+    "?od(a)==|True{tp();}",
+    "?iv(a){|}",
+    "|0{tp();}",
+    "10|1{tp();}",
+    "2{2{2{|2{tp();}}}}",
+    "->mf|(20);",
+    "->True;|tp();",
+    "m|ove_forward(20);",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_cannot_be_written(text):
+    allowed_part, _, rest = text.partition("|")
+    _, count = read("tello", allowed_part + rest)
+    assert count == len(allowed_part)
+
+
+@pytest.mark.parametrize(
+    "text", ["mf(100);", "->False;", "2{tp();}", "?iv(cat){g(cat);}", "_1=sa('a tool');", "tp();h();"]
+)
+def test_a_model_can_end_after_a_complete_plan_and_only_there(text):
+    eos = TOKENIZER.eos_token
+    for end in range(len(text)):
+        if to_text(parse_or_nothing(text[:end])) != text[:end] or end == 0:
+            assert eos not in allowed(read("tello", text[:end])[0])
+    assert eos in allowed(read("tello", text)[0])
+
+
+def parse_or_nothing(text):
+    try:
+        return parse(text)
+    except PlannerError:
+        return ()
+
+
+def written_by_chance(rng, robot, max_bytes=120):
+    """Returns what a model without knowledge writes under the grammar, or None if it did not come to an end."""
+    matcher, written = MATCHERS[robot].deep_copy(), []
+    while len(written) < max_bytes:
+        options = allowed(matcher)
+        if TOKENIZER.eos_token in options and (rng.random() < 0.2 or len(options) == 1):
+            return bytes(written).decode()
+        printable = [i for i in options if 32 <= i < 127]
+        closing = [i for i in printable if chr(i) in ");}'"]
+        token = rng.choice(closing if closing and rng.random() < 0.4 else printable)
+        matcher.consume_token(token)
+        written.append(token)
+    return None
+
+
+def refusal(robot, text):
+    gate = SafetyGate(MODELS[robot])
+    try:
+        for statement in parse(text):
+            gate.admit(statement)
+    except PlannerError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("robot", MODELS)
+def test_whatever_is_written_under_the_grammar_is_canonical_and_well_typed(robot):
+    rng = random.Random(7)
+    texts = [text for _ in range(150) if (text := written_by_chance(rng, robot))]
+    assert len(texts) > 30
+    for text in texts:
+        assert to_text(parse(text)) == text
+        error = refusal(robot, text)
+        is_beyond_a_grammar = error and (
+            error.code in (ErrorCode.GEOFENCE_VIOLATED, ErrorCode.PLAN_TOO_LONG)
+            or "variable" in error.message
+            or "after it has returned" in error.message
+        )
+        assert error is None or is_beyond_a_grammar, (text, error)
