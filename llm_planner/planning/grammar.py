@@ -13,7 +13,7 @@ from llm_planner.robots.model import Argument, ReturnType, RobotModel, Skill
 _MAX_LENGTH = 200  # characters of a text or name in a condition or return
 _ANY_NUMBER = r"/0|-?([1-9][0-9]{0,5}(\.[0-9]{0,2}[1-9])?|0\.[0-9]{0,2}[1-9])/"  # in a condition or return
 
-_CHARACTER = r"([^'\\\x00-\x1f\x7f-\x9f]|\\['\\nt])"
+_PLAIN = r"[^'\\\x00-\x1f\x7f-\x9f]"  # a character of a quoted text that needs no backslash
 _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
 
 
@@ -53,8 +53,8 @@ class _Grammar:
     def _name(self, max_length: int) -> str:
         return self._terminal("NAME", _NAME.format(rest=max(0, max_length - 2)))
 
-    def _quoted(self, max_length: int) -> str:
-        return self._terminal("TEXT", f"/'{_CHARACTER}{{1,{max_length}}}'/")
+    def _quoted(self, max_length: int, escapes: str = r"['\\nt]") -> str:
+        return self._terminal("TEXT", rf"/'({_PLAIN}|\\{escapes}){{1,{max_length}}}'/")
 
     def _variable(self) -> str:
         pattern = number_pattern(1, self._limits.max_variable, is_integer=True)
@@ -69,10 +69,10 @@ class _Grammar:
             assert argument.minimum is not None
             assert argument.maximum is not None
             return self._number(argument.minimum, argument.maximum, is_integer=argument.is_integer)
-        options = [self._quoted(argument.max_length), self._variable()]
-        if argument.type is ArgumentType.IDENTIFIER:
-            options.insert(0, self._name(argument.max_length))
-        return f"({' | '.join(options)})"
+        options = [self._quoted(argument.max_length)]
+        if argument.type is ArgumentType.IDENTIFIER:  # a name has no line breaks and tabs
+            options = [self._name(argument.max_length), self._quoted(argument.max_length, r"['\\]")]
+        return f"({' | '.join([*options, self._variable()])})"
 
     def _plan_rules(self) -> list[str]:
         """Returns the rules of statements, one set per depth: nesting is bounded, so nothing is recursive."""
