@@ -11,12 +11,14 @@ from setuptools.build_meta import (
 )
 
 __all__ = [
+    "build_editable",
     "build_sdist",
     "build_wheel",
+    "get_requires_for_build_editable",
     "get_requires_for_build_sdist",
     "get_requires_for_build_wheel",
     "prepare_metadata_for_build_wheel",
-]  # no build_editable: an editable install would hide that the interfaces failed to build; `make setup` links instead
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,3 +35,11 @@ def pins(*names: str) -> list[str]:
 def get_requires_for_build_wheel(config_settings: dict[str, str] | None = None) -> list[str]:  # noqa: ARG001 - PEP 517
     """Returns what compiles the interfaces, transitive pins included."""
     return pins("ros-{distro}", "build-{distro}", "constraints-{distro}")
+
+
+def get_requires_for_build_editable(config_settings: dict[str, str] | None = None) -> list[str]:  # noqa: ARG001
+    """Refuses: an editable install would hide that the interfaces did not compile."""
+    raise SystemExit("llm_planner has no editable install; `make setup` links .venv to this checkout instead")
+
+
+build_editable = get_requires_for_build_editable  # pip asks for the requirements first, and hears why not
