@@ -37,7 +37,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
             ErrorCode.INVALID_ROBOT_ID,
             f"robot_id {goal.robot_id[:80]!r} is not a name: use 1 to 64 letters, digits, '_', '-' or '/'",
         )
-    urgency = _enum(Urgency, goal.urgency, ErrorCode.INVALID_URGENCY, "urgency")
+    urgency = to_urgency(goal.urgency)
     return PlanRequest(
         request_id=goal_id,
         robot_id=goal.robot_id,
@@ -46,10 +46,32 @@ def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
         scene=_text(goal.scene, "scene"),
         urgency=urgency,
         time_utility=_time_utility(goal.time_utility, urgency),
-        time_budget_s=_time_budget(goal.time_budget_s),
+        time_budget_s=to_time_budget(goal.time_budget_s),
         overrun=_enum(OverrunStrategy, goal.overrun, ErrorCode.INVALID_URGENCY, "overrun"),
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
+
+
+def to_urgency(number: int) -> Urgency:
+    """Returns an urgency from the wire.
+
+    Raises:
+        PlannerError: INVALID_URGENCY.
+    """
+    return _enum(Urgency, number, ErrorCode.INVALID_URGENCY, "urgency")
+
+
+def to_time_budget(budget_s: float) -> float | None:
+    """Returns a time budget from the wire, where 0 stands for none.
+
+    Raises:
+        PlannerError: INVALID_TIME_BUDGET.
+    """
+    if not (math.isfinite(budget_s) and budget_s >= 0):
+        raise PlannerError(
+            ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s must be finite and >= 0 (0 for none); got {budget_s}"
+        )
+    return budget_s or None
 
 
 def to_goal(request: PlanRequest) -> PlanTask.Goal:
@@ -273,11 +295,3 @@ def _time_utility(message: msgs.TimeUtility, urgency: Urgency) -> TimeUtility:
     if (message.ert_s, message.alpha, message.beta) == (0.0, 0.0, 0.0):
         return urgency.time_utility
     return TimeUtility(message.ert_s, message.alpha, message.beta)
-
-
-def _time_budget(budget_s: float) -> float | None:
-    if not (math.isfinite(budget_s) and budget_s >= 0):
-        raise PlannerError(
-            ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s must be finite and >= 0 (0 for none); got {budget_s}"
-        )
-    return budget_s or None

@@ -1,51 +1,42 @@
-"""The planner's configuration as ROS parameters: names, ranges and descriptions come from ``PlannerConfig``."""
+"""Settings as ROS parameters: names, defaults, ranges and descriptions come from dataclasses made with ``setting``."""
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 
 from llm_planner.assembly import load_config
-from llm_planner.core.config import PlannerConfig, setting
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    D = TypeVar("D", bound=DataclassInstance)
+
 _NO_STRINGS = [""]  # rclpy takes an empty list for an array of bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
-    """What only the node needs, beside the planner's own configuration."""
-
-    autostart: bool = setting(True, "Configure and activate without being told by a lifecycle manager.")
-    startup_check_s: float = setting(
-        1.0, "How long to look for another planner of this name before activating.", minimum=0.0, maximum=60.0
-    )
-    client_timeout_s: float = setting(
-        5.0, "A client whose heartbeats stop for this long is gone, and its goal ends.", minimum=0.5, maximum=3600.0
-    )
-    result_memory_s: float = setting(
-        60.0, "How long a finished goal's result and segments can still be asked for.", minimum=1.0, maximum=3600.0
-    )
-
-
-def declare(node: Node) -> NodeSettings:
-    """Declares every setting as a parameter and returns the node's own ones.
+def declare(node: Node, cls: "type[D]") -> "D":
+    """Declares every field of a flat dataclass as a parameter and returns it with the values given at the start.
 
     Raises:
-        PlannerError: INVALID_CONFIG if a value given at the start has a wrong type or is out of range.
+        PlannerError: INVALID_CONFIG if a value has a wrong type or is out of range.
     """
-    try:
-        for name, field in [*_fields(NodeSettings), *_fields(PlannerConfig)]:
-            node.declare_parameter(name, _to_parameter(field.default), _descriptor(field))
-    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {error}") from error
-    return NodeSettings(**{name: node.get_parameter(name).value for name, _ in _fields(NodeSettings)})
+    _declare(node, cls)
+    return cls(**{name: node.get_parameter(name).value for name in names(cls)})
+
+
+def declare_config(node: Node) -> None:
+    """Declares every field of ``PlannerConfig``; those of its sections as ``section.field``.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if a value has a wrong type or is out of range.
+    """
+    _declare(node, PlannerConfig)
 
 
 def read_config(node: Node) -> PlannerConfig:
@@ -54,18 +45,26 @@ def read_config(node: Node) -> PlannerConfig:
     Raises:
         PlannerError: INVALID_CONFIG, naming the parameters that are out of range.
     """
-    values = {name: node.get_parameter(name).value for name, _ in _fields(PlannerConfig)}
+    values = {name: node.get_parameter(name).value for name in names(PlannerConfig)}
     return load_config(
         overrides={n: tuple(filter(None, v)) if isinstance(v, list | tuple) else v for n, v in values.items()}
     )
 
 
-def names() -> set[str]:
-    """Returns the names of all parameters of the planner node."""
-    return {name for name, _ in [*_fields(NodeSettings), *_fields(PlannerConfig)]}
+def names(cls: "type[DataclassInstance]") -> set[str]:
+    """Returns the names of the parameters of a dataclass."""
+    return {name for name, _ in _fields(cls)}
 
 
-def _fields(cls: "type[DataclassInstance]", prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
+def _declare(node: Node, cls: "type[DataclassInstance]") -> None:
+    try:
+        for name, field in _fields(cls):
+            node.declare_parameter(name, _to_parameter(field.default), _descriptor(field))
+    except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {error}") from error
+
+
+def _fields(cls: "type[DataclassInstance]", prefix: str = "") -> "Iterator[tuple[str, dataclasses.Field[object]]]":
     for field in dataclasses.fields(cls):
         if isinstance(field.type, type) and dataclasses.is_dataclass(field.type):
             yield from _fields(field.type, f"{prefix}{field.name}.")
@@ -77,7 +76,7 @@ def _to_parameter(default: object) -> object:
     return (list(default) or _NO_STRINGS) if isinstance(default, tuple) else default
 
 
-def _descriptor(field: "dataclasses.Field[Any]") -> ParameterDescriptor:
+def _descriptor(field: "dataclasses.Field[object]") -> ParameterDescriptor:
     descriptor = ParameterDescriptor(description=field.metadata["description"])
     low, high = field.metadata["minimum"], field.metadata["maximum"]
     if low is None or high is None:

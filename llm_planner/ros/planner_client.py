@@ -103,6 +103,16 @@ class PlannerClient:
         node.create_timer(TICK_S, self._tick)
 
     @property
+    def robot_id(self) -> str:
+        """Who asks."""
+        return self._robot_id
+
+    @property
+    def heard_at_s(self) -> float:
+        """When the planner last showed life, on the client's clock; minus infinity if it never did."""
+        return self._status_at_s
+
+    @property
     def is_planner_active(self) -> bool:
         """Whether the planner showed life lately and takes goals."""
         return self._is_active and self._clock.now_s() - self._status_at_s <= self._server_timeout_s
@@ -145,12 +155,13 @@ class PlannerClient:
     def ask(self, request: PlanRequest, *, on_segment: Callable[[Segment], None] | None = None) -> PlanHandle:
         """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex."""
         handle = PlanHandle(
-            request, send_report=self._send_report, request_cancel=self._request_cancel, on_segment=on_segment
+            request, send_report=self.report, request_cancel=self._request_cancel, on_segment=on_segment
         )
         self._bridge.post(functools.partial(self._begin, handle))
         return handle
 
-    def _send_report(self, report: SegmentReport) -> None:
+    def report(self, report: SegmentReport) -> None:
+        """Tells the planner how a segment stands; ``PlanHandle.report`` is the easier way."""
         self._reports.publish(conversions.from_report(report))
 
     def _request_cancel(self, handle: PlanHandle) -> None:

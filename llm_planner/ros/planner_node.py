@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
@@ -17,7 +18,7 @@ from rclpy.parameter import Parameter
 
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.config import PlannerConfig
+from llm_planner.core.config import PlannerConfig, setting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
@@ -31,6 +32,23 @@ from llm_planner.serving.server import PlanServer
 STATUS_PERIOD_S = 0.5
 DIAGNOSTICS_PERIOD_S = 1.0
 CLOSE_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """What only the node needs, beside the planner's own configuration."""
+
+    autostart: bool = setting(True, "Configure and activate without being told by a lifecycle manager.")
+    startup_check_s: float = setting(
+        1.0, "How long to look for another planner of this name before activating.", minimum=0.0, maximum=60.0
+    )
+    client_timeout_s: float = setting(
+        5.0, "A client whose heartbeats stop for this long is gone, and its goal ends.", minimum=0.5, maximum=3600.0
+    )
+    result_memory_s: float = setting(
+        60.0, "How long a finished goal's result and segments can still be asked for.", minimum=1.0, maximum=3600.0
+    )
+
 
 ServerFactory = Callable[[PlannerConfig, Callable[[Event], None]], PlanServer]
 
@@ -59,7 +77,8 @@ class PlannerNode(LifecycleNode):
         super().__init__(name, parameter_overrides=parameter_overrides)
         self._build_server = build_server
         self._monotonic = clock or MonotonicClock()
-        self._settings = parameters.declare(self)
+        self._settings = parameters.declare(self, NodeSettings)
+        parameters.declare_config(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
         self._bridge = Bridge(self)
         self._config = PlannerConfig()
@@ -134,7 +153,7 @@ class PlannerNode(LifecycleNode):
 
     def _on_set_parameters(self, changed: list[Parameter]) -> SetParametersResult:
         """The planner's parameters count when it is configured; later changes would be lies."""
-        names = parameters.names() & {parameter.name for parameter in changed}
+        names = parameters.names(PlannerConfig) & {parameter.name for parameter in changed}
         if names and (self._server is not None or self._loader is not None):
             reason = f"{', '.join(sorted(names))}: deactivate and clean up first; parameters are read by configure"
             return SetParametersResult(successful=False, reason=reason)

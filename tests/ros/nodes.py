@@ -12,7 +12,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanResult
+from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros.planner_client import PlannerClient
@@ -32,7 +32,7 @@ def wait_until(is_met, timeout_s=10.0, what="condition"):
 
 def make_segment(index, text):
     name, _, rest = text.partition("(")
-    call = SkillCall(name, tuple(float(a) for a in rest.rstrip(");").split(",") if a))
+    call = SkillCall(name, tuple(a.strip("'") for a in rest.rstrip(");").split(",") if a))
     return Segment(index=index, text=text, calls=(call,), expected=ExpectedDuration(min_s=0.1, p50_s=0.2, p90_s=0.4))
 
 
@@ -54,8 +54,10 @@ class ScriptedServer:
     def submit(self, request):
         if not request.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "say what the robot shall do")
-        if any(r.robot_id == request.robot_id for r in self.requests.values()):
-            raise PlannerError(ErrorCode.ROBOT_BUSY, f"{request.robot_id} has a goal")
+        for previous in [r for r in self.requests.values() if r.robot_id == request.robot_id]:
+            if request.urgency is not Urgency.URGENT:
+                raise PlannerError(ErrorCode.ROBOT_BUSY, f"{request.robot_id} has a goal")
+            self.finish(previous.request_id, ErrorCode.SUPERSEDED, "a newer goal took the place")
         mode, _, plan = request.instruction.rpartition(" ")
         segments = [make_segment(i, f"{text};") for i, text in enumerate(plan.strip(";").split(";"))]
         self.requests[request.request_id] = request

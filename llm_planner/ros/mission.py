@@ -1,0 +1,82 @@
+"""One instruction of a robot, from the asking to its outcome."""
+
+from dataclasses import dataclass, field
+
+from builtin_interfaces.msg import Time
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.ros import conversions
+from llm_planner.ros.plan_handle import PlanHandle
+from llm_planner.srv import Instruct
+
+
+@dataclass(slots=True, kw_only=True)
+class Mission:
+    """What was asked, what came, and how it went.
+
+    Attributes:
+        order: As it came in.
+        handle: Of the plan.
+        asked_at: System time.
+        num_replans: How many plans before this one asked for a new plan.
+        is_given_up: Whether the robot does nothing for it any more.
+        world: The world when the robot was done with it, JSON.
+    """
+
+    order: Instruct.Request
+    handle: PlanHandle
+    asked_at: Time
+    num_replans: int = 0
+    is_given_up: bool = False
+    world: str = ""
+    _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a segment has failed."""
+        return any(outcome.status == msgs.SegmentOutcome.FAILED for outcome in self._outcomes.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all segments that came have been carried out, or one has failed."""
+        is_run = (outcome.status != msgs.SegmentOutcome.NOT_RUN for outcome in self._outcomes.values())
+        return self.has_failed or all(is_run)
+
+    def receive(self, segment: Segment, now: Time) -> None:
+        """Notes a segment that came."""
+        message = conversions.from_segment(segment, self.handle.goal_id)
+        self._outcomes[segment.index] = msgs.SegmentOutcome(segment=message, received_at=now)
+
+    def note(self, report: SegmentReport, now: Time) -> None:
+        """Notes the robot's word on a segment."""
+        if (outcome := self._outcomes.get(report.index)) is None:
+            return  # a reflex before the first segment
+        if report.status is ReportStatus.STARTED:
+            outcome.started_at = now
+            return
+        outcome.status, outcome.finished_at = report.status.value, now
+        outcome.duration_s, outcome.reason = report.duration_s, report.reason
+
+    def outcome(self, *, robot_id: str, robot_model: str, now: Time) -> msgs.PlanOutcome:
+        """Returns the message that ends the mission; the plan's result must be there."""
+        result = self.handle.result(0.0)
+        if self._outcomes and result.error_code is ErrorCode.NONE:
+            self._outcomes[max(self._outcomes)].segment.is_last = True
+        return msgs.PlanOutcome(
+            robot_id=robot_id,
+            robot_model=robot_model,
+            goal_id=self.handle.goal_id,
+            tag=self.order.tag,
+            instruction=self.order.instruction,
+            urgency=self.order.urgency,
+            asked_at=self.asked_at,
+            finished_at=now,
+            error_code=int(result.error_code),
+            error_msg=result.error_msg,
+            plan=result.plan,
+            segments=[self._outcomes[index] for index in sorted(self._outcomes)],
+            metrics=conversions.from_metrics(result.metrics),
+            world=self.world,
+        )

@@ -1,0 +1,262 @@
+"""A simulated robot as a ROS node: takes instructions, asks the planner, carries the plan out, publishes the outcome.
+
+The robot is kinematic: it moves by the duration model of its robot model, in real time or faster. Plans run in the
+shipped interpreter, so loops, conditionals and variables work as on a real robot.
+"""
+
+import functools
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from builtin_interfaces.msg import Time
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from std_msgs.msg import Empty
+
+import llm_planner.msg as msgs
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.config import setting
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.core.request import Urgency
+from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.ros import conversions, parameters, process, qos
+from llm_planner.ros.mission import Mission
+from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.reflex import Reflex, back_off
+from llm_planner.ros.scenario import Event, load_scenario
+from llm_planner.ros.simulated_robot import SimulatedRobot
+from llm_planner.ros.snapshot import Snapshot
+from llm_planner.srv import Instruct
+
+BUSY_PERIOD_S = 0.02
+IDLE_PERIOD_S = 0.25
+MAX_REPLANS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotSettings:
+    """Parameters of a robot node."""
+
+    robot_model: str = setting("tello", "Name of the robot model.")
+    robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
+    planner: str = setting("/planner", "Full name of the planner node.")
+    time_scale: float = setting(
+        1.0, "How much faster than real time the simulated robot lives.", minimum=0.01, maximum=1000.0
+    )
+    seed: int = setting(0, "Seed of the noise of all durations.", minimum=0, maximum=2**31 - 1)
+    server_timeout_s: float = setting(
+        5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
+    )
+    reflex_distance_m: float = setting(
+        0.0, "A moving object nearer than this stops the robot; 0 for no reflex.", minimum=0.0, maximum=100.0
+    )
+    scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
+
+
+class RobotNode(Node):
+    """One kinematic robot. ``~/instruct`` takes an instruction, ``~/outcome`` tells how it ended, ``~/stop`` halts.
+
+    Args:
+        name: Node name, which is also the robot's name.
+        reflex: What the robot does without asking; by default as the parameter ``reflex_distance_m`` says.
+        clock: Source of monotonic time.
+
+    Attributes:
+        failure: None; the node never ends itself.
+    """
+
+    def __init__(
+        self,
+        name: str = "robot",
+        *,
+        reflex: Reflex | None = None,
+        clock: Clock | None = None,
+        parameter_overrides: list[Parameter] | None = None,
+    ) -> None:
+        super().__init__(name, parameter_overrides=parameter_overrides)
+        self.failure: PlannerError | None = None
+        self._monotonic = clock or MonotonicClock()
+        settings = parameters.declare(self, RobotSettings)
+        self._model = RobotLibrary([Path(d) for d in settings.robot_models if d]).get(settings.robot_model)
+        self._events = load_scenario(Path(settings.scenario), self.get_name()) if settings.scenario else []
+        self._active_since_s: float | None = None
+        self._client = PlannerClient(
+            self,
+            self._model.name,
+            planner=settings.planner,
+            server_timeout_s=settings.server_timeout_s,
+            clock=self._monotonic,
+        )
+        self._robot = SimulatedRobot(
+            self._model,
+            clock=self._monotonic,
+            time_scale=settings.time_scale,
+            rng=random.Random(settings.seed),
+            report=self._on_report,
+            reflex=reflex or (back_off(settings.reflex_distance_m, ()) if settings.reflex_distance_m else None),
+        )
+        self._mission: Mission | None = None  # which the robot carries out, or was the last to
+        self._pending: list[Mission] = []  # whose outcome was not published yet
+        self._heard_at_s = float("-inf")
+        self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
+        self.create_service(Instruct, "~/instruct", self._on_instruct)
+        self.create_subscription(Empty, "~/stop", self._on_stop, 10)
+        self._timer = self.create_timer(IDLE_PERIOD_S, self._tick)
+
+    def end_goals(self) -> None:
+        """Stops the robot and gives up its goals."""
+        self._stop("the robot's node is shutting down")
+
+    def close(self) -> None:
+        """Frees the node."""
+        self.destroy_node()
+
+    # Instructions
+
+    def _on_instruct(self, order: Instruct.Request, response: Instruct.Response) -> Instruct.Response:
+        try:
+            self.instruct(order)
+            response.accepted = True
+        except PlannerError as error:
+            response.error_code, response.error_msg = int(error.code), error.message
+        return response
+
+    def instruct(self, order: Instruct.Request, *, num_replans: int = 0) -> None:
+        """Begins to do what is asked; a ``PlanOutcome`` will follow. Call it in the executor's thread.
+
+        Raises:
+            PlannerError: ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a broken world.
+        """
+        urgency, time_budget_s = conversions.to_urgency(order.urgency), conversions.to_time_budget(order.time_budget_s)
+        self._require_free(urgency)
+        world = Snapshot.from_json(order.world) if order.world else None
+        if self._mission in self._pending:
+            self._mission.world = self._robot.snapshot().to_json()
+        if world is not None:
+            self._robot.enter(world)
+        handle = self._client.plan(
+            order.instruction,
+            scene=order.scene or self._robot.view,
+            urgency=urgency,
+            time_budget_s=time_budget_s,
+            on_segment=self._on_segment,
+        )
+        self._mission = Mission(order=order, handle=handle, asked_at=self._stamp(), num_replans=num_replans)
+        self._pending.append(self._mission)
+        handle.future.add_done_callback(functools.partial(self._on_result, self._mission))
+        self._robot.begin(handle.goal_id)
+        self._timer.timer_period_ns = int(BUSY_PERIOD_S * 1e9)
+
+    def _require_free(self, urgency: Urgency) -> None:
+        """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
+        busy = [mission for mission in self._pending if not mission.handle.is_done]
+        can_supersede = urgency is Urgency.URGENT and all(m.order.urgency != Urgency.URGENT.value for m in busy)
+        if busy and not can_supersede:
+            raise PlannerError(
+                ErrorCode.ROBOT_BUSY,
+                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, stop it, or be urgent",
+            )
+
+    def _on_stop(self, _: Empty) -> None:
+        self._stop("stopped by the operator")
+
+    def _stop(self, reason: str) -> None:
+        """Halts the robot and gives its goals up; they end with CANCELLED."""
+        for mission in self._pending:
+            mission.is_given_up = True
+            mission.handle.cancel()
+        self._robot.cancel(reason)
+
+    # Plans
+
+    def _on_segment(self, segment: Segment) -> None:
+        if self._mission is not None and not self._mission.is_given_up:
+            self._mission.receive(segment, self._stamp())
+            self._robot.add(segment)
+
+    def _on_report(self, report: SegmentReport) -> None:
+        """Passes on what the robot says; of a goal that was superseded or given up there is no more to say."""
+        mission = self._mission
+        if mission is not None and report.request_id == mission.handle.goal_id and not mission.is_given_up:
+            mission.note(report, self._stamp())
+            self._client.report(report)
+
+    def _on_result(self, mission: Mission, _: object) -> None:
+        """Obeys the end of a plan. A lost planner is no order to stop: the robot's silence behaviour takes over."""
+        result = mission.handle.result(0.0)
+        if mission is self._mission and result.error_code is ErrorCode.NONE:
+            self._robot.complete(len(result.segments))
+        elif mission is self._mission and result.error_code is not ErrorCode.SERVER_UNREACHABLE:
+            mission.is_given_up = True
+            self._robot.cancel(result.error_msg)
+        self._publish_outcomes()
+
+    def _publish_outcomes(self) -> None:
+        """Publishes the outcome of every mission that is over, and plans again where a plan asked for it."""
+        for mission in [m for m in self._pending if m.handle.is_done]:
+            is_current = mission is self._mission
+            if is_current and self._robot.is_active and not mission.is_settled:
+                continue  # the planner is lost, the robot still at work
+            self._pending.remove(mission)
+            if is_current:
+                mission.world = self._robot.snapshot().to_json()
+            robot_id, model = self._client.robot_id, self._model.name
+            self._outcomes.publish(mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp()))
+            if is_current and self._robot.wants_replan and mission.num_replans < MAX_REPLANS:
+                self._replan(mission)
+
+    def _replan(self, mission: Mission) -> None:
+        order = Instruct.Request(
+            instruction=mission.order.instruction,
+            urgency=mission.order.urgency,
+            time_budget_s=mission.order.time_budget_s,
+            tag=mission.order.tag,
+        )
+        self.instruct(order, num_replans=mission.num_replans + 1)
+
+    # Time
+
+    def _tick(self) -> None:
+        if self._client.heard_at_s > self._heard_at_s:
+            self._heard_at_s = self._client.heard_at_s
+            self._robot.hear(self._heard_at_s)
+        has_flinched = self._robot.tick()
+        if has_flinched and self._mission in self._pending and not self._mission.has_failed:
+            self._mission.handle.cancel()  # no segment was running that could have failed
+        self._publish_outcomes()
+        self._follow_scenario()
+        if not self._pending and not self._robot.is_active:
+            self._timer.timer_period_ns = int(IDLE_PERIOD_S * 1e9)
+
+    def _follow_scenario(self) -> None:
+        """Gives the robot the instructions of the scenario that are due, counted from when the planner is active."""
+        now_s = self._monotonic.now_s()
+        if self._active_since_s is None and self._client.is_planner_active:
+            self._active_since_s = now_s
+        while self._events and self._active_since_s is not None:
+            if now_s - self._active_since_s < self._events[0].at_s:
+                return
+            self._obey(self._events.pop(0))
+
+    def _obey(self, event: Event) -> None:
+        try:
+            self.instruct(event.order)
+        except PlannerError as error:
+            self.get_logger().warning(f"scenario: {event.instruction!r} refused: {error}")
+
+    def _stamp(self) -> Time:
+        return self.get_clock().now().to_msg()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a robot node; returns the exit status."""
+    return process.run(RobotNode, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""A scenario: who is told what, and when; read from YAML once, at the start of a robot node.
+
+drone_1:
+  - {at_s: 0.0, instruction: go to the chair, world: {objects: [{name: chair, position_m: [2.0, 0.0, 1.0]}]}}
+  - {at_s: 8.0, instruction: a person comes from the left, urgency: URGENT}
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import Urgency
+from llm_planner.srv import Instruct
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One instruction of a scenario.
+
+    Attributes:
+        at_s: When, in seconds after the planner became active.
+        urgency: Name of an urgency.
+        time_budget_s: Hard limit to the first segment; 0 for none.
+        world: As in ``Instruct.world``; None to go on in the present one.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    instruction: str
+    at_s: float = 0.0
+    scene: str = ""
+    urgency: str = Urgency.NORMAL.name
+    time_budget_s: float = 0.0
+    world: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.urgency not in Urgency.__members__:
+            raise ValueError(f"urgency {self.urgency!r} is none of {', '.join(Urgency.__members__)}")
+
+    @property
+    def order(self) -> Instruct.Request:
+        """The same as a request to the robot."""
+        return Instruct.Request(
+            instruction=self.instruction,
+            scene=self.scene,
+            urgency=Urgency[self.urgency].value,
+            time_budget_s=self.time_budget_s,
+            world=json.dumps(self.world) if self.world is not None else "",
+            tag=f"scenario at {self.at_s:g} s",
+        )
+
+
+_ADAPTER = TypeAdapter(dict[str, list[Event]])
+
+
+def load_scenario(path: Path, robot: str) -> list[Event]:
+    """Returns what a robot is told in a scenario, in order of time; nothing if it does not occur there.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming what is wrong with the file.
+    """
+    try:
+        events = _ADAPTER.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
+    return sorted(events.get(robot, []), key=lambda event: event.at_s)

@@ -1,0 +1,169 @@
+"""Robot nodes carry plans out, report, and end every instruction with an outcome."""
+
+import json
+import math
+
+import pytest
+import rclpy
+from rclpy.parameter import Parameter
+from std_msgs.msg import Empty
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.segment import ReportStatus
+from llm_planner.core.skill import SkillCall
+from llm_planner.ros import qos
+from llm_planner.ros.reflex import back_off
+from llm_planner.ros.robot_node import RobotNode
+from llm_planner.ros.snapshot import Snapshot
+from llm_planner.srv import Instruct
+from tests.ros.nodes import Spinner, wait_until
+
+pytestmark = pytest.mark.ros
+
+CHAIR = {"name": "chair", "kind": "chair", "position_m": [2.0, 0.0, 1.0], "size_m": [0.3, 0.3, 0.3]}
+
+
+class Operator:
+    """Gives a robot instructions and hears its outcomes."""
+
+    def __init__(self, name, reflex=None, **parameters):
+        parameters = {"time_scale": 50.0} | parameters
+        overrides = [Parameter(n, value=v) for n, v in parameters.items()]
+        self.robot = RobotNode(name, reflex=reflex, parameter_overrides=overrides)
+        self.node = rclpy.create_node(f"{name}_operator")
+        self.outcomes = []
+        self.node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", self.outcomes.append, qos.OUTCOMES)
+        self.instruct_client = self.node.create_client(Instruct, f"/{name}/instruct")
+        self.stop_publisher = self.node.create_publisher(Empty, f"/{name}/stop", 10)
+        self.spinner = Spinner(self.robot, self.node)
+        assert self.instruct_client.wait_for_service(10.0)
+
+    def instruct(self, instruction, objects=(), **fields):
+        world = json.dumps({"objects": list(objects)})
+        request = Instruct.Request(**({"instruction": instruction, "world": world, "tag": "test"} | fields))
+        future = self.spinner.executor.create_task(self.instruct_client.call_async, request)
+        wait_until(lambda: future.done() and future.result().done())
+        return future.result().result()
+
+    def outcome(self, number=1):
+        wait_until(lambda: len(self.outcomes) >= number, what="outcome")
+        return self.outcomes[number - 1]
+
+    def stop(self):
+        self.spinner.stop()
+        self.robot.close()
+        self.node.destroy_node()
+
+
+@pytest.fixture
+def start_operator(ros):
+    started = []
+
+    def start(name, **arguments):
+        started.append(Operator(name, **arguments))
+        return started[-1]
+
+    yield start
+    for operator in started:
+        operator.stop()
+
+
+def statuses(outcome):
+    return [segment.status for segment in outcome.segments]
+
+
+def test_a_drone_carries_a_plan_out_and_says_so(planner, start_operator):
+    operator = start_operator("drone_1")
+    assert operator.instruct("mf(100);tc(90);", [CHAIR]).accepted
+    outcome = operator.outcome()
+    assert (outcome.error_code, outcome.plan, outcome.tag) == (ErrorCode.NONE, "mf(100);tc(90);", "test")
+    assert statuses(outcome) == [msgs.SegmentOutcome.SUCCEEDED] * 2
+    assert [s.segment.is_last for s in outcome.segments] == [False, True]
+    world = Snapshot.from_json(outcome.world)
+    assert (world.pose.x_m, world.pose.yaw_deg) == (pytest.approx(1.0), pytest.approx(-90.0))
+    assert [done.call for done in world.calls] == [SkillCall("mf", (100.0,)), SkillCall("tc", (90.0,))]
+    request = planner.server.segments[outcome.goal_id]
+    assert len(request) == 2
+    durations = [r.duration_s for r in planner.server.reports if r.request_id == outcome.goal_id]
+    assert max(durations) < 0.5  # real time: the robot lives 50 times as fast
+
+
+def test_the_robot_describes_what_it_sees(planner, start_operator):
+    operator = start_operator("drone_2")
+    operator.instruct("hang mf(20);", [CHAIR, CHAIR | {"name": "desk", "position_m": [-2.0, 0.0, 1.0]}])
+    requests = planner.server.requests
+    wait_until(lambda: any(request.robot_id == operator.robot.get_name() for request in requests.values()))
+    assert [r.scene for r in requests.values() if r.robot_id == operator.robot.get_name()] == ["chair"]
+
+
+def test_a_failed_skill_ends_with_its_reason(planner, start_operator):
+    operator = start_operator("drone_3")
+    operator.instruct("mf(100);g('unicorn');mb(20);")
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.SKILL_FAILED
+    assert "unicorn" in outcome.error_msg
+    assert statuses(outcome) == [msgs.SegmentOutcome.SUCCEEDED, msgs.SegmentOutcome.FAILED]
+
+
+def test_a_busy_robot_refuses_unless_it_is_urgent(planner, start_operator):
+    operator = start_operator("drone_4", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    response = operator.instruct("mf(20);")
+    assert (response.accepted, response.error_code) == (False, ErrorCode.ROBOT_BUSY)
+    assert operator.instruct("mb(20);", urgency=1).accepted
+    outcomes = {operator.outcome(n).instruction: operator.outcome(n) for n in (1, 2)}
+    assert outcomes["hang mf(500);"].error_code == ErrorCode.SUPERSEDED
+    assert outcomes["mb(20);"].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"urgency": 7}, ErrorCode.INVALID_URGENCY),
+        ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"world": '{"objects": [{}]}'}, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_garbage_is_refused_at_once(planner, start_operator, fields, code):
+    response = start_operator("drone_5").instruct("mf(20);", **fields)
+    assert (response.accepted, response.error_code) == (False, code)
+
+
+def test_the_operator_stops_the_robot(planner, start_operator):
+    operator = start_operator("drone_6", time_scale=1.0)
+    operator.instruct("mf(500);mb(500);")
+    wait_until(lambda: any(r.status is ReportStatus.STARTED for r in planner.server.reports[-1:]))
+    operator.stop_publisher.publish(Empty())
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.CANCELLED
+    assert Snapshot.from_json(outcome.world).pose.x_m < 4.0
+
+
+def test_a_reflex_does_not_ask(planner, start_operator):
+    ball = {"name": "ball", "position_m": [3.0, 0.0, 1.0], "velocity_m_per_s": [-1.0, 0.0, 0.0]}
+    operator = start_operator("drone_7", time_scale=10.0, reflex=back_off(0.8, (SkillCall("mb", (20.0,)),)))
+    operator.instruct("d(20);", [ball])
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.SKILL_FAILED
+    assert "reflex" in outcome.error_msg
+
+
+def test_a_robot_that_lost_its_planner_finishes_and_then_keeps_safe(start_planner, start_operator):
+    planner = start_planner("mortal")
+    operator = start_operator("drone_8", planner="/mortal", server_timeout_s=0.5, time_scale=20.0)
+    operator.instruct("hang mf(100);")
+    wait_until(lambda: planner.server.requests)
+    wait_until(lambda: planner.server.reports)
+    planner.die()
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.SERVER_UNREACHABLE
+    assert statuses(outcome) == [msgs.SegmentOutcome.SUCCEEDED]
+    wait_until(lambda: operator.robot._robot._driver.state.pose.z_m == pytest.approx(0.0), what="landing")
+
+
+def test_a_scenario_is_followed(planner, start_operator, tmp_path):
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text("drone_9: [{instruction: 'mf(20);'}, {at_s: 0.5, instruction: 'mb(20);'}]\nother: []\n")
+    operator = start_operator("drone_9", scenario=str(scenario))
+    assert [operator.outcome(n).plan for n in (1, 2)] == ["mf(20);", "mb(20);"]
