@@ -1,0 +1,1 @@
+"""The same loop in virtual time: traces, simulated engine, simulated robots."""

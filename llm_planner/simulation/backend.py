@@ -1,0 +1,144 @@
+"""A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+from llm_planner.core.interfaces import BackendInfo
+from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
+from llm_planner.prediction.profile import Chunk, EngineProfile
+
+_TOKEN = (1,)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One generation.
+
+    Attributes:
+        kv_len: Tokens in its cache, shared ones included.
+        num_tokens: Prompt and output tokens so far.
+        num_left: Tokens of the script still to be written.
+    """
+
+    kv_len: int
+    shared_blocks: int
+    num_tokens: int
+    num_left: int
+    is_offloaded: bool = False
+
+
+class SimulatedBackend:
+    """Implements ``core.interfaces.Backend`` without a model.
+
+    Args:
+        profile: Step times and sizes.
+        num_plan_tokens: Length of the scripted plan of a request, by its id.
+        reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
+    """
+
+    def __init__(
+        self, profile: EngineProfile, num_plan_tokens: Callable[[str], int], *, reuses_prefixes: bool = True
+    ) -> None:
+        self._profile = profile
+        self._num_plan_tokens = num_plan_tokens
+        self._reuses_prefixes = reuses_prefixes
+        self._prefixes: dict[str, int] = {}
+        self._runs: dict[str, _Run] = {}
+        self._free_blocks = profile.num_kv_blocks
+        self.step_end_s = 0.0
+        self.busy_s = 0.0
+        self.num_steps = 0
+        self.info = BackendInfo(
+            model=profile.model,
+            num_kv_blocks=profile.num_kv_blocks,
+            block_size=profile.block_size,
+            max_model_len=profile.max_model_len,
+            can_offload=True,
+        )
+
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+        """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
+        if not self._reuses_prefixes:
+            return 0
+        if prefix_id not in self._prefixes:
+            num_blocks = len(token_ids) // self._profile.block_size
+            if num_blocks > self._free_blocks:
+                return 0
+            self._prefixes[prefix_id] = num_blocks * self._profile.block_size
+            self._free_blocks -= num_blocks
+        return self._prefixes[prefix_id]
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        """Runs one step and returns its tokens."""
+        duration_s = self._move(scheduled)
+        for sequence in scheduled.new:
+            num_output, cached = len(sequence.output_token_ids), sequence.num_cached_tokens
+            self._runs[sequence.request_id] = _Run(
+                kv_len=cached,
+                shared_blocks=cached // self._profile.block_size,
+                num_tokens=len(sequence.prompt_token_ids) + num_output,
+                num_left=self._num_plan_tokens(sequence.request_id) - num_output,
+            )
+        token_ids: dict[str, tuple[int, ...]] = {}
+        finished: dict[str, FinishReason] = {}
+        chunks: list[Chunk] = []
+        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
+            run = self._runs[request_id]
+            chunks.append(Chunk(num_tokens, run.kv_len))
+            if not self._advance(run, num_tokens):
+                continue
+            if run.num_left > 0:
+                run.num_left -= 1
+                run.num_tokens += 1
+                token_ids[request_id] = _TOKEN
+            else:
+                finished[request_id] = FinishReason.STOP
+        if self._free_blocks < 0:
+            raise MemoryError("the scheduler overdrew the KV cache")
+        duration_s += self._profile.step_s(chunks)
+        self.busy_s += duration_s
+        self.num_steps += 1
+        return StepOutput(
+            token_ids=token_ids, finished=finished, free_kv_blocks=self._free_blocks, duration_s=duration_s
+        )
+
+    def _advance(self, run: _Run, num_tokens: int) -> bool:
+        """Computes ``num_tokens``; returns whether the next token comes out."""
+        if run.is_offloaded:
+            raise MemoryError("a generation was scheduled while its KV was offloaded")
+        size = self._profile.block_size
+        before = -(-run.kv_len // size)
+        run.kv_len += num_tokens
+        self._free_blocks -= -(-run.kv_len // size) - before
+        return run.kv_len >= run.num_tokens
+
+    def _move(self, scheduled: SchedulerOutput) -> float:
+        """Releases, offloads and restores KV; returns the seconds that it takes."""
+        duration_s = 0.0
+        for request_id in scheduled.release:
+            run = self._runs.pop(request_id, None)
+            if run is not None and not run.is_offloaded:
+                self._free_blocks += self._private_blocks(run)
+        for request_id in scheduled.offload:
+            run = self._runs[request_id]
+            run.is_offloaded = True
+            self._free_blocks += self._private_blocks(run)
+            duration_s += self._profile.offload.time_s(self._private_tokens(run))
+        for request_id in scheduled.restore:
+            run = self._runs[request_id]
+            run.is_offloaded = False
+            self._free_blocks -= self._private_blocks(run)
+            duration_s += self._profile.resume.time_s(self._private_tokens(run))
+        return duration_s
+
+    def _private_blocks(self, run: _Run) -> int:
+        return -(-run.kv_len // self._profile.block_size) - run.shared_blocks
+
+    def _private_tokens(self, run: _Run) -> int:
+        return run.kv_len - run.shared_blocks * self._profile.block_size
+
+    def close(self) -> None:
+        """Frees everything."""
+        self._runs.clear()
+        self._prefixes.clear()

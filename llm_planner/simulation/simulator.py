@@ -1,0 +1,248 @@
+"""The planner's own loop and scheduler in virtual time, with a simulated engine and simulated robots."""
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.core.step import Sequence
+from llm_planner.prediction.profile import Chunk, EngineProfile
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.preparation import Prepared
+from llm_planner.simulation.backend import SimulatedBackend
+from llm_planner.simulation.records import RequestRecord, RunRecord, SegmentTimes
+from llm_planner.simulation.script import Script, ScriptedSession, ScriptLibrary
+from llm_planner.simulation.trace import Trace, TraceRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationConfig:
+    """What is simulated.
+
+    Attributes:
+        profile: The engine.
+        scheduler: Policy, limits and network delay; the same delay applies to the simulated network.
+        reuses_prefixes: Whether the static part of a prompt is prefilled once or with every request.
+    """
+
+    profile: EngineProfile
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    reuses_prefixes: bool = True
+
+
+class _Kind(IntEnum):
+    """What happens; at the same time, the smaller number first."""
+
+    REPORT = 0
+    ARRIVAL = 1
+    SEGMENT = 2
+    EXECUTED = 3
+
+
+@dataclass(slots=True)
+class _Robot:
+    """Carries out the segments of one request in order."""
+
+    record: RequestRecord
+    durations_s: tuple[float, ...]
+    idle_at_s: float = 0.0
+
+
+class ScriptPreparer:
+    """Makes requests of a trace ready: prompts of the right length, scripted sessions.
+
+    Args:
+        scripts: By request id.
+        rows: By request id.
+        load_prefix: Of the backend.
+    """
+
+    def __init__(
+        self,
+        scripts: Mapping[str, Script],
+        rows: Mapping[str, TraceRequest],
+        load_prefix: Callable[[str, tuple[int, ...]], int],
+    ) -> None:
+        self._scripts = scripts
+        self._rows = rows
+        self._load_prefix = load_prefix
+
+    def prepare(self, request: PlanRequest) -> Prepared:
+        """Returns the request ready to be scheduled."""
+        row = self._rows[request.request_id]
+        prefix_id = f"{row.robot_model}/{row.num_static_tokens}"
+        cached = self._load_prefix(prefix_id, (0,) * row.num_static_tokens)
+        sequence = Sequence(
+            request_id=request.request_id,
+            prompt_token_ids=(0,) * (row.num_static_tokens + row.num_dynamic_tokens),
+            prefix_id=prefix_id if cached else None,
+            num_cached_tokens=cached,
+        )
+        return Prepared(sequence, ScriptedSession(self._scripts[request.request_id]))
+
+
+class Simulator:
+    """Replays a trace in virtual time; the same trace and configuration give the same run, event for event.
+
+    What happens while a step runs is handled when the step has ended, in the order of its own time, as the live
+    server does.
+
+    Args:
+        trace: Requests and how long their robots take.
+        config: Engine and scheduler.
+        scripts: Compiles plans; shared between runs, it compiles each once.
+    """
+
+    def __init__(self, trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> None:
+        self._network_s = config.scheduler.network_latency_s
+        self._rows = {row.request_id: row for row in trace.requests}
+        self._scripts = {row.request_id: scripts.script(row.robot_model, row.plan) for row in trace.requests}
+        _check_durations(trace, self._scripts)
+        self.backend = SimulatedBackend(
+            config.profile, lambda r: self._scripts[r].num_tokens, reuses_prefixes=config.reuses_prefixes
+        )
+        policy = make_policy(config.scheduler.policy)
+        self.scheduler = Scheduler(config.scheduler, policy, self.backend.info)
+        preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
+        self.loop = PlannerLoop(backend=self.backend, scheduler=self.scheduler, preparer=preparer)
+        self._bound_s = _Bound(config, self._scripts)
+        self._robots: dict[str, _Robot] = {}
+        self._events: list[tuple[float, _Kind, int, object]] = []
+        self._num_events = 0
+        for row in trace.requests:
+            self._push(row.time_s + self._network_s, _Kind.ARRIVAL, row)
+
+    def run(self) -> RunRecord:
+        """Returns what happened, once every goal has ended and every robot is idle."""
+        now_s, num_idle_steps = 0.0, 0
+        while True:
+            wakeup_s = self.loop.next_wakeup_s(now_s)
+            event_s = self._events[0][0] if self._events else None
+            if wakeup_s is None and event_s is None:
+                break
+            if wakeup_s is None or (event_s is not None and event_s <= wakeup_s):
+                now_s = max(now_s, event_s or 0.0)
+                self._handle_until(now_s)
+                num_idle_steps = 0
+                continue
+            busy_s = self.backend.busy_s
+            events = self.loop.step(wakeup_s)
+            duration_s = self.backend.busy_s - busy_s
+            now_s = wakeup_s + duration_s
+            self._take(events, now_s)
+            num_idle_steps = 0 if duration_s or events else num_idle_steps + 1
+            if num_idle_steps > 1000:
+                raise RuntimeError(f"the loop spins at {now_s} s without getting on")
+        return RunRecord(
+            requests=tuple(robot.record for robot in self._robots.values()),
+            busy_s=self.backend.busy_s,
+            end_s=now_s,
+            num_steps=self.backend.num_steps,
+        )
+
+    def _push(self, time_s: float, kind: _Kind, what: object) -> None:
+        self._num_events += 1
+        heapq.heappush(self._events, (time_s, kind, self._num_events, what))
+
+    def _handle_until(self, now_s: float) -> None:
+        while self._events and self._events[0][0] <= now_s:
+            time_s, kind, _, what = heapq.heappop(self._events)
+            if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
+                self._arrive(what, time_s)
+            elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
+                self._take(self.loop.report(what, time_s), time_s)
+            elif kind is _Kind.SEGMENT and isinstance(what, SegmentReady):
+                self._execute(what.request_id, what.segment, time_s)
+
+    def _arrive(self, row: TraceRequest, now_s: float) -> None:
+        record = RequestRecord(
+            request_id=row.request_id,
+            robot_id=row.robot_id,
+            task=row.task,
+            urgency=row.urgency,
+            time_utility=row.time_utility,
+            arrival_s=now_s,
+            bound_s=self._bound_s(row),
+        )
+        self._robots[row.request_id] = _Robot(record, row.durations_s, now_s)
+        request = PlanRequest(
+            request_id=row.request_id,
+            robot_id=row.robot_id,
+            robot_model=row.robot_model,
+            instruction=row.instruction,
+            scene=row.scene,
+            urgency=Urgency[row.urgency.upper()],
+            time_utility=row.time_utility,
+        )
+        self._take(self.loop.submit(request, now_s), now_s)
+
+    def _take(self, events: list[Event], now_s: float) -> None:
+        for event in events:
+            if isinstance(event, SegmentReady):
+                self._push(now_s + self._network_s, _Kind.SEGMENT, event)
+            elif isinstance(event, Finished):
+                record = self._robots[event.request_id].record
+                record.finished_s, record.error_code = now_s, event.result.error_code
+
+    def _execute(self, request_id: str, segment: Segment, now_s: float) -> None:
+        robot = self._robots[request_id]
+        started_s = max(now_s, robot.idle_at_s)
+        duration_s = robot.durations_s[segment.index]
+        robot.idle_at_s = started_s + duration_s
+        robot.record.segments.append(SegmentTimes(now_s - self._network_s, started_s, robot.idle_at_s))
+        report = SegmentReport(
+            request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s
+        )
+        self._push(robot.idle_at_s + self._network_s, _Kind.REPORT, report)
+
+
+class _Bound:
+    """The response time of a request that has the engine to itself."""
+
+    def __init__(self, config: SimulationConfig, scripts: Mapping[str, Script]) -> None:
+        self._config = config
+        self._scripts = scripts
+        self._known: dict[tuple[int, int, int], float] = {}
+
+    def __call__(self, row: TraceRequest) -> float:
+        profile, limits = self._config.profile, self._config.scheduler
+        block_size = profile.block_size
+        cached = row.num_static_tokens // block_size * block_size if self._config.reuses_prefixes else 0
+        num_tokens = row.num_static_tokens + row.num_dynamic_tokens
+        key = (cached, num_tokens, self._scripts[row.request_id].ends[0])
+        if key not in self._known:
+            time_s, kv_len = limits.network_latency_s, cached
+            while kv_len < num_tokens:
+                chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)
+                time_s += profile.step_s([Chunk(chunk, kv_len)])
+                kv_len += chunk
+            time_s += sum(profile.step_s([Chunk(1, kv_len + i)]) for i in range(key[2] - 1))
+            self._known[key] = time_s
+        return self._known[key]
+
+
+def _check_durations(trace: Trace, scripts: Mapping[str, Script]) -> None:
+    for row in trace.requests:
+        expected = len(scripts[row.request_id].segments)
+        if len(row.durations_s) != expected:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"trace: {row.request_id} has {len(row.durations_s)} durations_s but its plan {expected} segments",
+            )
+
+
+def simulate(trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> RunRecord:
+    """Returns the run of ``trace`` under ``config``."""
+    return Simulator(trace, config, scripts).run()
+
+
+def with_policy(config: SimulationConfig, policy: str) -> SimulationConfig:
+    """Returns the same simulation under another policy."""
+    return replace(config, scheduler=replace(config.scheduler, policy=policy))

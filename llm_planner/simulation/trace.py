@@ -1,0 +1,164 @@
+"""LRTrace files: requests of robots in time, with the plans that answer them; JSON lines, described in docs/traces.md.
+
+{"format": "lrtrace", "version": 1, "name": ..., ...}          header
+{"time_s": ..., "request_id": ..., ...}                        one line per request, times never fall
+{"end": true, "num_requests": ...}                             a file without this line is truncated
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.time_utility import TimeUtility
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.record import Record, require
+
+FORMAT, VERSION = "lrtrace", 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRequest(Record):
+    """One request of one robot.
+
+    Attributes:
+        time_s: When the robot sent it, since the start of the trace.
+        task: Trace id of Table 2 of TimelyLLM, or any other number.
+        plan: What the model answered, MiniSpec.
+        num_static_tokens: Tokens of the prompt's static part, which all requests of a robot model share.
+        num_dynamic_tokens: Tokens of the rest of the prompt.
+        durations_s: Per segment of ``plan``, how long the robot took.
+    """
+
+    time_s: float
+    request_id: str
+    robot_id: str
+    robot_model: str
+    task: int
+    urgency: Literal["normal", "urgent", "chat"]
+    time_utility: TimeUtility
+    instruction: str
+    plan: str
+    num_static_tokens: int
+    num_dynamic_tokens: int
+    durations_s: tuple[float, ...]
+    scene: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.time_s >= 0, "time_s must be >= 0")
+        require(self.num_static_tokens >= 0, "num_static_tokens must be >= 0")
+        require(self.num_dynamic_tokens >= 1, "num_dynamic_tokens must be >= 1")
+        require(all(math.isfinite(d) and d >= 0 for d in self.durations_s), "durations_s must be >= 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A workload.
+
+    Attributes:
+        name: Which one, e.g. ``wid1``.
+        duration_s: Length of the period in which requests arrive.
+        about: How it came to be: composition parameters and seed, or where it was recorded.
+        requests: In order of time.
+    """
+
+    name: str
+    duration_s: float
+    requests: tuple[TraceRequest, ...]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def to_lines(trace: Trace) -> Iterator[str]:
+    """Yields the lines of a trace file, without line ends."""
+    header = {"format": FORMAT, "version": VERSION, "name": trace.name, "duration_s": trace.duration_s}
+    yield json.dumps({**header, "about": trace.about})
+    for request in trace.requests:
+        yield json.dumps(asdict(request))
+    yield json.dumps({"end": True, "num_requests": len(trace.requests)})
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Writes a trace file."""
+    path.write_text("".join(f"{line}\n" for line in to_lines(trace)), encoding="utf-8")
+
+
+def read_trace(path: Path, robots: RobotLibrary) -> Trace:
+    """Returns the trace of a file.
+
+    Raises:
+        PlannerError: INVALID_CONFIG with file and line, if it is truncated, unsorted, of an unknown version, names an
+            unknown robot model, or holds anything else that a trace may not hold.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _invalid(f"{path} cannot be read: {error}") from error
+    try:
+        return parse_lines(lines, robots)
+    except PlannerError as error:
+        raise _invalid(f"{path}: {error.message}") from error
+
+
+def parse_lines(lines: Iterable[str], robots: RobotLibrary) -> Trace:
+    """Returns the trace of the lines of a file; raises as ``read_trace``."""
+    documents = [_json(line, number) for number, line in enumerate(lines, 1)]
+    if not documents or documents[0].get("format") != FORMAT:
+        raise _invalid(f'line 1: not a trace; the header {{"format": "{FORMAT}"}} is missing')
+    header, *rows = documents
+    if header.get("version") != VERSION:
+        raise _invalid(f"line 1: version {header.get('version')!r} is unknown; this program reads version {VERSION}")
+    if not rows or rows[-1].get("end") is not True:
+        raise _invalid('truncated: the last line {"end": true, ...} is missing; record or copy the trace again')
+    end = rows.pop()
+    if end.get("num_requests") != len(rows):
+        raise _invalid(f"truncated: {len(rows)} requests, but the last line counts {end.get('num_requests')!r}")
+    requests = [_request(row, number, robots) for number, row in enumerate(rows, 2)]
+    _check_order(requests)
+    duration_s, about = header.get("duration_s"), header.get("about", {})
+    if not isinstance(duration_s, float | int) or not 0 <= duration_s < math.inf or not isinstance(about, dict):
+        raise _invalid("line 1: duration_s must be a number >= 0 and about an object")
+    return Trace(name=str(header.get("name", "")), duration_s=float(duration_s), requests=tuple(requests), about=about)
+
+
+def _json(line: str, number: int) -> dict[str, Any]:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _invalid(f"line {number}: not JSON ({error}); the file may be truncated") from error
+    if not isinstance(document, dict):
+        raise _invalid(f"line {number}: holds {type(document).__name__} instead of an object")
+    return document
+
+
+_ADAPTER = TypeAdapter(TraceRequest)
+
+
+def _request(row: dict[str, Any], number: int, robots: RobotLibrary) -> TraceRequest:
+    try:
+        request = _ADAPTER.validate_json(json.dumps(row))
+        robots.get(request.robot_model)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise _invalid(f"line {number}: {'; '.join(problems)}") from error
+    except PlannerError as error:
+        raise _invalid(f"line {number}: {error.message}") from error
+    return request
+
+
+def _check_order(requests: list[TraceRequest]) -> None:
+    seen: set[str] = set()
+    for number, request in enumerate(requests, 2):
+        if number > 2 and request.time_s < requests[number - 3].time_s:
+            raise _invalid(f"line {number}: time_s {request.time_s} is before the line above; sort the trace by time")
+        if request.request_id in seen:
+            raise _invalid(f"line {number}: request_id {request.request_id!r} appears twice")
+        seen.add(request.request_id)
+
+
+def _invalid(problem: str) -> PlannerError:
+    return PlannerError(ErrorCode.INVALID_CONFIG, f"trace: {problem}")

@@ -1,0 +1,92 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.policies import policy_names
+from llm_planner.simulation.simulator import Simulator, simulate
+from tests.simulation.builders import PROFILE, SCRIPTS, a_config, a_request, a_trace, a_workload
+
+
+def run(trace, config=None):
+    return simulate(trace, config or a_config(), SCRIPTS)
+
+
+def test_a_request_alone_takes_what_the_profile_says():
+    record = run(a_trace()).requests[0]
+    assert record.response_time_s == pytest.approx(record.bound_s)
+    assert record.response_time_s == pytest.approx(0.008 + 0.0216 + 3 * 0.0216, rel=0.02)  # prompt, three more tokens
+
+
+def test_without_reuse_the_whole_prompt_is_prefilled():
+    record = run(a_trace(), a_config(reuses_prefixes=False)).requests[0]
+    assert record.response_time_s == pytest.approx(0.008 + 0.1333 + 3 * 0.0216, rel=0.02)
+
+
+def test_the_robot_does_not_wait_between_segments():
+    record = run(a_trace()).requests[0]
+    assert [round(s.ended_s - s.started_s, 6) for s in record.segments] == [3.0, 2.0]
+    assert record.waiting_time_s == pytest.approx(record.response_time_s)
+
+
+def test_the_whole_plan_policy_delivers_at_the_end():
+    record = run(a_trace(), a_config("fcfs")).requests[0]
+    assert record.segments[0].delivered_s == record.segments[1].delivered_s
+    assert record.response_time_s > 0.008 + 8 * 0.0216
+
+
+@pytest.mark.parametrize("policy", policy_names())
+@pytest.mark.parametrize("reuses_prefixes", [True, False])
+def test_every_request_is_served_and_the_run_is_reproducible(policy, reuses_prefixes):
+    trace, config = a_workload(), a_config(policy, reuses_prefixes=reuses_prefixes)
+    first, again = run(trace, config), run(trace, config)
+    assert first == again
+    assert len(first.requests) == len(trace.requests)
+    for record, row in zip(sorted(first.requests, key=lambda r: r.request_id), trace.requests, strict=True):
+        assert record.error_code is ErrorCode.NONE
+        assert len(record.segments) == len(row.durations_s)
+        assert record.response_time_s >= record.bound_s - 1e-9
+        assert record.waiting_time_s >= record.response_time_s - 1e-9
+        assert record.finished_s == pytest.approx(record.segments[-1].ended_s + 0.008)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    policy=st.sampled_from(policy_names()),
+    num_kv_blocks=st.sampled_from([160, 300, 2800]),
+    max_num_seqs=st.sampled_from([1, 3, 16]),
+    chunk=st.sampled_from([16, 200, 2048]),
+)
+def test_scarce_memory_slots_and_tokens_lose_nothing(seed, policy, num_kv_blocks, max_num_seqs, chunk):
+    config = a_config(
+        policy,
+        profile=replace(PROFILE, num_kv_blocks=num_kv_blocks),
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=chunk,
+    )
+    trace = a_workload(seed)
+    simulator = Simulator(trace, config, SCRIPTS)
+    record = simulator.run()
+    simulator.scheduler.check_integrity()
+    assert {r.error_code for r in record.requests} == {ErrorCode.NONE}
+    assert sum(len(r.segments) for r in record.requests) == sum(len(row.durations_s) for row in trace.requests)
+
+
+def test_requests_at_the_same_time_keep_their_order():
+    record = run(a_trace(*(a_request(i) for i in range(5))), a_config("fcfs_stream", max_num_seqs=1))
+    starts = [r.segments[0].started_s for r in record.requests]
+    assert [r.request_id for r in record.requests] == [f"r{i}" for i in range(5)]
+    assert starts == sorted(starts)
+
+
+def test_durations_must_match_the_plan():
+    with pytest.raises(PlannerError, match="1 durations_s but its plan 2 segments"):
+        run(a_trace(a_request(durations_s=(1.0,))))
+
+
+def test_a_plan_that_the_gate_refuses_is_refused():
+    with pytest.raises(PlannerError, match="scripted plan"):
+        run(a_trace(a_request(plan="mf(99999);", durations_s=(1.0,))))
