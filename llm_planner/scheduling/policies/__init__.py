@@ -3,15 +3,23 @@
 from collections.abc import Callable
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.policies.edf_segment import EdfSegment
 from llm_planner.scheduling.policies.fcfs import Fcfs
 from llm_planner.scheduling.policies.fcfs_segment import FcfsSegment
 from llm_planner.scheduling.policies.fcfs_stream import FcfsStream
+from llm_planner.scheduling.policies.gain_density import GainDensity
 from llm_planner.scheduling.policies.interface import Policy
+from llm_planner.scheduling.policies.pud import Pud
+from llm_planner.scheduling.policies.tardiness import Tardiness
 
 _POLICIES: dict[str, Callable[[], Policy]] = {
     "fcfs": Fcfs,
     "fcfs_stream": FcfsStream,
     "fcfs_segment": FcfsSegment,
+    "edf_segment": EdfSegment,
+    "pud": Pud,
+    "gain_density": GainDensity,
+    "tardiness": Tardiness,
 }
 
 

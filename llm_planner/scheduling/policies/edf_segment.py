@@ -1,0 +1,18 @@
+"""Earliest deadline first with segmented generation (TimelyLLM, section 7.3.2)."""
+
+from llm_planner.scheduling.policies.interface import GenerationView, Rank
+
+
+class EdfSegment:
+    """Serves the request whose expected response time ends first.
+
+    As in the paper, a suspended generation keeps the deadline of its request's first segment.
+    """
+
+    name = "edf_segment"
+    suspends = True
+    streams = True
+
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+        """Returns the deadline."""
+        return (generation.arrival_s + generation.request.time_utility.ert_s, generation.order)

@@ -1,0 +1,140 @@
+import math
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
+from llm_planner.scheduling.policies import make_policy, policy_names
+
+PRICED = ("pud", "gain_density", "tardiness")
+
+
+@dataclass
+class View:
+    """A generation as policies see it."""
+
+    request: PlanRequest
+    arrival_s: float = 0.0
+    order: int = 0
+    num_segments: int = 0
+    num_segment_tokens: int = 0
+    num_uncomputed_tokens: int = 1
+    robot_idle_at_s: float = 0.0
+
+
+@dataclass
+class Pace:
+    """A forecast that says what it is told."""
+
+    generation_s: float = 0.09
+    network_latency_s: float = 0.008
+    by_order: dict[int, float] = field(default_factory=dict)
+
+    def generation_time_s(self, generation):
+        return self.by_order.get(generation.order, self.generation_s)
+
+
+def view(time_utility=NORMAL, **fields):
+    request = PlanRequest(
+        request_id="r", robot_id="robot", robot_model="tello", instruction="go", time_utility=time_utility
+    )
+    return View(request, **fields)
+
+
+def policy(name, **pace):
+    made = make_policy(name)
+    made.forecast = Pace(**pace)
+    return made
+
+
+times = st.floats(-1e4, 1e4)
+utilities = st.builds(TimeUtility, st.floats(0, 100), st.floats(-1e3, 0), st.floats(1e-3, 1e3))
+views = st.builds(
+    view,
+    utilities,
+    arrival_s=times,
+    order=st.integers(0, 1000),
+    num_segments=st.integers(0, 2),
+    robot_idle_at_s=times,
+)
+
+
+@pytest.mark.parametrize("name", policy_names())
+@given(generation=views, now_s=times, generation_s=st.floats(0, 1e3))
+def test_ranks_are_finite_and_end_with_the_order(name, generation, now_s, generation_s):
+    made = make_policy(name)
+    made.forecast = Pace(generation_s)
+    rank = made.rank(generation, now_s)
+    assert all(map(math.isfinite, rank))
+    assert rank[-1] == generation.order
+
+
+@pytest.mark.parametrize("name", ["pud", "tardiness"])
+@given(generation=views, now_s=times, later_s=st.floats(0, 100))
+def test_nobody_becomes_less_pressing_by_waiting(name, generation, now_s, later_s):
+    made = policy(name)
+    assert made.rank(generation, now_s + later_s) <= made.rank(generation, now_s)
+
+
+@pytest.mark.parametrize("name", PRICED)
+@given(generation=views, now_s=times)
+def test_utility_never_rises_with_time(name, generation, now_s):
+    made = policy(name)
+    assert made.utility(generation, now_s + 1.0) <= made.utility(generation, now_s)
+
+
+@pytest.mark.parametrize("name", PRICED)
+@given(now_s=st.floats(0, 2))
+def test_urgent_goes_before_normal_of_the_same_age(name, now_s):
+    made = policy(name)
+    if made.utility(view(URGENT), now_s) > 0:
+        assert made.rank(view(URGENT, order=1), now_s) < made.rank(view(NORMAL, order=0), now_s)
+
+
+@pytest.mark.parametrize("name", ["pud", "tardiness"])
+@given(slack_s=st.floats(0.001, 0.9), more_s=st.floats(0.001, 5.0))
+def test_less_slack_goes_first(name, slack_s, more_s):
+    made = policy(name)
+    early = view(order=1, num_segments=1, robot_idle_at_s=0.098 + slack_s)
+    late = view(order=0, num_segments=1, robot_idle_at_s=0.098 + slack_s + more_s)
+    assert made.rank(early, 0.0) < made.rank(late, 0.0)
+
+
+@pytest.mark.parametrize("name", ["pud", "tardiness"])
+def test_among_the_late_the_one_that_still_loses_most_goes_first(name):
+    made = policy(name)
+    long_late_normal, just_late_urgent = view(NORMAL, order=0, arrival_s=-50.0), view(URGENT, order=1, arrival_s=-1.0)
+    assert made.utility(long_late_normal, 0.0) < made.utility(just_late_urgent, 0.0) < 0
+    assert made.rank(just_late_urgent, 0.0) < made.rank(long_late_normal, 0.0)
+
+
+@pytest.mark.parametrize("name", PRICED)
+def test_the_shorter_one_goes_first(name):
+    made = policy(name, by_order={0: 0.2, 1: 0.1})
+    assert made.rank(view(URGENT, order=1, arrival_s=-0.2), 0.0) < made.rank(view(URGENT, order=0, arrival_s=-0.2), 0.0)
+
+
+def test_pud_is_equation_4_while_there_is_slack():
+    rank = policy("pud").rank(view(URGENT), 0.0)
+    slack_s = 0.2 - 0.008 - 0.09
+    assert rank == (1.0, pytest.approx(-2.0 / (0.09 * slack_s)), 0)
+
+
+def test_edf_goes_by_the_first_deadline_throughout():
+    edf = make_policy("edf_segment")
+    assert edf.rank(view(URGENT, arrival_s=3.0, num_segments=4, robot_idle_at_s=99.0), 50.0)[0] == pytest.approx(3.2)
+
+
+def test_gain_density_puts_what_has_nothing_to_gain_last():
+    made = policy("gain_density")
+    hopeless = view(URGENT, order=0, arrival_s=-10.0)
+    assert made.rank(view(NORMAL, order=1), 0.0) < made.rank(hopeless, 0.0)
+
+
+def test_an_unknown_policy_lists_the_known_ones():
+    with pytest.raises(PlannerError, match="tardiness"):
+        make_policy("lottery")
