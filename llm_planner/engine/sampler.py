@@ -34,7 +34,11 @@ def sample(logits: torch.Tensor, states: Sequence[SequenceState]) -> list[int | 
 
 
 def _choose_unmasked(peak: float, argmax: int, state: SequenceState) -> int | SamplingError | None:
-    """Returns the choice where it needs no mask: a greedy token that the grammar allows is the masked argmax too."""
+    """Returns the choice where it needs no mask, which is slow: the greedy token, if the grammar allows it.
+
+    The mask would be narrower where the grammar forces a text: it offers only the usual tokenization of that text. The
+    text is the same either way.
+    """
     if not math.isfinite(peak):
         return SamplingError("the model's output is not finite; try another dtype")
     if state.sampling.temperature == 0 and (state.matcher is None or state.matcher.try_accept(argmax)):

@@ -131,11 +131,12 @@ def _without_special_tokens(definition: dict[str, Any]) -> dict[str, Any]:
     plain = {
         **model,
         "vocab": {token: token_id for token, token_id in model["vocab"].items() if token not in unreachable},
-        "merges": [pair for pair in model["merges"] if _merged(pair) not in unreachable],
+        "merges": [pair for pair in model["merges"] if unreachable.isdisjoint(_merge_tokens(pair))],
     }
     return {**definition, "added_tokens": [], "model": plain}
 
 
-def _merged(pair: str | list[str]) -> str:
-    """Returns the token that a merge makes; older files write the pair as one string with a space."""
-    return "".join(pair.split(" ") if isinstance(pair, str) else pair)
+def _merge_tokens(pair: str | list[str]) -> tuple[str, str, str]:
+    """Returns both sides of a merge and what it makes; older files write the pair as one string with a space."""
+    left, right = pair.split(" ") if isinstance(pair, str) else pair
+    return left, right, left + right

@@ -4,11 +4,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.conftest import LLAMA3_ROPE, save_model
+from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, sequence
 
-PROMPT = tuple(range(10, 87))
 CASES = {
     "llama": ("llama", {}),
     "llama-tied-rope-llama3-biases": (
@@ -19,34 +17,53 @@ CASES = {
     "qwen2": ("qwen2", {"num_key_value_heads": 4}),
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("qwen3", {"head_dim": 32}),
-    "qwen3-tied": ("qwen3", {"tie_word_embeddings": True}),
+    "qwen3-tied-bias": ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
 }
 
 
-def reference(path, prompt, num_tokens):
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+def reference(path, prompt, num_tokens, dtype=torch.float32):
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     output = model.generate(
         torch.tensor([prompt]), max_new_tokens=num_tokens, do_sample=False, eos_token_id=None, pad_token_id=0
     )
     return output[0, len(prompt) :].tolist()
 
 
+def assert_identical(backend, path, prompt, num_tokens):
+    expected = reference(path, prompt, num_tokens)
+    assert len(set(expected)) > 2, "the random model repeats itself: the comparison would prove little"
+    tokens = generate(backend, sequence(prompt=prompt), max_tokens=num_tokens)["a"]
+    assert tokens == expected[: len(tokens)]
+    assert len(tokens) == num_tokens or expected[len(tokens)] in backend.tokenizer.eos_token_ids
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_greedy_tokens_equal_transformers(case, tmp_path):
     family, overrides = CASES[case]
     path = save_model(tmp_path / "model", family, seed=len(case), **overrides)
-    expected = reference(path, PROMPT, 60)
-    assert len(set(expected)) > 2, "the random model repeats itself: the comparison would prove little"
-    backend = TorchBackend(path, num_kv_blocks=16)
-    step = backend.execute(
-        SchedulerOutput(
-            new=(Sequence(request_id="a", prompt_token_ids=PROMPT),), num_scheduled_tokens={"a": len(PROMPT)}
-        )
-    )
-    tokens = list(step.token_ids["a"])
-    while not step.finished and len(tokens) < len(expected):
-        step = backend.execute(SchedulerOutput(num_scheduled_tokens={"a": 1}))
-        assert not step.failed
-        tokens += step.token_ids["a"]
-    assert tokens == expected[: len(tokens)]
-    assert step.finished or len(tokens) == len(expected)
+    assert_identical(TorchBackend(path, num_kv_blocks=16), path, PROMPT, 60)
+
+
+def test_rope_scaling_changes_the_output(tmp_path):
+    plain = save_model(tmp_path / "plain", seed=5)
+    scaled = save_model(tmp_path / "scaled", seed=5, rope_parameters=LLAMA3_ROPE)
+    assert reference(plain, PROMPT, 30) != reference(scaled, PROMPT, 30)
+
+
+def test_sharded_checkpoint_equals_transformers(tmp_path):
+    path = save_model(tmp_path / "model", max_shard_size="100KB")
+    assert len(list(path.glob("model-*.safetensors"))) > 1
+    assert_identical(TorchBackend(path, num_kv_blocks=16), path, PROMPT, 30)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_begins_like_transformers(dtype, llama_dir):
+    expected = reference(llama_dir, PROMPT, 1, getattr(torch, dtype))
+    backend = TorchBackend(llama_dir, num_kv_blocks=16, dtype=dtype)
+    assert generate(backend, sequence(), max_tokens=1)["a"] == expected
+
+
+@pytest.mark.gpu
+def test_greedy_tokens_equal_transformers_on_cuda(llama_dir):
+    backend = TorchBackend(llama_dir, num_kv_blocks=16, device="cuda", dtype="float32")
+    assert_identical(backend, llama_dir, PROMPT, 60)

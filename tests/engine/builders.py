@@ -1,0 +1,121 @@
+"""Builders of tiny random checkpoints with tokenizers, and a small driver of the backend."""
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from llm_planner.core.step import SchedulerOutput, Sequence
+
+PROMPT = tuple(range(10, 87))
+VOCAB_SIZE = 320
+CORPUS = ["fly to the red_box; mf(100);", "pick(cup); place(cup, table);", "tc(90); g('person'); l('done');"] * 20
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+FAMILIES = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+}
+
+
+def byte_level_tokenizer() -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB_SIZE - 8,
+        show_progress=False,
+        special_tokens=["<pad>", "<s>", "</s>"],
+        initial_alphabet=alphabet,
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+
+
+def sentencepiece_tokenizer() -> PreTrainedTokenizerFast:
+    """Returns a tokenizer built like Llama 2's: spaces as U+2581, unknown characters as bytes."""
+    special = ["<unk>", "<s>", "</s>"]
+    pieces = ["\u2581", "g", "o", "\u2581g", "go", "\u2581go", "(", ")", ";", "mf", "m", "f", "1", "0"]
+    vocab = {token: i for i, token in enumerate([*special, *(f"<0x{byte:02X}>" for byte in range(256)), *pieces])}
+    merges = [("\u2581", "g"), ("g", "o"), ("\u2581g", "o"), ("m", "f")]
+    tokenizer = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")
+
+
+def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **overrides):
+    """Saves a random model whose greedy output varies (larger weights than usual), and returns its directory."""
+    settings = {
+        "vocab_size": VOCAB_SIZE,
+        "hidden_size": 64,
+        "intermediate_size": 112,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 512,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        "tie_word_embeddings": False,
+    }
+    config_class, model_class = FAMILIES[family]
+    torch.manual_seed(seed)
+    model = model_class(config_class(**(settings | overrides)))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            mean, deviation = (1.0, 0.2) if "norm" in name else (0.0, 0.03 if "embed_tokens" in name else 0.2)
+            parameter.normal_(mean, deviation)
+    model.save_pretrained(path, max_shard_size=max_shard_size)
+    byte_level_tokenizer().save_pretrained(path)
+    return path
+
+
+def sequence(request_id="a", prompt=PROMPT, **fields):
+    return Sequence(request_id=request_id, prompt_token_ids=tuple(prompt), **fields)
+
+
+def start(*sequences, **fields):
+    """Returns a step that admits sequences and computes their whole prompts."""
+    scheduled = {s.request_id: len(s.prompt_token_ids) - s.num_cached_tokens for s in sequences}
+    return SchedulerOutput(new=sequences, num_scheduled_tokens=scheduled, **fields)
+
+
+def decode(*request_ids):
+    return SchedulerOutput(num_scheduled_tokens=dict.fromkeys(request_ids, 1))
+
+
+def generate(backend, *sequences, max_tokens=40):
+    """Returns the tokens of sequences that run together, uninterrupted, and releases them."""
+    tokens = {s.request_id: [] for s in sequences}
+    active = set(tokens)
+    step = backend.execute(start(*sequences))
+    while active:
+        assert not step.failed, step.failed
+        for request_id in sorted(active):
+            tokens[request_id] += step.token_ids[request_id]
+            if request_id in step.finished or len(tokens[request_id]) >= max_tokens:
+                active.discard(request_id)
+        if active:
+            step = backend.execute(decode(*sorted(active)))
+    backend.execute(SchedulerOutput(release=tuple(tokens)))
+    return tokens

@@ -1,0 +1,189 @@
+"""Every way in which a checkpoint can be unusable has its code, before a weight is read."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.checkpoint import Checkpoint, expected_shapes
+from llm_planner.engine.model_config import read_model_config
+from tests.engine.builders import generate, save_model, sequence
+
+
+@pytest.fixture
+def model_dir(llama_dir, tmp_path):
+    return shutil.copytree(llama_dir, tmp_path / "model")
+
+
+@pytest.fixture(autouse=True)
+def no_weight_is_read_in_vain(monkeypatch, request):
+    if "refused" in request.node.name:
+        monkeypatch.setattr(Checkpoint, "load", lambda *_: pytest.fail("a weight was read"))
+
+
+def edit_config(model_dir, **values):
+    path = model_dir / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def edit_weights(model_dir, edit):
+    weights = load_file(model_dir / "model.safetensors")
+    edit(weights)
+    save_file(weights, model_dir / "model.safetensors")
+
+
+def assert_refused(model_dir, code, words):
+    with pytest.raises(PlannerError) as error:
+        TorchBackend(model_dir, num_kv_blocks=4)
+    assert error.value.code is code
+    assert words in error.value.message
+
+
+def truncate(path, keep):
+    path.write_bytes(path.read_bytes()[:keep])
+
+
+def test_refused_missing_directory(tmp_path):
+    assert_refused(tmp_path / "nowhere", ErrorCode.MODEL_NOT_FOUND, "config.json")
+
+
+def test_refused_missing_weights(model_dir):
+    (model_dir / "model.safetensors").unlink()
+    assert_refused(model_dir, ErrorCode.MODEL_NOT_FOUND, "model.safetensors")
+
+
+def test_refused_missing_tokenizer(model_dir):
+    (model_dir / "tokenizer.json").unlink()
+    assert_refused(model_dir, ErrorCode.TOKENIZER_MISSING, "tokenizer.json")
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1, -1000])
+def test_refused_truncated_weights(model_dir, keep):
+    truncate(model_dir / "model.safetensors", keep)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "truncated or corrupt")
+
+
+def test_refused_garbage_weights(model_dir):
+    (model_dir / "model.safetensors").write_bytes(b"\xff" * 5000)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "truncated or corrupt")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "\ufffd\ufffd"])
+def test_refused_broken_json(model_dir, name, text):
+    (model_dir / name).write_text(text)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, name)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM"),
+        ({"architectures": None, "model_type": "gemma"}, "gemma"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_attention"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "yarn"),
+        ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "linear"),
+    ],
+)
+def test_refused_architecture(model_dir, values, words):
+    edit_config(model_dir, **values)
+    assert_refused(model_dir, ErrorCode.UNSUPPORTED_ARCHITECTURE, words)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"hidden_size": None},
+        {"hidden_size": "wide"},
+        {"vocab_size": 0},
+        {"num_hidden_layers": -1},
+        {"num_key_value_heads": 3},
+        {"head_dim": 15},
+        {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4}},
+    ],
+)
+def test_refused_impossible_sizes(model_dir, values):
+    edit_config(model_dir, **values)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"num_hidden_layers": 3}, "missing"),
+        ({"num_hidden_layers": 1}, "do not belong"),
+        ({"intermediate_size": 128}, "shape"),
+        ({"attention_bias": True}, "missing"),
+        ({"architectures": ["Qwen3ForCausalLM"]}, "missing"),
+    ],
+)
+def test_refused_weights_of_another_model(model_dir, values, words):
+    edit_config(model_dir, **values)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, words)
+
+
+def test_refused_quantized_weights(model_dir):
+    def quantize(weights):
+        weights["model.norm.weight"] = weights["model.norm.weight"].to(torch.int8)
+
+    edit_weights(model_dir, quantize)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "quantized")
+
+
+def test_refused_missing_shard(tmp_path):
+    path = save_model(tmp_path / "model", max_shard_size="100KB")
+    next(path.glob("model-00002-*.safetensors")).unlink()
+    assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "shards are missing")
+
+
+def test_refused_truncated_shard(tmp_path):
+    path = save_model(tmp_path / "model", max_shard_size="100KB")
+    truncate(next(path.glob("model-00002-*.safetensors")), -10)
+    assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "truncated")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"weight_map": []}', '{"weight_map": {"a": "../../etc/passwd"}}'])
+def test_refused_index(model_dir, text):
+    (model_dir / "model.safetensors.index.json").write_text(text)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "")
+
+
+def test_refused_without_end_token(model_dir):
+    edit_config(model_dir, eos_token_id=None)
+    (model_dir / "generation_config.json").unlink(missing_ok=True)
+    (model_dir / "tokenizer_config.json").unlink()
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "end-of-sequence")
+
+
+def test_harmless_extra_weights_are_ignored(model_dir):
+    expected = generate(TorchBackend(model_dir, num_kv_blocks=16), sequence())
+    edit_weights(model_dir, lambda w: w.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(8)}))
+    assert generate(TorchBackend(model_dir, num_kv_blocks=16), sequence()) == expected
+
+
+def test_configuration_in_the_spelling_of_transformers_4(model_dir):
+    expected = read_model_config(model_dir)
+    edit_config(model_dir, rope_parameters=None, rope_theta=10000.0, dtype=None, torch_dtype="float32")
+    assert read_model_config(model_dir) == expected
+
+
+def test_model_type_stands_in_for_architectures(model_dir):
+    expected = read_model_config(model_dir)
+    edit_config(model_dir, architectures=None)
+    assert read_model_config(model_dir) == expected
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_expected_weights_are_those_that_transformers_saves(tmp_path, family):
+    path = save_model(tmp_path / "model", family)
+    saved = {name: tuple(tensor.shape) for name, tensor in load_file(path / "model.safetensors").items()}
+    assert expected_shapes(read_model_config(path)) == saved

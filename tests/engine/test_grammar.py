@@ -1,0 +1,79 @@
+import pytest
+import torch
+
+from llm_planner.engine.grammar import GrammarCompiler, GrammarError, Matcher, mask_words, unpack_mask
+from tests.engine.builders import VOCAB_SIZE, byte_level_tokenizer
+
+GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");")+\n'
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    return GrammarCompiler(byte_level_tokenizer().backend_tokenizer.to_str(), VOCAB_SIZE, {2, 0})
+
+
+def encode(text):
+    return byte_level_tokenizer().encode(text, add_special_tokens=False)
+
+
+def allowed(matcher):
+    words = torch.zeros(1, mask_words(VOCAB_SIZE), dtype=torch.int32)
+    matcher.fill_mask(words[0])
+    return set(unpack_mask(words, VOCAB_SIZE)[0].nonzero().flatten().tolist())
+
+
+def accepts(matcher, token_id):
+    return Matcher(matcher._matcher.deep_copy()).try_accept(token_id)
+
+
+def test_mask_and_acceptance_agree_along_a_plan(compiler):
+    matcher = compiler.matcher(GRAMMAR)
+    plan = encode("mf(100);mf(2);")
+    num_free = 0
+    for token in plan:
+        accepted = {t for t in range(VOCAB_SIZE) if accepts(matcher, t)}
+        assert token in allowed(matcher) <= accepted  # narrower where the text is forced: one tokenization only
+        num_free += allowed(matcher) == accepted
+        assert matcher.try_accept(token)
+    assert num_free > len(plan) / 2
+    assert {0, 2} <= allowed(matcher)
+    assert not matcher.is_complete
+
+
+def test_a_refused_token_changes_nothing(compiler):
+    matcher = compiler.matcher(GRAMMAR)
+    before = allowed(matcher)
+    assert not matcher.try_accept(encode("x")[0])
+    assert not matcher.try_accept(2)
+    assert allowed(matcher) == before
+
+
+def test_matchers_of_one_grammar_are_independent(compiler):
+    first, second = compiler.matcher(GRAMMAR), compiler.matcher(GRAMMAR)
+    fresh = allowed(second)
+    for token in encode("mf(1"):
+        assert first.try_accept(token)
+    assert allowed(second) == fresh
+    assert allowed(first) != fresh
+
+
+def test_an_end_token_completes(compiler):
+    matcher = compiler.matcher(GRAMMAR)
+    for token in [*encode("mf(1);"), 0]:
+        assert matcher.try_accept(token)
+    assert matcher.is_complete
+
+
+@pytest.mark.parametrize("text", ["", "start: (", "start: nowhere", "no grammar at all", "start: /(/", "\ufffd\0"])
+def test_malformed_grammars_are_errors_each_time(compiler, text):
+    for _ in range(2):
+        with pytest.raises(GrammarError, match="cannot be compiled"):
+            compiler.matcher(text)
+
+
+def test_unpacked_masks_have_one_column_per_token():
+    words = torch.tensor([[1, 2], [-1, -2147483648]], dtype=torch.int32)
+    mask = unpack_mask(words, 40)
+    assert mask.shape == (2, 40)
+    assert mask[0].nonzero().flatten().tolist() == [0, 33]
+    assert mask[1].nonzero().flatten().tolist() == list(range(32))

@@ -1,0 +1,144 @@
+"""Token identity of the engine with itself under any schedule, and KV conservation after every step."""
+
+import random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
+from llm_planner.engine.backend import TorchBackend
+from tests.engine.builders import generate
+
+BLOCK_SIZE = 4
+NUM_BLOCKS = 24  # fewer than all requests together need: some steps must fail for want of blocks
+MAX_TOKENS = 24
+PREFIX = tuple(range(40, 59))  # four full blocks and a rest
+GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");" | "g(" /[a-z_]+/ ");")+\n'
+KINDS = (
+    {"prompt_token_ids": (*PREFIX, 5, 6, 7, 8), "prefix_id": "p"},
+    {"prompt_token_ids": (*PREFIX[:16], 9), "prefix_id": "p"},
+    {"prompt_token_ids": PREFIX[:17], "prefix_id": "p", "grammar": GRAMMAR},
+    {"prompt_token_ids": (100,)},
+    {"prompt_token_ids": tuple(range(60, 81)), "sampling": SamplingParams(temperature=0.8, top_p=0.9, seed=3)},
+    {
+        "prompt_token_ids": tuple(range(200, 208)),
+        "grammar": GRAMMAR,
+        "sampling": SamplingParams(temperature=1.5, seed=4),
+    },
+)
+
+
+class Request:
+    """What a test knows of one request that the engine runs."""
+
+    def __init__(self, kind, num_cached):
+        self.kind = kind
+        self.left = len(KINDS[kind]["prompt_token_ids"]) - num_cached
+        self.num_cached = num_cached
+        self.computed = num_cached
+        self.tokens = []
+        self.is_offloaded = False
+        self.is_finished = False
+
+    def blocks(self):
+        shared = self.num_cached // BLOCK_SIZE
+        return 0 if self.is_offloaded else -(-self.computed // BLOCK_SIZE) - shared
+
+
+class Schedules(RuleBasedStateMachine):
+    """Random admissions, chunks, batches, suspensions, offloads, restores and releases."""
+
+    model_dir = None
+    expected = None
+
+    def __init__(self):
+        super().__init__()
+        self.backend = TorchBackend(self.model_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE)
+        assert self.backend.load_prefix("p", PREFIX) == 16
+        self.requests = {}
+        self.count = 0
+
+    @rule(seed=st.integers(0, 2**32 - 1))  # one draw per step: hypothesis shrinks the steps, chance fills them
+    def step(self, seed):
+        rng = random.Random(seed)
+
+        def some(names, share):
+            return [name for name in names if rng.random() < share]
+
+        release = [n for n, r in self.requests.items() if rng.random() < (0.5 if r.is_finished else 0.03)]
+        for name in release:
+            del self.requests[name]
+        offload = some((n for n, r in self.requests.items() if not r.is_offloaded), 0.1)
+        restore = some((n for n, r in self.requests.items() if r.is_offloaded), 0.4)
+        for name in [*offload, *restore]:
+            self.requests[name].is_offloaded = name in offload
+        new = self.admit(rng)
+        runnable = [n for n, r in self.requests.items() if not r.is_offloaded and not r.is_finished]
+        scheduled = {n: rng.randint(1, self.requests[n].left) for n in some(runnable, 0.8)}
+        output = self.backend.execute(
+            SchedulerOutput(
+                release=tuple(release),
+                offload=tuple(offload),
+                restore=tuple(restore),
+                new=tuple(new),
+                num_scheduled_tokens=scheduled,
+            )
+        )
+        for name in output.failed:
+            assert "KV blocks are needed" in output.failed[name]
+            del self.requests[name]
+            scheduled.pop(name, None)
+        for name, count in scheduled.items():
+            self.check_tokens(name, count, output)
+        self.backend.check_integrity()
+        held = 4 + sum(request.blocks() for request in self.requests.values())
+        assert output.free_kv_blocks == NUM_BLOCKS - held
+
+    def admit(self, rng):
+        if len(self.requests) >= 6 or rng.random() < 0.6:
+            return []
+        kind = rng.randrange(len(KINDS))
+        longest = min(16, len(KINDS[kind]["prompt_token_ids"]) - 1) if "prefix_id" in KINDS[kind] else 0
+        num_cached = BLOCK_SIZE * rng.randint(0, longest // BLOCK_SIZE)
+        self.count += 1
+        name = f"r{self.count}"
+        self.requests[name] = Request(kind, num_cached)
+        return [Sequence(request_id=name, num_cached_tokens=num_cached, **KINDS[kind])]
+
+    def check_tokens(self, name, count, output):
+        request = self.requests[name]
+        request.left -= count
+        request.computed += count
+        if request.left:
+            assert name not in output.token_ids
+            return
+        request.tokens += output.token_ids[name]
+        request.left = 1
+        request.is_finished = name in output.finished or len(request.tokens) >= MAX_TOKENS
+        expected = self.expected[request.kind]
+        assert request.tokens == expected[: len(request.tokens)]
+        if name in output.finished:
+            assert request.tokens == expected
+
+    def teardown(self):
+        self.backend.execute(SchedulerOutput(release=tuple(self.requests)))
+        self.backend.check_integrity()
+        assert self.backend.execute(SchedulerOutput()).free_kv_blocks == NUM_BLOCKS - 4
+
+
+@pytest.fixture(scope="module")
+def expected(llama_dir):
+    """Every kind of request alone, uninterrupted, in one chunk, without a shared prefix."""
+    backend = TorchBackend(llama_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE)
+    return [
+        generate(backend, Sequence(request_id="a", **(kind | {"prefix_id": None})), max_tokens=MAX_TOKENS)["a"]
+        for kind in KINDS
+    ]
+
+
+def test_any_schedule_gives_the_same_tokens(llama_dir, expected):
+    assert all(len(set(tokens)) > 2 for tokens in expected), expected
+    machine = type("Machine", (Schedules,), {"model_dir": llama_dir, "expected": expected})
+    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
