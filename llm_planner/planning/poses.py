@@ -36,6 +36,11 @@ class Box:
         return Box(*sides) if all(low <= high for low, high in sides) else None
 
     @property
+    def is_on_floor(self) -> bool:
+        """Whether every point is on the floor."""
+        return self.z[0] >= -FLOOR_M and self.z[1] <= FLOOR_M
+
+    @property
     def sides(self) -> tuple[Interval, Interval, Interval]:
         """The intervals of x, y and z."""
         return self.x, self.y, self.z
@@ -62,7 +67,7 @@ class Poses:
     @property
     def is_on_floor(self) -> bool:
         """Whether every position is on the floor."""
-        return self.anchor.z[1] <= FLOOR_M
+        return self.anchor.is_on_floor
 
     @property
     def is_in_the_air(self) -> bool:

@@ -3,7 +3,7 @@
 import math
 from typing import Protocol
 
-from llm_planner.planning.poses import FLOOR_M, Box
+from llm_planner.planning.poses import Box
 from llm_planner.robots.model import Geofence, RobotModel, Workspace
 
 TOLERANCE_M = 1e-6  # as in Geofence.contains: rounding must not refuse a motion up to the limit
@@ -23,15 +23,17 @@ class Space(Protocol):
 
 
 class FencedSpace:
-    """A geofence. It is convex: straight ways between points inside stay inside. On the floor, z is free."""
+    """A geofence. It is convex: straight ways between points inside stay inside.
+
+    A robot that drives on the floor may do so under the least height; flying down there needs a landing skill.
+    """
 
     def __init__(self, fence: Geofence) -> None:
         self.bounds = Box(fence.x_m, fence.y_m, fence.z_m)
 
-    def problem(self, start: Box, end: Box) -> str:  # noqa: ARG002 (convex)
+    def problem(self, start: Box, end: Box) -> str:
         """Returns the side of the fence that is crossed farthest, or an empty string."""
-        is_on_floor = end.z[1] <= FLOOR_M
-        names = "xy" if is_on_floor else "xyz"
+        names = "xy" if start.is_on_floor and end.is_on_floor else "xyz"
         sides = zip(names, end.sides, self.bounds.sides, strict=False)
         problems = [_excess(name, side, limits) for name, side, limits in sides]
         return max(problems, default=(0.0, ""))[1]
