@@ -137,6 +137,10 @@ def test_what_is_refused_whatever_the_position(plan, code, words):
         ("8{?iv(cat){g(cat);}tc(45);}mf(100);", "m beyond"),
         ("mu(150);?iv(a){mu(100);}", "z = 3.50 m"),
         ("move_up(250);", "z = 3.50 m"),
+        ("mf(500);mf(500);ld();mb(500);tk();mf(20);", "x = 10.20 m"),
+        ("ld();tk();mu(201);", "z = 3.01 m"),
+        ("mu(100);ld();tk();mu(201);", "z = 3.01 m"),
+        ("?iv(a){ld();}tk();mu(201);", "z = 3.01 m"),
     ],
 )
 def test_motions_that_could_leave_the_geofence_are_refused(plan, words):
