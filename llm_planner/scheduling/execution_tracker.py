@@ -49,11 +49,13 @@ class ExecutionTracker:
     Args:
         arrival_s: When the request arrived.
         network_latency_s: One-way delay between planner and robot.
+        expects_reports: Whether the robot reports its segments: only then does silence mean that it is still at work.
     """
 
-    def __init__(self, arrival_s: float, network_latency_s: float) -> None:
+    def __init__(self, arrival_s: float, network_latency_s: float, *, expects_reports: bool = True) -> None:
         self.arrival_s = arrival_s
         self.network_latency_s = network_latency_s
+        self._expects_reports = expects_reports
         self._executions: list[_Execution] = []
         self._num_ended = 0  # executions[:num_ended] have ended, as reported or implied
         self._last_word_s = arrival_s
@@ -128,8 +130,8 @@ class ExecutionTracker:
     def idle_at_s(self, now_s: float) -> float:
         """Returns when the robot will have carried out all that it was sent; in the past if it waits already.
 
-        Deviation from the plain sum of expected durations: a segment that should have ended, but of whose end nothing
-        was heard, ends now at the earliest, so what follows it is later.
+        A segment that should have ended, but of whose end nothing was heard, ends now at the earliest, so what follows
+        it is later.
         """
         idle_s = self._idle_since_s(self._num_ended)
         for index in range(self._num_ended, len(self._executions)):
@@ -138,7 +140,7 @@ class ExecutionTracker:
             if started_s is None:
                 started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
             idle_s = started_s + cautious_duration_s(execution.expected)
-            if index + 1 < len(self._executions):
+            if self._expects_reports and index + 1 < len(self._executions):
                 idle_s = max(idle_s, now_s - self.network_latency_s)
         return idle_s
 

@@ -23,14 +23,6 @@ class GenerationState(Enum):
     FINISHED = "finished"
 
 
-_ALLOWED = {
-    GenerationState.WAITING: {GenerationState.RUNNING, GenerationState.FINISHED},
-    GenerationState.RUNNING: {GenerationState.SUSPENDED, GenerationState.WAITING, GenerationState.FINISHED},
-    GenerationState.SUSPENDED: {GenerationState.RUNNING, GenerationState.WAITING, GenerationState.FINISHED},
-    GenerationState.FINISHED: set(),
-}
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Generation:
     """One request as the scheduler sees it.
@@ -106,32 +98,34 @@ class Generation:
 
     def admit(self) -> Sequence:
         """WAITING -> RUNNING; returns what the backend must be handed."""
-        self._move_to(GenerationState.RUNNING)
+        self._move(GenerationState.RUNNING, GenerationState.WAITING)
         return replace(self.sequence, output_token_ids=tuple(self.output_token_ids))
 
     def suspend(self) -> None:
         """RUNNING -> SUSPENDED at a segment boundary."""
-        self._move_to(GenerationState.SUSPENDED)
+        self._move(GenerationState.SUSPENDED, GenerationState.RUNNING)
         self.num_suspensions += 1
 
     def resume(self) -> None:
         """SUSPENDED -> RUNNING, its KV being on the accelerator."""
         if self.is_offloaded:
             raise ValueError(f"{self.request_id} cannot resume while its KV is offloaded")
-        self._move_to(GenerationState.RUNNING)
+        self._move(GenerationState.RUNNING, GenerationState.SUSPENDED)
 
     def preempt(self) -> None:
         """RUNNING or SUSPENDED -> WAITING: the KV is lost, the tokens are kept."""
-        self._move_to(GenerationState.WAITING)
+        self._move(GenerationState.WAITING, GenerationState.RUNNING, GenerationState.SUSPENDED)
         self.num_computed_tokens = self.sequence.num_cached_tokens
-        self.is_offloaded = False
         self.num_preemptions += 1
 
     def finish(self) -> None:
         """Ends it, whatever it was doing."""
-        self._move_to(GenerationState.FINISHED)
+        self._move(
+            GenerationState.FINISHED, GenerationState.WAITING, GenerationState.RUNNING, GenerationState.SUSPENDED
+        )
 
-    def _move_to(self, state: GenerationState) -> None:
-        if state not in _ALLOWED[self._state]:
-            raise ValueError(f"{self.request_id} cannot go from {self._state.name} to {state.name}")
-        self._state = state
+    def _move(self, to: GenerationState, *allowed_from: GenerationState) -> None:
+        """Changes the state: the only place that does."""
+        if self._state not in allowed_from:
+            raise ValueError(f"{self.request_id} cannot go from {self._state.name} to {to.name}")
+        self._state = to

@@ -160,6 +160,8 @@ class Scheduler:
             segments: How many segments each request completed in it.
             now_s: When the step ended.
         """
+        if output.token_ids:
+            self.pace.observe_step(output.duration_s)
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             generation = self._running.get(request_id)
             if generation is None:
@@ -170,8 +172,6 @@ class Scheduler:
             generation.num_segment_tokens += len(token_ids)
             if segments.get(request_id):
                 self._complete_segments(generation, segments[request_id], now_s)
-        if output.token_ids:
-            self.pace.observe_step(output.duration_s)
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.pace.observe_segment(generation.num_segment_tokens)

@@ -127,7 +127,11 @@ class PlannerLoop:
                 f"the prompt has {len(sequence.prompt_token_ids)} tokens and leaves no room for a plan; shorten the "
                 "scene or give the engine more KV blocks",
             )
-        execution = ExecutionTracker(history.arrival_s, self._scheduler.config.network_latency_s)
+        execution = ExecutionTracker(
+            history.arrival_s,
+            self._scheduler.config.network_latency_s,
+            expects_reports=self._do_clients_report,
+        )
         generation = Generation(
             request=request,
             sequence=sequence,

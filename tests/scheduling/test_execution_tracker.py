@@ -1,0 +1,145 @@
+"""The picture of a robot at work: estimates, and how reports of any order sharpen them."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.segment import ReportStatus
+from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception, cautious_duration_s
+from tests.scheduling.builders import NETWORK_S, make_expected, make_report, make_segment, make_tracker
+
+STARTED, SUCCEEDED, FAILED = ReportStatus.STARTED, ReportStatus.SUCCEEDED, ReportStatus.FAILED
+
+
+def test_uncertain_segments_count_with_their_minimum():
+    assert cautious_duration_s(make_expected(7.0, min_s=1.5, p90_s=13.0)) == 1.5
+    assert cautious_duration_s(make_expected(4.0, min_s=3.9, p90_s=4.3)) == 4.0
+    assert cautious_duration_s(make_expected(0.0)) == 0.0
+
+
+def test_without_reports_the_expected_durations_add_up():
+    tracker = ExecutionTracker(0.0, NETWORK_S, expects_reports=False)
+    tracker.deliver(make_segment(0, 2.0), 1.0)
+    assert tracker.idle_at_s(1.0) == pytest.approx(1.0 + NETWORK_S + 2.0)
+    tracker.deliver(make_segment(1, 3.0), 1.5)  # in time: follows without a pause
+    assert tracker.idle_at_s(1.5) == pytest.approx(1.0 + NETWORK_S + 5.0)
+    tracker.deliver(make_segment(2, 1.0), 20.0)  # late: the robot waited
+    assert tracker.idle_at_s(20.0) == pytest.approx(20.0 + NETWORK_S + 1.0)
+
+
+def test_before_the_first_segment_the_robot_is_idle_since_the_arrival():
+    assert make_tracker(arrival_s=3.0).idle_at_s(9.0) == 3.0
+
+
+def test_a_segment_reported_early_or_late_moves_what_follows():
+    for heard_s, idle_s in ((1.5, 1.5 - NETWORK_S + 3.0), (4.0, 4.0 - NETWORK_S + 3.0)):
+        tracker = make_tracker()
+        tracker.deliver(make_segment(0, 2.0), 0.0)
+        tracker.deliver(make_segment(1, 3.0), 0.1)
+        assert tracker.report(make_report(0, SUCCEEDED, heard_s - 2 * NETWORK_S), heard_s) is Reception.ACCEPTED
+        assert tracker.idle_at_s(heard_s) == pytest.approx(idle_s)
+
+
+def test_an_overdue_segment_holds_up_what_follows():
+    tracker = make_tracker()
+    tracker.deliver(make_segment(0, 2.0), 0.0)
+    tracker.deliver(make_segment(1, 3.0), 0.1)
+    assert tracker.idle_at_s(10.0) == pytest.approx(10.0 - NETWORK_S + 3.0)
+
+
+def test_started_fixes_the_beginning():
+    tracker = make_tracker()
+    tracker.deliver(make_segment(0, 2.0), 0.0)
+    assert tracker.report(make_report(0, STARTED, 0.0), 1.0) is Reception.ACCEPTED
+    assert tracker.idle_at_s(1.0) == pytest.approx(1.0 - NETWORK_S + 2.0)
+
+
+def test_the_end_of_a_segment_implies_the_end_of_all_before():
+    tracker = make_tracker()
+    for index in range(3):
+        tracker.deliver(make_segment(index, 1.0), 0.0)
+    assert tracker.report(make_report(2, SUCCEEDED), 3.1) is Reception.ACCEPTED
+    assert tracker.is_all_reported
+    assert tracker.report(make_report(0, SUCCEEDED), 3.2) is Reception.IGNORED  # too late: nothing changes
+    assert tracker.report(make_report(1, FAILED), 3.2) is Reception.IGNORED
+    assert tracker.idle_at_s(5.0) == pytest.approx(3.1 - NETWORK_S)
+
+
+@pytest.mark.parametrize("status", [STARTED, SUCCEEDED, FAILED])
+def test_duplicates_and_unknown_segments_count_nothing(status):
+    tracker = make_tracker()
+    assert tracker.report(make_report(0, status), 0.5) is Reception.IGNORED
+    tracker.deliver(make_segment(0), 0.0)
+    assert tracker.report(make_report(-1, status), 0.5) is Reception.IGNORED
+    assert tracker.report(make_report(1, status), 0.5) is Reception.IGNORED
+    assert tracker.report(make_report(0, status), 0.5) is not Reception.IGNORED
+    assert tracker.report(make_report(0, status), 0.6) is Reception.IGNORED
+
+
+def test_a_failure_is_told():
+    tracker = make_tracker()
+    tracker.deliver(make_segment(0), 0.0)
+    assert tracker.report(make_report(0, FAILED), 0.5) is Reception.FAILED
+
+
+def test_silence():
+    tracker = make_tracker()
+    assert tracker.silent_at_s(30.0) is None
+    tracker.deliver(make_segment(0, 2.0, p90_s=5.0), 0.0)
+    assert tracker.silent_at_s(30.0) == pytest.approx(5.0 + 3 * NETWORK_S + 30.0)
+    tracker.report(make_report(0, STARTED, 0.0), 4.0)
+    assert tracker.silent_at_s(30.0) == pytest.approx(4.0 + 5.0 + 2 * NETWORK_S + 30.0)
+    tracker.report(make_report(0, SUCCEEDED), 6.0)
+    assert tracker.silent_at_s(30.0) is None
+
+
+def test_waiting_and_execution_time_as_in_figure_3():
+    tracker = make_tracker(arrival_s=1.0, network_latency_s=0.0)
+    tracker.deliver(make_segment(0, 2.0), 1.5)  # waits 0.5
+    tracker.report(make_report(0, SUCCEEDED, 2.5), 4.0)  # 1.5 .. 4.0
+    tracker.deliver(make_segment(1, 1.0), 3.0)  # in time
+    tracker.report(make_report(1, SUCCEEDED, 1.0), 5.0)  # 4.0 .. 5.0
+    tracker.deliver(make_segment(2, 3.0), 6.0)  # waits 1.0; never reported
+    assert tracker.waiting_time_s() == pytest.approx(1.5)
+    assert tracker.execution_time_s() == pytest.approx(2.5 + 1.0 + 3.0)
+
+
+@pytest.mark.parametrize("duration_s", [math.nan, math.inf, -1.0])
+def test_impossible_durations_are_not_believed(duration_s):
+    tracker = make_tracker(network_latency_s=0.0)
+    tracker.deliver(make_segment(0, 2.0), 0.0)
+    tracker.report(make_report(0, SUCCEEDED, duration_s), 3.0)
+    assert tracker.execution_time_s() == 2.0
+    assert tracker.idle_at_s(3.0) == 3.0
+
+
+def test_segments_are_delivered_in_order():
+    with pytest.raises(ValueError, match="segment 1 delivered after 0"):
+        make_tracker().deliver(make_segment(1), 0.0)
+
+
+_REPORTS = st.lists(
+    st.tuples(st.integers(-1, 6), st.sampled_from(ReportStatus), st.floats(0.0, 5.0), st.floats(0.0, 3.0)), max_size=15
+)
+
+
+@given(_REPORTS, st.integers(1, 5))
+def test_whatever_a_robot_says_times_stay_sane(reports, num_segments):
+    tracker, now_s = make_tracker(), 0.0
+    for index in range(num_segments):
+        tracker.deliver(make_segment(index, 1.0), now_s)
+    num_ended = 0
+    for index, status, duration_s, pause_s in reports:
+        now_s += pause_s
+        reception = tracker.report(make_report(index, status, duration_s), now_s)
+        if reception is not Reception.IGNORED and status is not STARTED:
+            assert index >= num_ended, "an end was taken back"
+            num_ended = index + 1
+        assert tracker.is_all_reported == (num_ended == num_segments)
+        assert math.isfinite(tracker.idle_at_s(now_s))
+        assert 0.0 <= tracker.waiting_time_s() <= now_s + 2 * NETWORK_S
+        assert tracker.execution_time_s() >= 0.0
+        starts_and_ends = [t for span in tracker._spans() for t in span]
+        assert starts_and_ends == sorted(starts_and_ends)

@@ -1,0 +1,227 @@
+"""The scheduler, decision by decision."""
+
+from dataclasses import replace
+
+import pytest
+
+from llm_planner.core.segment import ReportStatus
+from llm_planner.core.step import StepOutput
+from llm_planner.scheduling.generation import GenerationState
+from tests.scheduling.builders import NETWORK_S, make_generation, make_report, make_scheduler, run
+
+
+def test_prefills_a_prompt_then_decodes():
+    scheduler = make_scheduler()
+    generation = make_generation("r", num_prompt_tokens=20)
+    scheduler.add(generation)
+    first = scheduler.schedule(0.0)
+    assert [s.request_id for s in first.new] == ["r"]
+    assert first.num_scheduled_tokens == {"r": 20}
+    run(scheduler, first)
+    second = scheduler.schedule(0.0)
+    assert second.new == ()
+    assert second.num_scheduled_tokens == {"r": 1}
+    assert generation.num_output_tokens == 1
+
+
+def test_cached_tokens_are_not_computed():
+    scheduler = make_scheduler()
+    scheduler.ledger.pin_prefix("system", 16)
+    scheduler.add(make_generation("r", num_prompt_tokens=20, num_cached_tokens=16))
+    assert scheduler.schedule(0.0).num_scheduled_tokens == {"r": 4}
+
+
+def test_long_prompts_are_chunked_and_decodes_go_first():
+    scheduler = make_scheduler(max_num_batched_tokens=10)
+    scheduler.add(make_generation("a", num_prompt_tokens=10))
+    run(scheduler, scheduler.schedule(0.0))
+    scheduler.add(make_generation("b", num_prompt_tokens=15))
+    for b_tokens in (9, 6):
+        scheduled = scheduler.schedule(0.0)
+        assert scheduled.num_scheduled_tokens == {"a": 1, "b": b_tokens}
+        run(scheduler, scheduled)
+    assert scheduler.schedule(0.0).num_scheduled_tokens == {"a": 1, "b": 1}
+
+
+def test_slots_are_limited_and_given_in_the_order_of_arrival():
+    scheduler = make_scheduler(max_num_seqs=2)
+    for index, name in enumerate("cab"):
+        scheduler.add(make_generation(name, arrival_s=index))
+    assert list(scheduler.schedule(3.0).num_scheduled_tokens) == ["c", "a"]
+    scheduler.end("c")
+    scheduled = scheduler.schedule(3.0)
+    assert scheduled.release == ("c",)
+    assert [s.request_id for s in scheduled.new] == ["b"]
+
+
+def test_suspends_while_the_robot_is_busy_and_resumes_in_time():
+    scheduler = make_scheduler("fcfs_segment", resume_margin_s=0.1)
+    generation = make_generation("r")
+    scheduler.add(generation)
+    run(scheduler, scheduler.schedule(0.0), now_s=1.0, segments={"r": 10.0})
+    assert generation.state is GenerationState.SUSPENDED
+    assert generation.robot_idle_at_s == 1.0 + NETWORK_S + 10.0
+    lead_s = scheduler.pace.segment_time_s + NETWORK_S + 0.1
+    wakeup_s = scheduler.next_wakeup_s(1.0)
+    assert wakeup_s == pytest.approx(generation.robot_idle_at_s - lead_s)
+    assert scheduler.schedule(wakeup_s - 0.001).is_empty
+    assert scheduler.schedule(wakeup_s).num_scheduled_tokens == {"r": 1}
+    assert generation.num_suspensions == 1
+
+
+def test_does_not_suspend_for_a_segment_that_is_over_at_once():
+    scheduler = make_scheduler("fcfs_segment")
+    scheduler.add(make_generation("r"))
+    run(scheduler, scheduler.schedule(0.0), segments={"r": 0.0})
+    assert scheduler.num_running == 1
+
+
+def test_policies_that_do_not_suspend_go_on():
+    for policy in ("fcfs", "fcfs_stream"):
+        scheduler = make_scheduler(policy)
+        scheduler.add(make_generation("r"))
+        run(scheduler, scheduler.schedule(0.0), segments={"r": 10.0})
+        assert scheduler.num_running == 1
+
+
+def test_resumes_at_once_when_the_robot_is_done_early():
+    scheduler = make_scheduler("fcfs_segment")
+    generation = make_generation("r")
+    scheduler.add(generation)
+    run(scheduler, scheduler.schedule(0.0), segments={"r": 10.0})
+    generation.execution.report(make_report(0), 2.0)
+    scheduler.robot_heard("r", 2.0)
+    assert scheduler.next_wakeup_s(2.0) == 2.0
+    assert scheduler.schedule(2.0).num_scheduled_tokens == {"r": 1}
+
+
+def test_resumes_later_when_the_robot_started_late():
+    scheduler = make_scheduler("fcfs_segment")
+    generation = make_generation("r")
+    scheduler.add(generation)
+    run(scheduler, scheduler.schedule(0.0), segments={"r": 10.0})
+    before_s = generation.resume_at_s
+    generation.execution.report(make_report(0, ReportStatus.STARTED, 0.0), 5.0 + NETWORK_S)
+    scheduler.robot_heard("r", 5.0)
+    assert generation.resume_at_s == pytest.approx(before_s + 5.0 - NETWORK_S)
+    assert scheduler.schedule(before_s).is_empty
+    assert not scheduler.schedule(generation.resume_at_s).is_empty
+
+
+def test_admission_leaves_a_block_to_every_running_generation():
+    scheduler = make_scheduler(num_kv_blocks=10, block_size=4)
+    scheduler.add(make_generation("a", num_prompt_tokens=16))  # 4 blocks
+    run(scheduler, scheduler.schedule(0.0))
+    scheduler.add(make_generation("b", num_prompt_tokens=24))  # 6 blocks: they would fit, but a could not grow
+    assert list(scheduler.schedule(0.0).num_scheduled_tokens) == ["a"]
+
+
+def test_admission_reserves_the_whole_prompt():
+    scheduler = make_scheduler(num_kv_blocks=10, block_size=4, max_num_batched_tokens=8)
+    scheduler.add(make_generation("a", num_prompt_tokens=9))
+    run(scheduler, scheduler.schedule(0.0))  # all but the last token
+    scheduler.add(make_generation("b", num_prompt_tokens=20))  # 5 blocks, of which the first chunk fills 2
+    run(scheduler, scheduler.schedule(0.0))
+    assert scheduler.ledger.free_blocks == 5
+    scheduler.add(make_generation("c", num_prompt_tokens=8))  # would fit into the free blocks, but b was promised 3
+    scheduler.config = replace(scheduler.config, max_num_batched_tokens=100)
+    assert list(scheduler.schedule(0.0).num_scheduled_tokens) == ["a", "b"]
+
+
+def test_nobody_overtakes_the_first_in_line_for_memory():
+    scheduler = make_scheduler(num_kv_blocks=10, block_size=4)
+    scheduler.add(make_generation("a", num_prompt_tokens=16))
+    run(scheduler, scheduler.schedule(0.0))
+    scheduler.add(make_generation("big", num_prompt_tokens=32, arrival_s=1.0))
+    scheduler.add(make_generation("small", num_prompt_tokens=4, arrival_s=2.0))
+    assert list(scheduler.schedule(2.0).num_scheduled_tokens) == ["a"]
+    scheduler.end("a")
+    assert list(scheduler.schedule(2.0).num_scheduled_tokens) == ["big", "small"]
+
+
+def _suspended_pair(can_offload: bool):
+    """Two suspended generations of 4 blocks each in a cache of 10; b's robot is busy longer than a's."""
+    scheduler = make_scheduler("fcfs_segment", num_kv_blocks=10, block_size=4, can_offload=can_offload)
+    a, b = make_generation("a", num_prompt_tokens=16), make_generation("b", num_prompt_tokens=16)
+    scheduler.add(a)
+    scheduler.add(b)
+    run(scheduler, scheduler.schedule(0.0))
+    run(scheduler, scheduler.schedule(0.0), segments={"a": 10.0, "b": 20.0})
+    assert scheduler.num_sleeping == 2
+    return scheduler, a, b
+
+
+def test_memory_comes_from_the_longest_sleeper_by_offloading():
+    scheduler, a, b = _suspended_pair(can_offload=True)
+    scheduler.add(make_generation("c", num_prompt_tokens=16))
+    scheduled = scheduler.schedule(0.1)
+    assert scheduled.offload == ("b",)
+    assert b.is_offloaded
+    assert not a.is_offloaded
+    run(scheduler, scheduled)
+    scheduler.end("c")
+    scheduler.end("a")
+    scheduled = scheduler.schedule(b.resume_at_s)
+    assert scheduled.restore == ("b",)
+    assert scheduled.num_scheduled_tokens == {"b": 1}
+
+
+def test_memory_comes_from_the_longest_sleeper_by_preemption():
+    scheduler, a, b = _suspended_pair(can_offload=False)
+    scheduler.add(make_generation("c", num_prompt_tokens=16))
+    scheduled = scheduler.schedule(0.1)
+    assert scheduled.release == ("b",)
+    assert b.state is GenerationState.WAITING
+    assert a.state is GenerationState.SUSPENDED
+    run(scheduler, scheduled)
+    scheduler.end("c")
+    scheduler.end("a")
+    assert scheduler.schedule(0.2).num_scheduled_tokens == {}  # its robot is still busy
+    scheduled = scheduler.schedule(b.resume_at_s)
+    assert [s.output_token_ids for s in scheduled.new] == [(7, 7)]
+    assert scheduled.num_scheduled_tokens == {"b": 18}  # prompt and own tokens
+
+
+def test_the_lowest_ranked_running_one_is_preempted():
+    scheduler = make_scheduler("fcfs", num_kv_blocks=9, block_size=4)
+    first, last = make_generation("first", num_prompt_tokens=15), make_generation("last", num_prompt_tokens=14)
+    scheduler.add(first)
+    scheduler.add(last)
+    for _ in range(10):
+        run(scheduler, scheduler.schedule(0.0))
+    assert last.num_preemptions == 1
+    assert first.num_preemptions == 0
+    assert last.state is GenerationState.WAITING
+    scheduler.end("first")
+    scheduled = scheduler.schedule(0.0)
+    assert scheduled.new[0].output_token_ids == (7,) * last.num_output_tokens
+
+
+def test_a_generation_beyond_the_whole_cache_is_hopeless():
+    scheduler = make_scheduler("fcfs", num_kv_blocks=3, block_size=4)
+    scheduler.add(make_generation("r", num_prompt_tokens=11))
+    for _ in range(4):
+        run(scheduler, scheduler.schedule(0.0))
+    assert scheduler.take_hopeless() == ["r"]
+    assert scheduler.take_hopeless() == []
+
+
+def test_nothing_to_do_is_never():
+    scheduler = make_scheduler()
+    assert scheduler.next_wakeup_s(0.0) is None
+    assert scheduler.schedule(0.0).is_empty
+    scheduler.add(make_generation("r"))
+    assert scheduler.next_wakeup_s(5.0) == 5.0
+    scheduler.end("r")
+    assert scheduler.schedule(5.0).is_empty
+
+
+def test_a_generation_that_ends_during_the_step_is_not_booked():
+    scheduler = make_scheduler()
+    scheduler.add(make_generation("r"))
+    scheduled = scheduler.schedule(0.0)
+    scheduler.end("r")
+    output = StepOutput(token_ids={"r": (7,)}, duration_s=0.01)
+    scheduler.update(scheduled, output, {"r": 1}, 0.0)
+    assert scheduler.schedule(0.0).release == ("r",)
+    scheduler.check_integrity()

@@ -1,0 +1,188 @@
+"""A state machine over the scheduler: whatever comes, nothing is lost, nothing overflows, everything ends."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from llm_planner.core.segment import ReportStatus
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.scheduling.generation import Generation, GenerationState
+from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.scheduler import Scheduler
+from tests.scheduling.builders import make_generation, make_report, make_scheduler, make_segment
+
+BLOCK_SIZE = 4
+SHARED_TOKENS = 8
+MAX_OUTPUT = 24
+NUM_BLOCKS = 16  # the longest generation alone takes (8 + 12 + 24) / 4 = 11, 2 of them shared
+
+
+class ModelBackend:
+    """Counts KV block by block, the way an engine does, and refuses what no engine could do."""
+
+    def __init__(self) -> None:
+        self.kv_len: dict[str, int] = {}
+        self.shared: dict[str, int] = {}
+        self.to_compute: dict[str, int] = {}
+        self.offloaded: set[str] = set()
+
+    def free_blocks(self) -> int:
+        private = [-(-self.kv_len[r] // BLOCK_SIZE) - self.shared[r] for r in self.kv_len if r not in self.offloaded]
+        return NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE - sum(private)
+
+    def execute(self, scheduled: SchedulerOutput) -> dict[str, tuple[int, ...]]:
+        for request_id in scheduled.release:
+            self.kv_len.pop(request_id, None)
+            self.offloaded.discard(request_id)
+        for request_id in scheduled.offload:
+            assert request_id in self.kv_len
+            assert request_id not in self.offloaded
+            self.offloaded.add(request_id)
+        for request_id in scheduled.restore:
+            self.offloaded.remove(request_id)
+        for sequence in scheduled.new:
+            assert sequence.request_id not in self.kv_len
+            self.kv_len[sequence.request_id] = sequence.num_cached_tokens
+            self.shared[sequence.request_id] = sequence.num_cached_tokens // BLOCK_SIZE
+            self.to_compute[sequence.request_id] = len(sequence.prompt_token_ids) + len(sequence.output_token_ids)
+        token_ids = {}
+        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
+            assert request_id not in self.offloaded
+            assert 1 <= num_tokens <= self.to_compute[request_id] - self.kv_len[request_id]
+            self.kv_len[request_id] += num_tokens
+            if self.kv_len[request_id] == self.to_compute[request_id]:
+                self.to_compute[request_id] += 1
+                token_ids[request_id] = (self.to_compute[request_id],)
+        assert self.free_blocks() >= 0
+        return token_ids
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """Drives a scheduler with arrivals, cancels, reports and time, in front of a model of the backend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.num_added = 0
+        self.backend = ModelBackend()
+        self.alive: dict[str, Generation] = {}
+        self.scheduler: Scheduler
+
+    @initialize(
+        policy=st.sampled_from(["fcfs", "fcfs_stream", "fcfs_segment"]),
+        max_num_seqs=st.integers(1, 4),
+        max_num_batched_tokens=st.integers(1, 16),
+        can_offload=st.booleans(),
+    )
+    def start(self, policy: str, max_num_seqs: int, max_num_batched_tokens: int, can_offload: bool) -> None:
+        self.max_num_batched_tokens = max_num_batched_tokens
+        self.scheduler = make_scheduler(
+            policy,
+            num_kv_blocks=NUM_BLOCKS,
+            block_size=BLOCK_SIZE,
+            can_offload=can_offload,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=max_num_batched_tokens,
+        )
+        self.scheduler.ledger.pin_prefix("system", SHARED_TOKENS)
+
+    @rule(num_own_tokens=st.integers(1, 12), is_cached=st.booleans())
+    def add(self, num_own_tokens: int, is_cached: bool) -> None:
+        cached = SHARED_TOKENS if is_cached else 0
+        name = f"r{self.num_added}"
+        self.num_added += 1
+        self.alive[name] = make_generation(name, cached + num_own_tokens, cached, arrival_s=self.now_s)
+        self.scheduler.add(self.alive[name])
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.alive)))
+        self.scheduler.end(name)
+        assert self.alive.pop(name).state is GenerationState.FINISHED
+        self.scheduler.end(name)  # twice is once
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), status=st.sampled_from([ReportStatus.STARTED, ReportStatus.SUCCEEDED]))
+    def report(self, data: st.DataObject, status: ReportStatus) -> None:
+        name = data.draw(st.sampled_from(sorted(self.alive)))
+        execution = self.alive[name].execution
+        execution.report(make_report(data.draw(st.integers(0, 5)), status, request_id=name), self.now_s)
+        self.scheduler.robot_heard(name, self.now_s)
+
+    @rule(seconds=st.floats(0.0, 5.0))
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    @rule(data=st.data(), num_steps=st.integers(1, 10))
+    def steps(self, data: st.DataObject, num_steps: int) -> None:
+        for _ in range(num_steps):
+            self._step(lambda: data.draw(st.integers(0, 9)))
+
+    def _step(self, draw: "callable") -> bool:
+        """One step; returns whether there was something to do."""
+        scheduled = self.scheduler.schedule(self.now_s)
+        assert not self.scheduler.take_hopeless()
+        self._check_limits(scheduled)
+        token_ids = self.backend.execute(scheduled)
+        self.now_s += 0.01
+        segments, ended = {}, []
+        for name in token_ids:
+            generation, outcome = self.alive[name], draw()
+            if outcome == 0 or generation.num_output_tokens + 1 >= MAX_OUTPUT:
+                ended.append(name)
+            elif outcome <= 3:
+                segments[name] = 1
+                generation.execution.deliver(make_segment(generation.execution.num_delivered, outcome), self.now_s)
+        output = StepOutput(token_ids=token_ids, free_kv_blocks=self.backend.free_blocks(), duration_s=0.01)
+        self.scheduler.update(scheduled, output, segments, self.now_s)
+        assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
+        for name in ended:
+            self.scheduler.end(name)
+            del self.alive[name]
+        return not scheduled.is_empty
+
+    def _check_limits(self, scheduled: SchedulerOutput) -> None:
+        assert sum(scheduled.num_scheduled_tokens.values()) <= self.max_num_batched_tokens
+        assert self.scheduler.num_running <= self.scheduler.config.max_num_seqs
+        assert set(scheduled.num_scheduled_tokens) <= set(self.alive)
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        self.scheduler.check_integrity()
+        assert {g.request_id for g in self.scheduler.generations} == set(self.alive)
+
+    def teardown(self) -> None:
+        """However it stands: with time, everything ends, and no step in between is idle without a reason."""
+        if not hasattr(self, "scheduler"):
+            return
+        outcomes = iter(range(10**9))
+        for _ in range(5000):
+            if not self.alive:
+                break
+            wakeup_s = self.scheduler.next_wakeup_s(self.now_s)
+            assert wakeup_s is not None, "unfinished generations, and nothing will ever happen"
+            self.now_s = max(self.now_s, wakeup_s)
+            self._step(lambda: 1 + next(outcomes) % 7)
+        assert not self.alive, "starved"
+        self.scheduler.schedule(self.now_s)
+        assert self.scheduler.ledger.free_blocks == NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE
+
+
+TestSchedulerMachine = SchedulerMachine.TestCase
+TestSchedulerMachine.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+
+
+def test_integrity_check_finds_a_lost_block() -> None:
+    ledger = KVLedger(8, 4)
+    ledger.open("r", 8, 0)
+    ledger.grow("r", 8)
+    ledger.check_integrity()
+    ledger._num_allocated -= 1
+    try:
+        ledger.check_integrity()
+    except AssertionError:
+        return
+    raise RuntimeError("the checker checks nothing")
