@@ -204,10 +204,11 @@ class TorchBackend:
         self._check_token_ids(sequence.prompt_token_ids)
         state = SequenceState(
             request_id=sequence.request_id,
-            token_ids=list(sequence.prompt_token_ids),
+            token_ids=[*sequence.prompt_token_ids, *sequence.output_token_ids],
             sampling=sequence.sampling,
             matcher=self._matcher(sequence.grammar),
         )
+        state.catch_up(sequence.output_token_ids)
         if sequence.num_cached_tokens:
             self._share_prefix(state, sequence)
         self._states[sequence.request_id] = state
