@@ -54,7 +54,7 @@ def compact_prompt(robot_model: str, instruction: str, scene: str) -> Prompt:
 def _system_text(model: RobotModel) -> str:
     """Returns role, language, skills, rules and examples."""
     sections = [
-        flatten(model.description),
+        f"You plan for a robot: {flatten(model.description)}.",
         _LANGUAGE,
         "Skills:\n" + "\n".join(_skill_line(skill) for skill in model.skills.values()),
         "Rules:\n" + "\n".join(f"- {rule}" for rule in (*_RULES, *model.rules)),
@@ -72,7 +72,8 @@ _1=name(argument,...);       keeps what it returns in a variable
 ?condition{statement...}     runs them if the condition is true; there is no else
 ->value;                     ends the plan with a value
 A condition compares values with > < == != and joins comparisons with & and |; a skill that returns true or false may
-stand alone. Names of objects are written as in the scene; texts are quoted: 'like this'."""
+stand alone. Names of objects are written as in the scene; texts are quoted: 'like this'; numbers are written out, no
+variables in their place."""
 
 _RULES = (
     "Use only the skills above, with arguments inside their ranges.",

@@ -1,6 +1,7 @@
 """The grammar, run by llguidance over single bytes."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,10 @@ from llm_planner.language.printer import to_text
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.model import SilenceStep
 from tests.planning.plans import PlanMaker
 
+STOPS = (SilenceStep(after_s=5.0, skill="h"),)
 TOKENIZER = LLTokenizer("byte")
 MODELS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
 MATCHERS = {name: LLMatcher(TOKENIZER, lark_grammar(model)) for name, model in MODELS.items()}
@@ -159,3 +162,29 @@ def test_whatever_is_written_under_the_grammar_is_canonical_and_well_typed(robot
             or "after it has returned" in error.message
         )
         assert error is None or is_beyond_a_grammar, (text, error)
+
+
+@pytest.mark.parametrize(
+    ("names", "plan", "wrong"),
+    [
+        (("tp", "h"), "2{tp();}->True;", "?_1{tp();}"),
+        (("od", "h"), "_1=od(a);?_1>0.5{h();}", "?od(a){h();}"),
+        (("p", "h"), "?p('how many')>2{h();}", "?p('x')>'y'{h();}"),
+        (("iv", "h"), "?iv(a)==True{h();}", "?iv(a)=='x'{h();}"),
+    ],
+)
+def test_robots_with_few_skills(names, plan, wrong):
+    tello = MODELS["tello"]
+    model = replace(tello, skills={name: tello.skills[name] for name in names}, silence=STOPS, stop_skill="h")
+    matcher = LLMatcher(TOKENIZER, lark_grammar(model))
+    assert matcher.deep_copy().try_consume_tokens(list(plan.encode())) == len(plan)
+    assert matcher.deep_copy().try_consume_tokens(list(wrong.encode())) < len(wrong)
+
+
+def test_whole_number_arguments():
+    tello = MODELS["tello"]
+    whole = replace(tello.skills["mf"], arguments=(replace(tello.skills["mf"].arguments[0], is_integer=True),))
+    model = replace(tello, skills={**tello.skills, "mf": whole})
+    matcher = LLMatcher(TOKENIZER, lark_grammar(model))
+    assert matcher.deep_copy().try_consume_tokens(list(b"mf(50.5);")) == len("mf(50")
+    assert matcher.deep_copy().try_consume_tokens(list(b"mb(50.5);")) == len("mb(50.5);")
