@@ -45,6 +45,8 @@ os.environ.update(
     MPLBACKEND="Agg",
 )
 os.environ.pop("ROS_LOCALHOST_ONLY", None)  # the deprecated spelling would win over the range above
+for size in ("COLUMNS", "LINES"):  # of somebody's terminal, which xdist hands to its workers
+    os.environ.pop(size, None)
 if sys.prefix not in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
     os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, [sys.prefix, os.environ.get("AMENT_PREFIX_PATH")]))
 
