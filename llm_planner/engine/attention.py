@@ -1,5 +1,6 @@
 """Attention over the paged cache: one sequence with many new tokens, or many sequences with one each."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -81,9 +82,9 @@ class DecodeAttention:
         self._longest = longest
         self._mask = None
         if len(set(kv_lens)) > 1:
-            lengths = torch.tensor(kv_lens, device=device)
-            is_past = torch.arange(longest, device=device) <= lengths[:, None]
-            self._mask = is_past[:, None, None, :]
+            is_padding = torch.arange(longest, device=device) > torch.tensor(kv_lens, device=device)[:, None]
+            mask = torch.zeros(is_padding.shape, dtype=cache.pool.dtype, device=device)
+            self._mask = mask.masked_fill_(is_padding, -math.inf)[:, None, None, :]
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``. The query heads of one KV head are laid out as its queries, so no key is copied."""

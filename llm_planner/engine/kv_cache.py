@@ -1,5 +1,7 @@
 """Keys and values of all sequences, in blocks."""
 
+import math
+
 import torch
 
 from llm_planner.engine.model_config import ModelConfig
@@ -21,6 +23,7 @@ class KVCache:
         shape = (config.num_layers, 2, num_blocks, block_size, config.num_kv_heads, config.head_dim)
         self.pool = torch.zeros(shape, dtype=dtype, device=device)
         self._layers = list(self.pool)  # views are taken once: at batch size 1 slicing costs as much as copying
+        self._scratch = self.pool.new_empty(0)
         self._slots = [tuple(layer.flatten(1, 2)) for layer in self._layers]
 
     @staticmethod
@@ -37,24 +40,41 @@ class KVCache:
     def gather(self, layer: int, blocks: torch.Tensor, num_seqs: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns keys and values, each (num_seqs, num_kv_heads, blocks_per_seq * block_size, head_dim).
 
+        They are overwritten by the next call.
+
         Args:
             layer: Which layer.
             blocks: (num_seqs * blocks_per_seq,), the block tables one after the other.
             num_seqs: How many tables.
         """
-        rows = self._layers[layer].index_select(1, blocks)
+        rows = self._scratch_for(len(blocks))
+        torch.index_select(self._layers[layer], 1, blocks, out=rows)
         keys, values = rows.view(2, num_seqs, -1, *rows.shape[-2:]).transpose(2, 3).unbind(0)
         return keys, values
 
+    def _scratch_for(self, num_blocks: int) -> torch.Tensor:
+        """Returns a buffer (2, num_blocks, block_size, num_kv_heads, head_dim) that all layers and steps share.
+
+        A fresh one for each layer costs a page fault per page on a CPU: more than the copy itself.
+        """
+        shape = (2, num_blocks, *self.pool.shape[3:])
+        size = math.prod(shape)
+        if self._scratch.numel() < size:
+            self._scratch = self.pool.new_empty(size)
+        return self._scratch[:size].view(shape)
+
     def clear(self, blocks: list[int]) -> None:
         """Zeroes blocks, so that the unused tail of a block holds nothing of its former owner (NaN above all)."""
-        self.pool[:, :, blocks] = 0
+        self.pool.index_fill_(2, self._index(blocks), 0)
 
     def to_host(self, blocks: list[int]) -> torch.Tensor:
         """Returns a copy of ``blocks`` in host memory (pinned if the pool is on an accelerator)."""
-        rows = self.pool[:, :, blocks]
+        rows = self.pool.index_select(2, self._index(blocks))
         return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=rows.is_cuda).copy_(rows)
 
     def from_host(self, copy: torch.Tensor, blocks: list[int]) -> None:
         """Writes a copy made by ``to_host`` into ``blocks``."""
-        self.pool[:, :, blocks] = copy.to(self.pool.device)
+        self.pool.index_copy_(2, self._index(blocks), copy.to(self.pool.device))
+
+    def _index(self, blocks: list[int]) -> torch.Tensor:
+        return torch.tensor(blocks, dtype=torch.long, device=self.pool.device)
