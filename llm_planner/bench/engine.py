@@ -21,18 +21,35 @@ from llm_planner.engine.model_config import read_model_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Milliseconds over all repetitions: the median, and the 10th percentile (the machine left alone)."""
+
+    p50_ms: float
+    p10_ms: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Times":
+        """Returns the percentiles of measured times."""
+        deciles = statistics.quantiles(seconds, n=10, method="inclusive")
+        return cls(p50_ms=1e3 * deciles[4], p10_ms=1e3 * deciles[0])
+
+    def __str__(self) -> str:
+        return f"{self.p50_ms:.2f} ({self.p10_ms:.2f})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measurement: medians over the rounds, milliseconds; both sides took turns in the same run."""
+    """One measurement; both sides took turns in the same run."""
 
     what: str
     num_seqs: int
-    ours_ms: float
-    transformers_ms: float | None = None
+    ours: Times
+    transformers: Times | None = None
 
     @property
     def ratio(self) -> float | None:
-        """How many times slower transformers is."""
-        return None if self.transformers_ms is None else self.transformers_ms / self.ours_ms
+        """How many times slower transformers is, by the median."""
+        return None if self.transformers is None else self.transformers.p50_ms / self.ours.p50_ms
 
 
 class Ours:
@@ -98,12 +115,13 @@ class Transformers:
         """Computes one token of each sequence."""
         self._forward(self._last, self._cache)
 
-    @torch.inference_mode()
-    def generate(self, num_tokens: int) -> None:
-        """Prefills and generates ``num_tokens`` with the library's own loop."""
-        self._model.generate(
-            self._prompts, max_new_tokens=num_tokens, min_new_tokens=num_tokens, do_sample=False, pad_token_id=0
-        )
+    def generate(self, num_tokens: int) -> float:
+        """Returns the seconds per token of the library's own loop, prefill taken off."""
+        seconds: list[float] = []
+        for length in (1, num_tokens + 1):
+            limits = {"max_new_tokens": length, "min_new_tokens": length}
+            _time(lambda: self._model.generate(self._prompts, do_sample=False, pad_token_id=0, **limits), seconds)  # noqa: B023
+        return (seconds[1] - seconds[0]) / num_tokens
 
     def _forward(self, token_ids: torch.Tensor, cache: Any) -> None:  # noqa: ANN401 (DynamicCache)
         output = self._model(token_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
@@ -126,20 +144,14 @@ def measure(model: Path, num_seqs: int, prompt_tokens: int, new_tokens: int, rou
             for _ in range(new_tokens):
                 ours.replace_stopped()
                 _time(side.decode, kept.setdefault(f"decode {name}", []))
-        _time(lambda: theirs.generate(new_tokens), kept.setdefault("generate", []))
+        kept.setdefault("generate", []).append(theirs.generate(new_tokens))
         _time(ours.offload_and_restore, kept.setdefault("offload", []))
-    ms = {name: 1e3 * statistics.median(values) for name, values in times.items()}
-    generated = (ms["generate"] - ms["prefill theirs"]) / new_tokens
+    took = {name: Times.of(values) for name, values in times.items()}
     return [
-        Row(what="prefill", num_seqs=num_seqs, ours_ms=ms["prefill ours"], transformers_ms=ms["prefill theirs"]),
-        Row(
-            what="decode step / forward",
-            num_seqs=num_seqs,
-            ours_ms=ms["decode ours"],
-            transformers_ms=ms["decode theirs"],
-        ),
-        Row(what="decode step / generate", num_seqs=num_seqs, ours_ms=ms["decode ours"], transformers_ms=generated),
-        Row(what="offload + restore", num_seqs=num_seqs, ours_ms=ms["offload"]),
+        Row(what="prefill", num_seqs=num_seqs, ours=took["prefill ours"], transformers=took["prefill theirs"]),
+        Row(what="decode / forward", num_seqs=num_seqs, ours=took["decode ours"], transformers=took["decode theirs"]),
+        Row(what="decode / generate", num_seqs=num_seqs, ours=took["decode ours"], transformers=took["generate"]),
+        Row(what="offload and restore", num_seqs=num_seqs, ours=took["offload"]),
     ]
 
 
@@ -154,7 +166,7 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     batch: Annotated[list[int], typer.Option(help="Batch sizes.")] = [1, 4, 16],  # noqa: B006 (typer copies it)
     prompt_tokens: Annotated[int, typer.Option(min=1)] = 256,
     new_tokens: Annotated[int, typer.Option(min=1)] = 64,
-    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    rounds: Annotated[int, typer.Option(min=2)] = 7,
     threads: Annotated[int, typer.Option(min=1)] = 1,
     seed: int = 0,
     json_file: Annotated[Path | None, typer.Option(help="Also write the figures here.")] = None,
@@ -163,11 +175,11 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     torch.set_num_threads(threads)
     rows = [row for size in batch for row in measure(model, size, prompt_tokens, new_tokens, rounds, seed)]
     table = Table(
-        "what", "sequences", "ours, ms", "transformers, ms", "ratio", title=f"{model.name}, {threads} threads"
+        "ms: median (p10)", "sequences", "ours", "transformers", "ratio", title=f"{model.name}, {threads} threads"
     )
     for row in rows:
-        theirs = ("", "") if row.ratio is None else (f"{row.transformers_ms:.2f}", f"{row.ratio:.2f}")
-        table.add_row(row.what, str(row.num_seqs), f"{row.ours_ms:.2f}", *theirs)
+        theirs = ("", "") if row.ratio is None else (str(row.transformers), f"{row.ratio:.2f}")
+        table.add_row(row.what, str(row.num_seqs), str(row.ours), *theirs)
     Console().print(table)
     if json_file:
         setting = {"model": model.name, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "rounds": rounds}
