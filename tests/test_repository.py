@@ -199,6 +199,16 @@ def test_scripts_parse_and_run():
         assert script.stat().st_mode & 0o111, f"{script} is not executable"
 
 
+def test_installed_commands_exist():
+    cmake = (ROOT / "cmake" / "install_commands.cmake").read_text()
+    commands = re.findall(r"^  install_command\(\S+ (\S+) (\w+) ", cmake, re.MULTILINE)
+    scripts = [entry.split(":") for entry in pyproject()["project"]["scripts"].values()]
+    assert len(commands) >= 3
+    for module, function in [*commands, *scripts]:
+        tree = ast.parse((ROOT / (module.replace(".", "/") + ".py")).read_text())
+        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, module
+
+
 def test_this_interpreter_is_supported():
     low, high = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", pyproject()["project"]["requires-python"]).groups()
     assert int(low) <= sys.version_info.minor < int(high)
