@@ -3,6 +3,7 @@
 For tests, for the command line (``backend: fake``), and for robots' integrators who have no model at hand.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 
 EOS_TOKEN_ID = 0
+_EXACTLY = re.compile(r"exactly: ([^\n]+)")
 
 
 class FakeTokenizer:
@@ -69,6 +71,8 @@ class _State:
 @dataclass(slots=True, kw_only=True)
 class FakeBackend:
     """Implements ``core.interfaces.Backend``: writes the plan that ``plans`` holds for the instruction.
+
+    An instruction such as ``exactly: mf(50);tc(90);`` is its own script.
 
     Args:
         plans: Instruction to plan, in canonical MiniSpec. The longest instruction that occurs in the prompt counts.
@@ -160,7 +164,8 @@ class FakeBackend:
         known = sorted((text for text in (*self.plans, *self.fail) if text in prompt), key=len)
         if known and known[-1] in self.fail:
             return False
-        plan = self.plans[known[-1]] if known else self.default_plan
+        exactly = _EXACTLY.search(prompt)
+        plan = self.plans[known[-1]] if known else exactly[1] if exactly else self.default_plan
         ends = [n for n in range(len(plan), 0, -1) if plan[n - 1] in ";}"]
         num_delivered = next((n for n in ends if prompt.endswith(plan[:n])), 0)
         num_output = len(sequence.output_token_ids)

@@ -1,0 +1,121 @@
+"""Plan sessions: however tokens split a plan, the same segments come out, and every error has its number."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.segment import Segment
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.session import Progress
+from tests.serving.builders import make_session
+
+
+class BytesTokenizer:
+    """Token i stands for the i-th of the given pieces."""
+
+    eos_token_ids = frozenset()
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def encode(self, text, *, allow_special=False):
+        raise NotImplementedError
+
+    def token_bytes(self, token_id):
+        return self.pieces[token_id]
+
+
+def pieces_of(raw: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted(c % (len(raw) + 1) for c in cuts), len(raw)]
+    return [raw[a:b] for a, b in itertools.pairwise(places)]
+
+
+def read(raw: bytes, cuts: list[int] = (), delivered: tuple[Segment, ...] = ()) -> Progress:
+    """Everything that a plan brings about, token by token."""
+    pieces = pieces_of(raw, list(cuts))
+    session = make_session(delivered, BytesTokenizer(pieces))
+    segments: list[Segment] = []
+    for token_id in range(len(pieces)):
+        progress = session.feed([token_id])
+        segments += progress.segments
+        if progress.is_complete:
+            return Progress(tuple(segments), progress.error, True)
+    end = session.finish()
+    assert session.is_complete
+    return Progress((*segments, *end.segments), end.error, end.is_complete)
+
+
+PLANS = {
+    "": ([], ErrorCode.EMPTY_PLAN),
+    "mf(100);tc(90);": (["mf(100);", "tc(90);"], None),
+    "2{mf(50);tc(90);}?iv(x)==True{g(x);}ld();": (["2{mf(50);tc(90);}", "?iv(x)==True{g(x);}", "ld();"], None),
+    "l('Grüße, 世界 🚁; bye(1)');mf(50);": (["l('Grüße, 世界 🚁; bye(1)');", "mf(50);"], None),
+    "mf(50);->True;mf(60);": (["mf(50);", "->True;"], None),
+    "mf(50);forbidden();mf(60);": (["mf(50);"], ErrorCode.UNKNOWN_SKILL),
+    "mf(50);oops;mf(60);": (["mf(50);"], ErrorCode.PLAN_SYNTAX),
+    "mf(50);2{mf(60);": (["mf(50);"], ErrorCode.PLAN_SYNTAX),
+}
+
+
+@pytest.mark.parametrize("text", PLANS)
+@given(cuts=st.lists(st.integers(0, 200), max_size=12))
+def test_any_split_gives_the_same_segments(text, cuts):
+    texts, code = PLANS[text]
+    progress = read(text.encode(), cuts)
+    assert [s.text for s in progress.segments] == texts
+    assert [s.index for s in progress.segments] == list(range(len(texts)))
+    assert (progress.error.code if progress.error else None) is code
+    assert progress.is_complete
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=6))
+def test_garbage_never_raises_and_never_depends_on_the_split(raw, cuts):
+    split, whole = read(raw, cuts), read(raw)
+    assert split.segments == whole.segments
+    assert split.error is not None or split.segments
+    assert (split.error and split.error.code) == (whole.error and whole.error.code)
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"mf(50);\xc3", b"l('\xc3\x28');"])
+def test_broken_utf8(raw):
+    progress = read(raw)
+    assert progress.error is not None
+    assert progress.error.code is ErrorCode.PLAN_SYNTAX
+
+
+def test_a_call_is_ready_at_its_parenthesis():
+    session = make_session(tokenizer=BytesTokenizer([b"mf(1", b"00", b")", b";"]))
+    assert session.feed([0, 1]).segments == ()
+    (segment,) = session.feed([2]).segments
+    assert segment.text == "mf(100);"
+    assert segment.calls == (SkillCall("mf", ()),)  # the stub gate drops arguments
+    assert segment.expected.p50_s == 1.0
+    assert session.feed([3]) == Progress()
+
+
+def test_delivered_segments_are_replayed_and_not_repeated():
+    plan = "mf(50);tc(90);mf(60);ld();"
+    whole = read(plan.encode()).segments
+    for num_delivered in range(len(whole)):
+        delivered = whole[:num_delivered]
+        rest = plan[len("".join(s.text for s in delivered)) :].encode()
+        assert read(rest, delivered=delivered).segments == whole[num_delivered:]
+
+
+def test_nothing_more_after_delivered_segments_is_no_empty_plan():
+    progress = read(b"", delivered=read(b"mf(50);").segments)
+    assert progress == Progress(is_complete=True)
+
+
+def test_a_delivered_return_leaves_nothing_to_generate():
+    assert make_session(read(b"mf(50);->1;").segments).is_complete
+
+
+def test_delivered_segments_pass_the_gate_again():
+    delivered = read(b"mf(50);").segments
+    hostile = (Segment(index=0, text="forbidden();", calls=(), expected=delivered[0].expected),)
+    with pytest.raises(PlannerError, match="forbidden"):
+        make_session(hostile)
