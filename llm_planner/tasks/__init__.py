@@ -1,0 +1,1 @@
+"""What does success mean: instruction families with their worlds, reference plans and goal tests."""

@@ -1,0 +1,43 @@
+"""Requests that a robot cannot do: it says so and does nothing else."""
+
+from llm_planner.tasks import quantity
+from llm_planner.tasks.draft import Clause, Draft
+from llm_planner.tasks.names import word
+from llm_planner.tasks.words import (
+    IMPOSSIBLE_FOR_ALL,
+    IMPOSSIBLE_FOR_ARMS,
+    IMPOSSIBLE_FOR_DRONES,
+)
+
+CANNOT = "I cannot do that"
+_TOO_FAR = (
+    "fly forward {n}",
+    "(move|fly|go) {n} forward",
+    "(move|fly|go) up {n}",
+    "fly {n} to the left",
+    "go back {n}",
+    "climb {n}",
+)
+
+
+def drone(draft: Draft) -> Clause:
+    """Returns something that a drone cannot do, or a motion beyond its limits."""
+    if draft.rng.random() < 0.2:
+        metres = draft.rng.choice((draft.rng.randint(6, 99), draft.rng.randint(10, 900)))
+        said = draft.rng.choice((f"{metres} m", f"{metres} meters", f"{metres * 100} cm", f"{metres} metres"))
+        return Clause(draft.say(_TOO_FAR, n=said), f"l('{CANNOT}');", ("far", str(metres)), ("refused",))
+    return _impossible(draft, IMPOSSIBLE_FOR_DRONES, f"l('{CANNOT}');")
+
+
+def arm(draft: Draft) -> Clause:
+    """Returns something that an arm cannot do."""
+    return _impossible(draft, IMPOSSIBLE_FOR_ARMS, f"say('{CANNOT}');")
+
+
+def _impossible(draft: Draft, templates: tuple[str, ...], plan: str) -> Clause:
+    rng = draft.rng
+    if rng.random() < 0.5:
+        return Clause(draft.say(IMPOSSIBLE_FOR_ALL), plan, (), ("refused",))
+    one, two = (word(rng, held_out=draft.held_out, invented=0.3).replace("_", " ") for _ in range(2))
+    text = draft.say(templates, x=one, y=two, n=quantity.distance_cm(rng)[1].split()[0])
+    return Clause(text, plan, (one, two), ("refused",))
