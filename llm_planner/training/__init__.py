@@ -1,0 +1,1 @@
+"""How is the bundled model made: tokenizer, data, trainer, evaluation, model card."""

@@ -1,0 +1,118 @@
+"""Batches: random repeated strings that teach copying, and tasks whose difficulty grows with the run."""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from llm_planner.tasks.sample import Difficulty, Task, sample
+from llm_planner.training.prompts import task_prompt
+
+_FIRST_TOKEN = 3  # after <pad> <s> </s>
+_POOL = 96  # tasks that are drawn together and sorted by length
+_MAX_LENGTH = 2600
+_INDUCTION_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Token ids and, in the same shape, whether a token is a target.
+
+    Attributes:
+        token_ids: (num_seqs, length), padded with 0.
+        is_target: (num_seqs, length); True where the loss counts the token.
+        kind: ``induction`` or ``tasks``.
+    """
+
+    token_ids: Tensor
+    is_target: Tensor
+    kind: str
+
+
+def difficulty_at(progress: float) -> Difficulty:
+    """Returns the difficulty when a share ``progress`` of the run is over."""
+    return Difficulty(
+        max_clauses=1 + int(min(3.0, progress * 6)),
+        max_objects=round(6 * (200 / 6) ** min(1.0, progress / 0.65)),
+    )
+
+
+def induction_share(induction_loss: float) -> float:
+    """Returns the share of batches that are random repeated strings: most until the model copies, then few."""
+    return min(0.6, max(0.06, 0.15 * (induction_loss - 1.0)))
+
+
+def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> tuple[list[int], int]:
+    """Returns the token ids of prompt and plan with the end token, and the length of the prompt."""
+    prompt = tokenizer.encode(task_prompt(task), add_special_tokens=False)
+    plan = tokenizer.encode(task.plan, add_special_tokens=False)
+    return [*prompt, *plan, tokenizer.eos_token_id], len(prompt)
+
+
+class BatchStream:
+    """Endless batches; the same seed and the same calls give the same batches.
+
+    Args:
+        tokenizer: Of the model.
+        seed: Of everything drawn here.
+        tokens: Most tokens of a batch, padding included.
+        seqs: Most sequences of a batch.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, seed: int, *, tokens: int = 2048, seqs: int = 16) -> None:
+        self._tokenizer = tokenizer
+        self._rng = random.Random(seed)
+        self._tokens = tokens
+        self._seqs = seqs
+        self._ready: list[Batch] = []
+        # Random strings are made of tokens that tasks are made of: no bytes beyond ASCII.
+        vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        self._tokens_used = [i for text, i in vocabulary if i >= _FIRST_TOKEN and (text.isascii() or text == "\u0120")]
+
+    def next(self, progress: float, induction_loss: float) -> Batch:
+        """Returns the next batch, given the share of the run that is over and how well the model copies by now."""
+        if self._rng.random() < induction_share(induction_loss):
+            return self._induction()
+        if not self._ready:
+            self._ready = list(self._draw(progress))
+            self._rng.shuffle(self._ready)
+        return self._ready.pop()
+
+    def _induction(self) -> Batch:
+        rng = self._rng
+        length = rng.randint(4, 24)
+        rows = []
+        for _ in range(self._seqs):
+            text = rng.choices(self._tokens_used, k=length)
+            rows.append((text * (_INDUCTION_LENGTH // length + 1))[:_INDUCTION_LENGTH])
+        token_ids = torch.tensor(rows)
+        is_target = torch.zeros_like(token_ids, dtype=torch.bool)
+        is_target[:, length + 1 :] = True
+        return Batch(token_ids, is_target, "induction")
+
+    def _draw(self, progress: float) -> Iterator[Batch]:
+        difficulty = difficulty_at(progress)
+        rows = [encode_task(self._tokenizer, sample(self._rng, difficulty)) for _ in range(_POOL)]
+        rows = sorted((row for row in rows if len(row[0]) <= _MAX_LENGTH), key=lambda row: len(row[0]))
+        group: list[tuple[list[int], int]] = []
+        for row in rows:
+            if group and ((len(group) + 1) * len(row[0]) > self._tokens or len(group) == self._seqs):
+                yield collate(group)
+                group = []
+            group.append(row)
+        if group:
+            yield collate(group)
+
+
+def collate(rows: list[tuple[list[int], int]]) -> Batch:
+    """Returns a padded batch of (token ids, prompt length) rows; the plan is the target."""
+    length = 8 * math.ceil(max(len(ids) for ids, _ in rows) / 8)
+    token_ids = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in rows])
+    is_target = torch.zeros_like(token_ids, dtype=torch.bool)
+    for index, (ids, prompt) in enumerate(rows):
+        is_target[index, prompt : len(ids)] = True
+    return Batch(token_ids, is_target, "tasks")

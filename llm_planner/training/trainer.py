@@ -1,0 +1,215 @@
+"""The training loop: AdamW, warm-up and cosine, bf16 autocast, checkpoints from which a run goes on."""
+
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+from transformers import PreTrainedTokenizerFast
+
+from llm_planner.tasks.sample import Difficulty, sample
+from llm_planner.training.data import Batch, BatchStream, collate, encode_task
+from llm_planner.training.network import Network, NetworkConfig, load_network, save_network
+from llm_planner.training.tokenizer import save_tokenizer, train_tokenizer
+
+_UNKNOWN_LOSS = 5.0  # before the first batch of a kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainOptions:
+    """How to train.
+
+    Attributes:
+        output: Directory of the finished model; also keeps the checkpoint while the run lasts.
+        seconds: Wall-clock budget; what remains of it after a resume is used up.
+        max_steps: Stop after so many steps, for a run that is the same everywhere; 0 for none.
+        start_from: A finished model to continue with new data (warm start); None to start from nothing.
+        first_progress: Where in the curriculum a warm start begins, 0 to 1.
+        learning_rate: Peak.
+        workers: Processes of one thread each that average their gradients after every step. On a machine that
+            others use too they lose less time to each other than threads do, which meet after every operation.
+        seed: Of weights and data.
+    """
+
+    output: Path
+    seconds: float = 3600.0
+    max_steps: int = 0
+    start_from: Path | None = None
+    first_progress: float = 0.0
+    learning_rate: float = 1e-3
+    warm_up_steps: int = 200
+    workers: int = 2
+    seed: int = 0
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    vocab_tasks: int = 12_000
+
+
+@dataclass(slots=True)
+class Report:
+    """What the loop tells its observer from time to time."""
+
+    step: int
+    progress: float
+    elapsed_s: float
+    num_tokens: int
+    task_loss: float
+    induction_loss: float
+    exact_match: float | None = None
+
+
+class Trainer:
+    """One run."""
+
+    def __init__(self, options: TrainOptions, rank: int = 0) -> None:
+        torch.set_num_threads(1)
+        torch.manual_seed(options.seed)
+        self.options = options
+        self.rank = rank
+        self.checkpoint = options.output / "checkpoint.pt"
+        self.tokenizer, self.network = self._start()
+        self.optimizer = torch.optim.AdamW(
+            self.network.parameters(), lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
+        )
+        self.step = 0
+        self.elapsed_s = 0.0
+        self._stepped_s = time.monotonic()
+        self.num_tokens = 0
+        self._losses: dict[str, deque[float]] = {"tasks": deque(maxlen=50), "induction": deque(maxlen=50)}
+        if self.checkpoint.exists():
+            self._resume()
+        seed = options.seed + 7919 * self.step + 104729 * rank + 1
+        self.stream = BatchStream(self.tokenizer, seed, tokens=2048 // options.workers, seqs=16 // options.workers)
+        self.held_out = self._held_out_batches()
+
+    @property
+    def progress(self) -> float:
+        """Share of the run that is over, 0 to 1, on the curriculum's scale."""
+        options = self.options
+        done = self.step / options.max_steps if options.max_steps else self.elapsed_s / options.seconds
+        return min(1.0, options.first_progress + (1.0 - options.first_progress) * done)
+
+    @property
+    def is_over(self) -> bool:
+        """True when the budget is used up."""
+        options = self.options
+        return self.step >= options.max_steps if options.max_steps else self.elapsed_s >= options.seconds
+
+    def run(self, observe: Callable[[Report], None], *, every_steps: int = 100, exact_every: int = 1000) -> None:
+        """Trains until the budget is used up, then writes the model."""
+        self._stepped_s = time.monotonic()
+        while not self.is_over:
+            batch = self.stream.next(self.progress, self._mean_loss("induction"))
+            loss = self._learn(batch)
+            self.step += 1
+            self.num_tokens += batch.token_ids.numel() * self.options.workers
+            self._losses[batch.kind].append(loss)
+            if self.rank > 0:
+                continue
+            if self.step % every_steps == 0:
+                exact = self.exact_match() if self.step % exact_every == 0 else None
+                observe(self._report(exact))
+            if self.step % exact_every == 0:
+                self.save()
+        if self.rank == 0:
+            self.save()
+            observe(self._report(self.exact_match()))
+
+    def exact_match(self) -> float:
+        """Returns the share of held-out tasks whose greedy plan is the reference, by teacher forcing."""
+        right = total = 0
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            for batch in self.held_out:
+                hidden = self.network.hidden(batch.token_ids[:, :-1])
+                hit = self.network.logits(hidden).argmax(-1) == batch.token_ids[:, 1:]
+                right += int((hit | ~batch.is_target[:, 1:]).all(-1).sum())
+                total += batch.token_ids.shape[0]
+        return right / total
+
+    def save(self) -> None:
+        """Writes the model, the tokenizer and the checkpoint, each in one go."""
+        save_network(self.network, self.options.output)
+        save_tokenizer(self.tokenizer, self.options.output)
+        state: dict[str, Any] = {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "elapsed_s": self.elapsed_s,
+            "num_tokens": self.num_tokens,
+        }
+        partial = self.checkpoint.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(self.checkpoint)
+
+    def _start(self) -> tuple[PreTrainedTokenizerFast, Network]:
+        options = self.options
+        source = options.output if self.checkpoint.exists() else options.start_from
+        if source is not None:
+            return PreTrainedTokenizerFast.from_pretrained(source), load_network(source)
+        options.output.mkdir(parents=True, exist_ok=True)
+        tokenizer = train_tokenizer(
+            random.Random(options.seed), vocab_size=options.network.vocab_size, num_tasks=options.vocab_tasks
+        )
+        return tokenizer, Network(replace(options.network, vocab_size=8 * math.ceil(len(tokenizer) / 8)))
+
+    def _resume(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.elapsed_s, self.num_tokens = state["step"], state["elapsed_s"], state["num_tokens"]
+
+    def _learn(self, batch: Batch) -> float:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = self.network.hidden(batch.token_ids[:, :-1])[batch.is_target[:, 1:]]
+            logits = self.network.logits(hidden)
+        loss = functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][batch.is_target[:, 1:]])
+        loss.backward()
+        self._average()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    def _average(self) -> None:
+        """Averages gradients and the time since the last step over all workers, so that they stay the same."""
+        now_s = time.monotonic()
+        took_s, self._stepped_s = now_s - self._stepped_s, now_s
+        if self.options.workers > 1:
+            gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+            flat = torch.cat([*(gradient.flatten() for gradient in gradients), torch.tensor([took_s])])
+            dist.all_reduce(flat)
+            flat /= self.options.workers
+            for gradient, mean in zip(gradients, flat[:-1].split([g.numel() for g in gradients]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
+            took_s = float(flat[-1])
+        self.elapsed_s += took_s
+
+    def _learning_rate(self) -> float:
+        options = self.options
+        warm = min(1.0, (self.step + 1) / options.warm_up_steps)
+        return options.learning_rate * warm * (0.5 + 0.5 * math.cos(math.pi * self.progress)) + 2e-5
+
+    def _report(self, exact: float | None) -> Report:
+        losses = self._mean_loss("tasks"), self._mean_loss("induction")
+        return Report(self.step, self.progress, self.elapsed_s, self.num_tokens, *losses, exact)
+
+    def _mean_loss(self, kind: str) -> float:
+        losses = self._losses[kind]
+        return sum(losses) / len(losses) if losses else _UNKNOWN_LOSS
+
+    def _held_out_batches(self) -> list[Batch]:
+        rng = random.Random(self.options.seed + 424242)
+        hard = Difficulty(max_clauses=2, max_objects=20)
+        rows = sorted(
+            (encode_task(self.tokenizer, sample(rng, hard, held_out=True)) for _ in range(200)),
+            key=lambda row: len(row[0]),
+        )
+        return [collate(rows[start : start + 20]) for start in range(0, len(rows), 20)]
