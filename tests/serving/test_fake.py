@@ -1,0 +1,51 @@
+"""The fake tokenizer and backend keep the contracts of the real ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence
+from llm_planner.serving.fake import EOS_TOKEN_ID, FakeBackend, FakeTiming, FakeTokenizer
+
+
+@given(st.text(max_size=40), st.integers(1, 5))
+def test_the_tokenizer_is_reversible(text, size):
+    tokenizer = FakeTokenizer(size)
+    token_ids = tokenizer.encode(text)
+    assert tokenizer.decode(token_ids) == text
+    assert EOS_TOKEN_ID not in token_ids
+    assert tokenizer.token_bytes(EOS_TOKEN_ID) == b""
+
+
+def write(backend: FakeBackend, prompt: str) -> str:
+    """What the backend writes, alone."""
+    sequence = Sequence(request_id="r", prompt_token_ids=tuple(backend.tokenizer.encode(prompt)))
+    new, num_tokens, written = (sequence,), len(sequence.prompt_token_ids), []
+    while True:
+        output = backend.execute(SchedulerOutput(new=new, num_scheduled_tokens={"r": num_tokens}))
+        written += output.token_ids.get("r", ())
+        if output.finished.get("r") is FinishReason.STOP:
+            backend.execute(SchedulerOutput(release=("r",)))
+            assert backend.num_free_blocks == backend.num_kv_blocks
+            return backend.tokenizer.decode(written)
+        new, num_tokens = (), 1
+
+
+def test_scripts():
+    backend = FakeBackend(plans={"go": "a();", "go home": "b();"}, default_plan="c();")
+    assert write(backend, "task: go\n") == "a();"
+    assert write(backend, "task: go home\n") == "b();"  # the longest counts
+    assert write(backend, "task: else\n") == "c();"
+    assert write(backend, "task: exactly: d();e();\nplan:\n") == "d();e();"
+    assert write(backend, "task: exactly: d();e();\nplan:\nd();") == "e();"  # behind what was delivered
+
+
+def test_step_times():
+    timing = FakeTiming(step_s=1.0, prompt_token_s=0.1, decode_s=0.01)
+    assert timing.duration_s(SchedulerOutput(num_scheduled_tokens={"a": 5, "b": 1, "c": 1})) == pytest.approx(1.52)
+
+
+def test_an_overdrawn_cache_is_an_error():
+    backend = FakeBackend(num_kv_blocks=1, block_size=4)
+    with pytest.raises(MemoryError):
+        write(backend, "x" * 100)

@@ -1,0 +1,104 @@
+"""The book of goals: exactly one end each, no segment twice, whatever two loops say in whatever order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
+from llm_planner.serving.goal_book import GoalBook
+from tests.serving.builders import failed, make_admission, make_request, make_segment, started, succeeded
+
+
+def make_book(*request_ids: str) -> GoalBook:
+    book = GoalBook(make_admission())
+    for request_id in request_ids:
+        assert book.open(make_request(request_id), 1.0) is None
+    return book
+
+
+def test_a_life_in_the_book():
+    book = make_book("r1")
+    ready = SegmentReady("r1", make_segment(0))
+    assert book.accept(ready, 2.0) is ready
+    assert book.report(started("r1", 0), 2.5)
+    assert not book.report(started("r2", 0), 2.5)
+    request, history = book.hand_over("r1", 3)
+    assert request.delivered == (make_segment(0),)
+    assert history.arrival_s == 1.0
+    assert history.delivered_at_s == (2.0,)
+    assert history.reports == ((2.5, started("r1", 0)),)
+    assert book.accept(PlanComplete("r1", 1), 3.0) is not None
+    assert book.accept(PlanComplete("r1", 1), 3.0) is None
+    assert book.hand_over("r1", 3)[1].is_plan_complete
+    end = book.accept(Finished(PlanResult(request_id="r1")), 4.0)
+    assert end.result.segments == (make_segment(0),)
+    assert book.request_ids == ()
+    assert book.hand_over("r1", 3) is None
+    assert book.end("r1", ErrorCode.CANCELLED, "") is None
+
+
+def test_an_end_without_the_loop_still_knows_the_response_time():
+    book = make_book("r1")
+    book.accept(SegmentReady("r1", make_segment(0)), 1.5)
+    result = book.end("r1", ErrorCode.CANCELLED, "why").result
+    assert result.error_code is ErrorCode.CANCELLED
+    assert result.error_msg == "why"
+    assert result.segments == (make_segment(0),)
+    assert result.metrics.response_time_s == 0.5
+    assert result.metrics.time_utility == 1.0
+
+
+def test_superseded():
+    book = GoalBook(make_admission())
+    book.open(make_request("r1", robot_id="x"), 0.0)
+    with pytest.raises(PlannerError):
+        book.open(make_request("r2", robot_id="x"), 0.0)
+    assert book.request_ids == ("r1",)
+    ended = book.open(make_request("r3", robot_id="x", urgency=Urgency.URGENT), 0.0)
+    assert ended.result.error_code is ErrorCode.SUPERSEDED
+    assert book.request_ids == ("r3",)
+
+
+def test_attempts_without_progress_are_counted():
+    book = make_book("r1")
+    assert [book.hand_over("r1", 2) is not None for _ in range(3)] == [True, True, False]
+    book = make_book("r1")
+    book.hand_over("r1", 2)
+    book.hand_over("r1", 2)
+    book.accept(SegmentReady("r1", make_segment(0)), 2.0)  # progress
+    assert book.hand_over("r1", 2) is not None
+    assert book.hand_over("r1", 2) is None
+
+
+def test_a_babbling_robot_fills_no_memory():
+    book = make_book("r1")
+    book.accept(SegmentReady("r1", make_segment(0)), 1.0)
+    for i in range(100):
+        book.report(succeeded("r1", 0, float(i)), 2.0 + i)
+        book.report(failed("r1", 7 + i), 2.0)
+    assert book.hand_over("r1", 9)[1].reports == ((2.0, succeeded("r1", 0, 0.0)),)
+
+
+_EVENTS = st.one_of(
+    st.builds(lambda r, i: SegmentReady(r, make_segment(i)), st.sampled_from("ab"), st.integers(0, 4)),
+    st.builds(lambda r: PlanComplete(r, 3), st.sampled_from("ab")),
+    st.builds(lambda r: Finished(PlanResult(request_id=r)), st.sampled_from("ab")),
+)
+
+
+@given(st.lists(_EVENTS, max_size=40))
+def test_whatever_loops_say_the_owner_hears_a_clean_story(events):
+    book = make_book("a", "b")
+    heard = [e for e in (book.accept(event, float(i)) for i, event in enumerate(events)) if e is not None]
+    for name in "ab":
+        mine = [e for e in heard if e.request_id == name]
+        indices = [e.segment.index for e in mine if isinstance(e, SegmentReady)]
+        assert indices == list(range(len(indices)))
+        ends = [e for e in mine if isinstance(e, Finished)]
+        assert len(ends) <= 1
+        if ends:
+            assert mine[-1] is ends[0]
+            assert len(ends[0].result.segments) == len(indices)
+        assert sum(isinstance(e, PlanComplete) for e in mine) <= 1

@@ -1,0 +1,93 @@
+"""Requests made ready with the real robot models, gate, grammar and parser."""
+
+import pytest
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.planning.prompt import PromptStyle
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
+from tests.serving.builders import make_request
+
+MARKUP = PromptMarkup(before_static="<sys>", before_dynamic="</sys><user>", after_dynamic="</user>")
+
+
+def make_preparer(backend: FakeBackend, **options) -> PlanPreparer:
+    return PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary(), **options)
+
+
+def plan(plans: dict[str, str], robot_model: str, *instructions: str) -> list:
+    backend = FakeBackend(plans=plans)
+    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
+    preparer = make_preparer(backend, style=PromptStyle.INSTRUCT)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
+    loop.warm_up([make_request(robot_model=robot_model)])
+    events = []
+    for instruction in instructions:
+        events += loop.submit(make_request(instruction, instruction, robot_model=robot_model), 0.0)
+    while loop.next_wakeup_s(0.0) is not None:
+        events += loop.step(0.0)
+    assert not loop._is_kv_off
+    return events
+
+
+def test_segments_with_durations_of_the_robot_model():
+    events = plan({"fly": "mf(100);tc(90);"}, "tello", "fly")
+    segments = [e.segment for e in events if isinstance(e, SegmentReady)]
+    assert [s.text for s in segments] == ["mf(100);", "tc(90);"]
+    assert segments[0].calls[0].name == "mf"
+    assert all(0 < s.expected.min_s <= s.expected.p50_s <= s.expected.p90_s for s in segments)
+
+
+def test_the_gate_stands_between_model_and_robot():
+    events = plan({"fly": "mf(100);mf(9999);", "pick": "tk();"}, "tello", "fly")
+    assert [e.segment.text for e in events if isinstance(e, SegmentReady)] == ["mf(100);"]
+    assert events[-1].result.error_code is ErrorCode.ARGUMENT_OUT_OF_RANGE
+    events = plan({"pick": "mf(100);"}, "indy7", "pick")
+    assert [type(e) for e in events] == [Finished]
+    assert events[0].result.error_code is ErrorCode.UNKNOWN_SKILL
+
+
+def test_the_static_part_is_shared():
+    backend = FakeBackend()
+    preparer = make_preparer(backend, style=PromptStyle.INSTRUCT)
+    first, second = (preparer.prepare(make_request(name, name)).sequence for name in ("one", "two"))
+    assert first.num_cached_tokens == second.num_cached_tokens > 100
+    shared = first.num_cached_tokens
+    assert first.prompt_token_ids[:shared] == second.prompt_token_ids[:shared]
+    arm = preparer.prepare(make_request("three", "three", robot_model="indy7")).sequence
+    assert arm.prefix_id != first.prefix_id
+    assert first.grammar != arm.grammar
+
+
+def test_markup_surrounds_the_parts():
+    backend = FakeBackend()
+    sequence = make_preparer(backend, markup=MARKUP).prepare(make_request(instruction="go up")).sequence
+    text = backend.tokenizer.decode(sequence.prompt_token_ids)
+    assert text.startswith("<sys>")
+    assert text.index("</sys><user>") < text.index("go up") < text.index("</user>")
+    assert text.endswith("</user>")
+
+
+def test_no_grammar_if_not_constrained():
+    assert make_preparer(FakeBackend(), is_constrained=False).prepare(make_request()).sequence.grammar is None
+
+
+def test_delivered_segments_end_the_prompt():
+    backend = FakeBackend()
+    whole = plan({"fly": "mf(100);tc(90);"}, "tello", "fly")[-1].result.segments
+    prepared = make_preparer(backend).prepare(make_request(delivered=whole[:1]))
+    text = backend.tokenizer.decode(prepared.sequence.prompt_token_ids)
+    assert text.endswith("plan:\nmf(100);")
+    assert prepared.num_delivered_tokens == 3
+
+
+def test_an_unknown_robot_model():
+    with pytest.raises(PlannerError) as caught:
+        make_preparer(FakeBackend()).prepare(make_request(robot_model="r2d2"))
+    assert caught.value.code is ErrorCode.UNKNOWN_ROBOT_MODEL
