@@ -1,0 +1,90 @@
+"""The loop over the torch engine: the same plans whatever the schedule, and block accounts that agree."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.engine.backend import TorchBackend
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer
+from tests.engine.builders import save_model
+from tests.serving.builders import make_request
+from tests.serving.test_loop import Run
+
+INSTRUCTIONS = ("fly up", "go to the red box", "take a picture of it and come back", "look around", "say hello")
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory):
+    torch.set_num_threads(1)
+    return save_model(tmp_path_factory.mktemp("model") / "llama")
+
+
+class ShortPlans(PlanPreparer):
+    """Replaces the robot's grammar, in which a random model would babble, by one of short moves."""
+
+    def prepare(self, request):
+        prepared = super().prepare(request)
+        grammar = 'start: ("mf(" /[2-9][0-9]/ ");" | "tc(" /[1-9][0-9]/ ");" | "h();")+\n'
+        return replace(prepared, sequence=replace(prepared.sequence, grammar=grammar))
+
+
+def plan(model_dir, policy, *, num_kv_blocks=512, can_offload=True, together=True, **config):
+    """Returns code and text per instruction, and how often generations were offloaded or preempted."""
+    backend = TorchBackend(model_dir, num_kv_blocks=num_kv_blocks, block_size=8)
+    info = replace(backend.info, can_offload=can_offload)
+    scheduler = Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)
+    preparer = ShortPlans(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
+    run = Run(PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer))
+    counts = count_losses(scheduler)
+    for instruction in INSTRUCTIONS:
+        run.take(run.loop.submit(make_request(instruction, instruction, max_tokens=48), run.now_s))
+        if not together:
+            run.go()
+    run.go()
+    assert not run.loop._is_kv_off, "ledger and block manager disagree"
+    backend.check_integrity()
+    run.loop.close()
+    results = {i: run.result(i) for i in INSTRUCTIONS}
+    return {i: (r.error_code, r.plan, r.error_msg) for i, r in results.items()}, counts
+
+
+def count_losses(scheduler: Scheduler) -> Counter:
+    """Counts what the schedule does to memory, from its own output."""
+    counts, schedule = Counter(), scheduler.schedule
+
+    def counting(now_s):
+        scheduled = schedule(now_s)
+        counts.update(offloaded=len(scheduled.offload), recomputed=sum(bool(s.output_token_ids) for s in scheduled.new))
+        return scheduled
+
+    scheduler.schedule = counting
+    return counts
+
+
+@pytest.fixture(scope="module")
+def expected(model_dir):
+    return plan(model_dir, "fcfs_stream", together=False)[0]
+
+
+def test_the_model_says_enough_to_compare(expected):
+    assert sum(text.count(";") for _, text, _ in expected.values()) >= 15, expected
+
+
+@pytest.mark.parametrize("policy", ["fcfs_stream", "fcfs_segment"])
+@pytest.mark.parametrize("max_num_batched_tokens", [2048, 16])
+def test_any_batch_gives_the_same_plans(model_dir, expected, policy, max_num_batched_tokens):
+    assert plan(model_dir, policy, max_num_batched_tokens=max_num_batched_tokens)[0] == expected
+
+
+@pytest.mark.parametrize(("can_offload", "loss"), [(True, "offloaded"), (False, "recomputed")])
+def test_short_memory_gives_the_same_plans(model_dir, expected, can_offload, loss):
+    got, counts = plan(model_dir, "fcfs_segment", num_kv_blocks=26, can_offload=can_offload)
+    assert got == expected
+    assert counts[loss] > 0
