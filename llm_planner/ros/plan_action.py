@@ -55,9 +55,11 @@ class PlanAction:
             result_timeout=int(memory_s),
         )
         self._feedback_timer = node.create_timer(FEEDBACK_PERIOD_S, self._flush, autostart=False)
-        node.create_service(GetSegments, "~/get_segments", self._on_get_segments)
-        node.create_subscription(msgs.SegmentReport, "~/report", self._on_report, qos.REPORTS)
-        node.create_subscription(msgs.Heartbeat, "~/heartbeat", self._on_heartbeat, qos.HEARTBEATS)
+        self._service = node.create_service(GetSegments, "~/get_segments", self._on_get_segments)
+        self._subscriptions = [
+            node.create_subscription(msgs.SegmentReport, "~/report", self._on_report, qos.REPORTS),
+            node.create_subscription(msgs.Heartbeat, "~/heartbeat", self._on_heartbeat, qos.HEARTBEATS),
+        ]
 
     def publish_segment(self, goal_id: str, segment: Segment) -> None:
         """Sends a segment as feedback: at once, or within 10 ms together with its successors."""
@@ -95,8 +97,12 @@ class PlanAction:
             self.finish(_refusal(goal.request.request_id, verdict, tuple(goal.segments)))
 
     def close(self) -> None:
-        """Frees the action server."""
+        """Takes everything off the node again."""
         self._action.destroy()
+        self._node.destroy_timer(self._feedback_timer)
+        self._node.destroy_service(self._service)
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
 
     def _on_accepted(self, handle: ServerGoalHandle) -> None:
         goal_id = bytes(handle.goal_id.uuid).hex()

@@ -34,7 +34,7 @@ from llm_planner.srv import GetSegments
 
 TICK_S = 0.25
 HEARTBEAT_PERIOD_S = 1.0
-LIMBO_S = 2.0  # how long a goal may be missing from the planner's status before the client asks
+LIMBO_S = 1.5  # how long a goal may be missing from the planner's status before the client asks
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +44,6 @@ class _Goal:
     Attributes:
         waits_since_s: Since when the next sign of the planner is due: being there, accepting, or showing life.
         remote: rclpy's handle, once the goal was accepted.
-        instance_id: Which planner process has the goal.
         listed_at_s: When the planner's status last named it (or when it was accepted).
         asked_at_s: When a GetSegments was sent that is still unanswered.
     """
@@ -54,7 +53,6 @@ class _Goal:
     is_sent: bool = False
     is_cancelled: bool = False
     remote: Any = None
-    instance_id: str = ""
     listed_at_s: float = 0.0
     heartbeat_at_s: float = float("-inf")
     asked_at_s: float | None = None
@@ -184,7 +182,15 @@ class PlannerClient:
             self._heartbeats.publish(msgs.Heartbeat(goal_id=goal.handle.goal_id, robot_id=self._robot_id))
         since_s = max(goal.waits_since_s, self._status_at_s) if goal.remote else goal.waits_since_s
         if now_s - since_s > self._server_timeout_s:
-            self._lose(goal, f"shows no life for {self._server_timeout_s:g} s")
+            self._give_up(goal)
+
+    def _give_up(self, goal: _Goal) -> None:
+        is_alive = self._clock.now_s() - self._status_at_s <= self._server_timeout_s
+        if is_alive and not goal.is_sent:
+            not_active = f"planner {self._planner} takes no goals yet (or not any more); wait until it is active"
+            self._end(goal, PlannerError(ErrorCode.NOT_ACTIVE, not_active))
+            return
+        self._lose(goal, f"shows no life for {self._server_timeout_s:g} s")
 
     def _send(self, goal: _Goal) -> None:
         goal.is_sent, goal.waits_since_s = True, self._clock.now_s()
@@ -246,7 +252,8 @@ class PlannerClient:
         if goal.handle.is_done:
             return
         if response.error_code != ErrorCode.NONE:
-            self._lose(goal, "does not know the goal (any more): it was restarted")
+            if self._is_in_limbo(goal):  # else it was another planner of that name, which is about to end itself
+                self._lose(goal, "does not know the goal (any more): it was restarted")
             return
         self._take(goal, response.segments, response.num_segments)
         if response.is_finished and self._is_in_limbo(goal):
@@ -277,10 +284,8 @@ class PlannerClient:
             if goal.remote is None:
                 continue
             if (progress := listed.get(goal.handle.goal_id)) is not None:
-                goal.instance_id, goal.listed_at_s = status.instance_id, self._status_at_s
+                goal.listed_at_s = self._status_at_s
                 self._take(goal, [], progress.num_segments)
-            elif goal.instance_id not in {"", status.instance_id}:
-                self._lose(goal, "was restarted")
 
     def _is_in_limbo(self, goal: _Goal) -> bool:
         """True if the planner's status has not named the goal for a while, and there is no result either."""

@@ -23,7 +23,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
-from llm_planner.ros.goal_book import GoalBook
+from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -89,9 +89,7 @@ class PlannerNode(LifecycleNode):
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
         self._book = GoalBook(client_timeout_s=self._settings.client_timeout_s, memory_s=self._settings.result_memory_s)
-        self._action = PlanAction(
-            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s
-        )
+        self._action: PlanAction | None = None  # from configure to clean-up: a double that ends itself never has one
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_subscription(msgs.PlannerStatus, "~/status", self._on_status, qos.STATUS)
@@ -113,6 +111,9 @@ class PlannerNode(LifecycleNode):
             return TransitionCallbackReturn.FAILURE
         finally:
             self._loader = None
+        self._action = PlanAction(
+            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s
+        )
         self.get_logger().info(f"model {self._config.engine.model} is ready")
         return super().on_configure(state)
 
@@ -131,6 +132,7 @@ class PlannerNode(LifecycleNode):
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Frees the model."""
         self._close_server()
+        self._close_action()
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -146,7 +148,7 @@ class PlannerNode(LifecycleNode):
     def close(self) -> None:
         """Frees the model and the node."""
         self._close_server()
-        self._action.close()
+        self._close_action()
         self.destroy_node()
 
     # Loading
@@ -188,6 +190,11 @@ class PlannerNode(LifecycleNode):
             thread.start()
             thread.join(CLOSE_TIMEOUT_S)
 
+    def _close_action(self) -> None:
+        if self._action is not None:
+            self._action.close()
+            self._action = None
+
     # Events and goals
 
     def _active_server(self) -> PlanServer | None:
@@ -197,17 +204,23 @@ class PlannerNode(LifecycleNode):
         self._bridge.post(lambda: self._on_event(event))
 
     def _on_event(self, event: Event) -> None:
+        if (action := self._action) is None:
+            return
         match event:
             case SegmentReady():
-                self._action.publish_segment(event.request_id, event.segment)
+                action.publish_segment(event.request_id, event.segment)
             case PlanComplete():
-                self._action.publish_complete(event.request_id)
+                action.publish_complete(event.request_id)
             case Finished():
-                self._action.finish(event.result)
+                action.finish(event.result)
+
+    def _end(self, goal: Goal, reason: PlannerError) -> None:
+        if self._action is not None:
+            self._action.end(goal, reason)
 
     def _end_all(self, reason: PlannerError) -> None:
         for goal in self._book.unfinished():
-            self._action.end(goal, reason)
+            self._end(goal, reason)
         self._is_active = False
         self._publish_status()
 
@@ -220,7 +233,7 @@ class PlannerNode(LifecycleNode):
                 ErrorCode.CLIENT_GONE,
                 f"the client of {goal.request.robot_id} stopped its heartbeats for {self._settings.client_timeout_s} s",
             )
-            self._action.end(goal, gone)
+            self._end(goal, gone)
         self._book.forget(now_s)
         self._publish_status()
 

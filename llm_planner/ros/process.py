@@ -1,5 +1,6 @@
 """Runs one node as a process: signals, spinning, and an end within seconds."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 from llm_planner.core.errors import PlannerError
 
 STOP_TIMEOUT_S = 4.5  # after a signal; then the process ends the hard way
+PARENT_PIPE = "LLM_PLANNER_PARENT_PIPE"  # set: standard input is a pipe to the parent, and its end is the parent's end
 
 
 class NodeProcess(Protocol):
@@ -40,16 +42,23 @@ N = TypeVar("N", bound=NodeProcess)
 
 
 class _StopSignal:
-    """Set by the first SIGINT or SIGTERM; later ones are ignored, so that nothing interrupts the clean-up.
+    """Set by the first SIGINT or SIGTERM, or by the end of the parent.
 
-    The handler only notes the signal. It runs as soon as the interpreter does: every node here has a timer of at most
-    half a second that brings the executor back from its wait.
+    Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal. It runs as
+    soon as the interpreter does: every node here has a timer of at most half a second that ends the executor's wait.
     """
 
     def __init__(self) -> None:
         self.is_set = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
+        if os.environ.get(PARENT_PIPE):
+            threading.Thread(target=self._watch_parent, daemon=True).start()
+
+    def _watch_parent(self) -> None:
+        with contextlib.suppress(OSError):
+            os.read(sys.stdin.fileno(), 1)
+        self.is_set = True
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.is_set = True

@@ -1,0 +1,46 @@
+"""Starts the planner on the edge server: `ros2 launch llm_planner edge_server.launch.py model:=/path/to/checkpoint`."""
+
+from pathlib import Path
+
+from ament_index_python.packages import get_package_share_directory
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
+
+ARGUMENTS = {
+    "model": (
+        "",
+        "A checkpoint directory, or the name of a bundled model; as in the config file if empty.",
+    ),
+    "policy": ("", "Name of a scheduling policy; as in the config file if empty."),
+    "backend": ("", "What runs the model: torch or fake; as in the config file if empty."),
+    "config": ("", "A parameter file; config/planner.yaml of the package if empty."),
+    "name": ("planner", "Node name; the interfaces live below it."),
+    "namespace": ("", "Namespace of the node."),
+}
+PARAMETERS = {"model": "engine.model", "policy": "scheduler.policy", "backend": "backend"}
+
+
+def start_planner(context: LaunchContext) -> list[Node]:
+    values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    config = values["config"] or str(Path(get_package_share_directory("llm_planner")) / "config" / "planner.yaml")
+    overrides = {parameter: values[name] for name, parameter in PARAMETERS.items() if values[name]}
+    return [
+        Node(
+            package="llm_planner",
+            executable="planner_node",
+            name=values["name"],
+            namespace=values["namespace"],
+            parameters=[config, overrides],
+            output="screen",
+            emulate_tty=True,
+            sigterm_timeout="6",  # the node needs up to five seconds to end its goals and the engine
+        )
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    arguments = [DeclareLaunchArgument(n, default_value=v, description=d) for n, (v, d) in ARGUMENTS.items()]
+    return LaunchDescription([*arguments, OpaqueFunction(function=start_planner)])

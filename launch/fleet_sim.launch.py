@@ -1,0 +1,58 @@
+"""Starts the planner and simulated robots: `ros2 launch llm_planner fleet_sim.launch.py drones:=3 arms:=1`.
+
+The robots are told what to do by a scenario file, or through their service `instruct`.
+"""
+
+from pathlib import Path
+
+from ament_index_python.packages import get_package_share_directory
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
+
+ARGUMENTS = {
+    "drones": ("3", "How many Tello drones: drone_1, drone_2, ..."),
+    "arms": ("1", "How many Indy7 arms: arm_1, ..."),
+    "scenario": ("", "A YAML file with instructions (config/scenario_example.yaml shows one); none if empty."),
+    "time_scale": ("1.0", "How much faster than real time the robots live."),
+    "seed": ("0", "Seed of the noise of all durations; each robot adds its number."),
+}
+
+
+def start_robots(context: LaunchContext) -> list[Node]:
+    values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    kinds = [("drone", "tello", int(values["drones"])), ("arm", "indy7", int(values["arms"]))]
+    robots = [(f"{kind}_{i + 1}", model) for kind, model, count in kinds for i in range(count)]
+    return [
+        Node(
+            package="llm_planner",
+            executable="robot_node",
+            name=name,
+            parameters=[
+                {
+                    "robot_model": model,
+                    "time_scale": float(values["time_scale"]),
+                    "seed": int(values["seed"]) + number,
+                    "scenario": values["scenario"],
+                }
+            ],
+            output="screen",
+            emulate_tty=True,
+        )
+        for number, (name, model) in enumerate(robots)
+    ]
+
+
+def generate_launch_description() -> LaunchDescription:
+    arguments = [DeclareLaunchArgument(n, default_value=v, description=d) for n, (v, d) in ARGUMENTS.items()]
+    server = Path(get_package_share_directory("llm_planner")) / "launch" / "edge_server.launch.py"
+    return LaunchDescription(
+        [
+            *arguments,
+            IncludeLaunchDescription(PythonLaunchDescriptionSource(str(server))),  # takes model, policy, ... as well
+            OpaqueFunction(function=start_robots),
+        ]
+    )

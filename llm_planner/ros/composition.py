@@ -1,0 +1,155 @@
+"""Planner and simulated robots as plain processes: what ``fleet_sim.launch.py`` starts, without launch."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from llm_planner.ros.process import PARENT_PIPE, STOP_TIMEOUT_S
+
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """A simulated robot: its name, and the name of its model."""
+
+    name: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """Who is started.
+
+    Attributes:
+        drones: How many Tellos: ``drone_1``, ``drone_2``, ...
+        arms: How many Indy7: ``arm_1``, ...
+        time_scale: How much faster than real time they live.
+        seed: Of the noise of all durations; each robot adds its number.
+        scenario: A YAML file with instructions, or None.
+        config: A parameter file of the planner, or None.
+        planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
+    """
+
+    drones: int = 3
+    arms: int = 1
+    time_scale: float = 1.0
+    seed: int = 0
+    scenario: Path | None = None
+    config: Path | None = None
+    planner: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def robots(self) -> tuple[Robot, ...]:
+        """All robots."""
+        drones = (Robot(f"drone_{i + 1}", "tello") for i in range(self.drones))
+        return (*drones, *(Robot(f"arm_{i + 1}", "indy7") for i in range(self.arms)))
+
+    def commands(self) -> dict[str, list[str]]:
+        """Returns the command of every process by node name, the planner first."""
+        files = ["--params-file", str(self.config)] if self.config else []
+        commands = {"planner": [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
+        for number, robot in enumerate(self.robots):
+            parameters = {
+                "robot_model": robot.model,
+                "time_scale": str(float(self.time_scale)),
+                "seed": str(self.seed + number),
+                **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
+            }
+            node = ["--ros-args", "-r", f"__node:={robot.name}"]
+            commands[robot.name] = [*_python("robot_node"), *node, *_parameters(parameters)]
+        return commands
+
+
+class Fleet:
+    """Processes that run together; a context manager that stops them.
+
+    They end with their parent, however it ends: each holds the reading end of a pipe.
+
+    Args:
+        commands: By name, as ``Composition.commands`` returns them.
+        log_dir: Where each process writes ``<name>.log``; None for the terminal.
+    """
+
+    def __init__(self, commands: Mapping[str, Sequence[str]], *, log_dir: Path | None = None) -> None:
+        self._commands = commands
+        self._log_dir = log_dir
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Fleet":  # noqa: PYI034 -- typing.Self is not in Python 3.10
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def start(self) -> None:
+        """Starts all processes."""
+        environment = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"} | os.environ | {PARENT_PIPE: "1"}
+        for name, command in self._commands.items():
+            log = (self._log_dir / f"{name}.log").open("wb") if self._log_dir else None
+            self._processes[name] = subprocess.Popen(  # noqa: S603 -- our own modules, no shell
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT if log else None,
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them in order
+            )
+            if log:
+                log.close()
+
+    def first_ended(self) -> tuple[str, int] | None:
+        """Returns name and exit status of a process that has ended, or None while all run."""
+        statuses = ((name, process.poll()) for name, process in self._processes.items())
+        return next(((name, status) for name, status in statuses if status is not None), None)
+
+    def wait(self) -> tuple[str, int]:
+        """Waits until any process ends; returns its name and exit status."""
+        while (ended := self.first_ended()) is None:
+            time.sleep(POLL_S)
+        return ended
+
+    def stop(self) -> dict[str, int]:
+        """Stops all processes, robots first, so that the planner hears their last words; returns the exit statuses."""
+        planner, robots = self._split()
+        _terminate(robots)
+        _terminate(planner)
+        return {name: process.wait() for name, process in self._processes.items()}
+
+    def _split(self) -> tuple[list["subprocess.Popen[bytes]"], list["subprocess.Popen[bytes]"]]:
+        robots = [process for name, process in self._processes.items() if name != "planner"]
+        return [process for name, process in self._processes.items() if name == "planner"], robots
+
+
+def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    for process in processes:
+        process.terminate()
+        if process.stdin is not None:
+            process.stdin.close()
+    deadline_s = time.monotonic() + STOP_TIMEOUT_S + 1.0
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _python(module: str) -> list[str]:
+    return [sys.executable, "-m", f"llm_planner.ros.{module}"]
+
+
+def _parameters(values: Mapping[str, str]) -> list[str]:
+    return [word for name, value in values.items() for word in ("-p", f"{name}:={value}")]

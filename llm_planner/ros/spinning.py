@@ -1,0 +1,40 @@
+"""Spins a node in the background, for programs whose main thread has better things to do."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+
+POLL_S = 0.1
+
+
+@contextlib.contextmanager
+def spinning(name: str) -> Iterator[Node]:
+    """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before."""
+    was_running = rclpy.ok()
+    if not was_running:
+        rclpy.init()
+    node = rclpy.create_node(name)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    is_stopped = threading.Event()
+
+    def spin() -> None:
+        with contextlib.suppress(ExternalShutdownException):  # Ctrl-C shuts rclpy down
+            while not is_stopped.is_set():
+                executor.spin_once(timeout_sec=POLL_S)
+
+    thread = threading.Thread(target=spin, name="spin", daemon=True)
+    thread.start()
+    try:
+        yield node
+    finally:
+        is_stopped.set()
+        thread.join()
+        executor.shutdown()
+        node.destroy_node()
+        if not was_running:
+            rclpy.try_shutdown()

@@ -1,0 +1,123 @@
+"""Nodes as processes: they start, find each other, and end cleanly, whatever ends them."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rclpy
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode
+from llm_planner.ros import qos
+from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.srv import Instruct
+from tests.ros.nodes import Robot, Spinner, wait_until
+
+pytestmark = pytest.mark.ros
+
+PLANNER = [sys.executable, "-m", "llm_planner.ros.planner_node", "--ros-args", "-p", "backend:=fake"]
+STOP_S = 5.0
+TIMEOUT_S = 30.0
+
+
+@contextlib.contextmanager
+def start(*arguments):
+    with subprocess.Popen([*PLANNER, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def robot(ros):
+    robot = Robot("drone_1")
+    yield robot
+    robot.stop()
+
+
+def test_a_planner_process_plans_refuses_its_double_and_ends_at_a_signal(robot):
+    with start() as planner:
+        assert robot.client.wait_for_planner(TIMEOUT_S)
+        handle = robot.client.plan("do something")
+        assert next(iter(handle)).text == "l('I have no plan for this');"
+
+        with start() as double:
+            _, errors = double.communicate(timeout=TIMEOUT_S)
+        assert double.returncode == 1
+        assert "DUPLICATE_NODE" in errors
+        assert planner.poll() is None
+        assert not handle.is_done
+
+        planner.send_signal(signal.SIGINT)
+        planner.send_signal(signal.SIGINT)  # an impatient user
+        _, errors = planner.communicate(timeout=STOP_S)
+    assert planner.returncode == 0
+    assert "Traceback" not in errors
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.SHUTTING_DOWN
+
+
+@pytest.mark.parametrize("parameter", ["temperature:=99.0", "scheduler.policy:=chance"])
+def test_a_wrong_parameter_ends_the_process_with_its_number(parameter):
+    with start("-p", parameter, "-r", "__node:=misconfigured") as planner:
+        _, errors = planner.communicate(timeout=TIMEOUT_S)
+    assert planner.returncode == 1
+    assert "INVALID_CONFIG" in errors
+
+
+def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
+    composition = Composition(drones=1, arms=0, time_scale=20.0, planner={"backend": "fake"})
+    node = rclpy.create_node("operator")
+    outcomes = []
+    node.create_subscription(msgs.PlanOutcome, "/drone_1/outcome", outcomes.append, qos.OUTCOMES)
+    client = node.create_client(Instruct, "/drone_1/instruct")
+    spinner = Spinner(node)
+    with Fleet(composition.commands(), log_dir=tmp_path) as fleet:
+        assert client.wait_for_service(TIMEOUT_S)
+        wait_until(lambda: "accepts goals" in (tmp_path / "planner.log").read_text(), TIMEOUT_S)
+        spinner.executor.create_task(client.call_async, Instruct.Request(instruction="say something", tag="1"))
+        wait_until(lambda: outcomes, TIMEOUT_S)
+        assert fleet.first_ended() is None
+        assert fleet.stop() == {"planner": 0, "drone_1": 0}
+    spinner.stop()
+    node.destroy_node()
+    assert (outcomes[0].error_code, outcomes[0].tag) == (ErrorCode.NONE, "1")
+
+
+PARENT = """
+import os, time
+from pathlib import Path
+from llm_planner.ros.composition import Composition, Fleet
+commands = Composition(drones=1, arms=0).commands() | {"planner": ["cat"]}
+fleet = Fleet(commands, log_dir=Path(os.environ["LOGS"]))
+fleet.start()
+print(fleet.pids["drone_1"], flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_fleet_ends_with_its_parent(tmp_path):
+    environment = os.environ | {"LOGS": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    wait_until(lambda: not is_alive(pid), TIMEOUT_S, "end of the orphan")
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_commands_of_a_composition(tmp_path):
+    composition = Composition(drones=2, arms=1, seed=5, scenario=tmp_path / "s.yaml", planner={"engine.model": "tiny"})
+    commands = composition.commands()
+    assert list(commands) == ["planner", "drone_1", "drone_2", "arm_1"]
+    assert commands["planner"][-2:] == ["-p", "engine.model:=tiny"]
+    assert {"robot_model:=indy7", "seed:=7", f"scenario:={tmp_path}/s.yaml"} <= set(commands["arm_1"])
