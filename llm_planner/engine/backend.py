@@ -201,25 +201,27 @@ class TorchBackend:
     def _admit(self, sequence: Sequence) -> None:
         if sequence.request_id in self._states:
             raise RequestError("another request of this name is not released yet")
-        self._check_token_ids(sequence.prompt_token_ids)
+        if not sequence.prompt_token_ids:
+            raise RequestError("the prompt is empty")
+        token_ids = [*sequence.prompt_token_ids, *sequence.output_token_ids]
+        self._check_token_ids(token_ids)
         state = SequenceState(
             request_id=sequence.request_id,
-            token_ids=[*sequence.prompt_token_ids, *sequence.output_token_ids],
+            token_ids=token_ids,
             sampling=sequence.sampling,
             matcher=self._matcher(sequence.grammar),
         )
-        state.catch_up(sequence.output_token_ids)
+        if not state.catch_up(sequence.output_token_ids):
+            raise RequestError("the tokens that it brings back do not match its grammar")
         if sequence.num_cached_tokens:
             self._share_prefix(state, sequence)
         self._states[sequence.request_id] = state
 
     def _check_token_ids(self, token_ids: Seq[int]) -> None:
-        if not token_ids:
-            raise RequestError("the prompt is empty")
         if len(token_ids) > self._info.max_model_len:
-            raise RequestError(f"{len(token_ids)} prompt tokens exceed max_model_len {self._info.max_model_len}")
+            raise RequestError(f"{len(token_ids)} tokens exceed max_model_len {self._info.max_model_len}")
         if min(token_ids) < 0 or max(token_ids) >= self._vocab_size:
-            raise RequestError(f"a prompt token is outside the vocabulary of {self._vocab_size}")
+            raise RequestError(f"a token is outside the vocabulary of {self._vocab_size}")
 
     def _share_prefix(self, state: SequenceState, sequence: Sequence) -> None:
         num_cached, prompt = sequence.num_cached_tokens, sequence.prompt_token_ids

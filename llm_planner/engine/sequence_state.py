@@ -50,13 +50,14 @@ class SequenceState:
         self.num_computed_tokens += num_tokens
         self.kv_len += num_tokens
 
-    def catch_up(self, output_token_ids: Iterable[int]) -> None:
-        """Brings grammar and random numbers to where they were before the sequence was preempted."""
+    def catch_up(self, output_token_ids: Iterable[int]) -> bool:
+        """Brings grammar and random numbers to where they were before it was preempted; False if that cannot be."""
         for token_id in output_token_ids:
-            if self.matcher is not None:
-                self.matcher.try_accept(token_id)
+            if self.matcher is not None and not self.matcher.try_accept(token_id):
+                return False
             if self.sampling.temperature > 0:
                 self.rng.random()
+        return True
 
     @property
     def own_blocks(self) -> list[int]:

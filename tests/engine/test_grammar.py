@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from llm_planner.engine.grammar import GrammarCompiler, GrammarError, Matcher, mask_words, unpack_mask
-from tests.engine.builders import VOCAB_SIZE, byte_level_tokenizer
+from llm_planner.engine.tokenizer import load_tokenizer
+from tests.engine.builders import VOCAB_SIZE, byte_level_tokenizer, sentencepiece_tokenizer
 
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");")+\n'
 
@@ -77,3 +78,14 @@ def test_unpacked_masks_have_one_column_per_token():
     assert mask.shape == (2, 40)
     assert mask[0].nonzero().flatten().tolist() == [0, 33]
     assert mask[1].nonzero().flatten().tolist() == list(range(32))
+
+
+@pytest.mark.parametrize("build", [byte_level_tokenizer, sentencepiece_tokenizer])
+def test_tokens_mean_the_same_bytes_to_the_grammar_and_to_the_tokenizer(build, tmp_path):
+    build().save_pretrained(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    grammars = GrammarCompiler(tokenizer.json_text, tokenizer.vocab_size, tokenizer.eos_token_ids)
+    texts = {t: tokenizer.token_bytes(t) for t in range(tokenizer.vocab_size) if tokenizer.token_bytes(t)}
+    assert len(texts) > 250
+    seen = {t: bytes(grammars._tokenizer.decode_bytes([t])) for t in texts}
+    assert seen == {t: text.removeprefix(b"\xff") for t, text in texts.items()}  # llguidance's own mark; never UTF-8

@@ -48,7 +48,7 @@ class Request:
 
 
 class Schedules(RuleBasedStateMachine):
-    """Random admissions, chunks, batches, suspensions, offloads, restores and releases."""
+    """Random admissions, chunks, batches, suspensions, preemptions, offloads, restores and releases."""
 
     model_dir = None
     expected = None
@@ -70,16 +70,19 @@ class Schedules(RuleBasedStateMachine):
         release = [n for n, r in self.requests.items() if rng.random() < (0.5 if r.is_finished else 0.03)]
         for name in release:
             del self.requests[name]
-        offload = some((n for n, r in self.requests.items() if not r.is_offloaded), 0.1)
-        restore = some((n for n, r in self.requests.items() if r.is_offloaded), 0.4)
+        preempted = some((n for n, r in self.requests.items() if not r.is_finished), 0.05)
+        returning = [self.preempt(name) for name in preempted]
+        steady = [n for n in self.requests if n not in preempted]
+        offload = some((n for n in steady if not self.requests[n].is_offloaded), 0.1)
+        restore = some((n for n in steady if self.requests[n].is_offloaded), 0.4)
         for name in [*offload, *restore]:
             self.requests[name].is_offloaded = name in offload
-        new = self.admit(rng)
+        new = [*returning, *self.admit(rng)]
         runnable = [n for n, r in self.requests.items() if not r.is_offloaded and not r.is_finished]
         scheduled = {n: rng.randint(1, self.requests[n].left) for n in some(runnable, 0.8)}
         output = self.backend.execute(
             SchedulerOutput(
-                release=tuple(release),
+                release=(*release, *preempted),
                 offload=tuple(offload),
                 restore=tuple(restore),
                 new=tuple(new),
@@ -95,6 +98,14 @@ class Schedules(RuleBasedStateMachine):
         self.backend.check_integrity()
         held = 4 + sum(request.blocks() for request in self.requests.values())
         assert output.free_kv_blocks == NUM_BLOCKS - held
+
+    def preempt(self, name):
+        """Takes all KV from a request and has it come back with its tokens, without a shared prefix."""
+        request = self.requests[name]
+        again = self.requests[name] = Request(request.kind, 0)
+        again.tokens = request.tokens
+        again.left += len(request.tokens)
+        return Sequence(request_id=name, output_token_ids=tuple(request.tokens), **KINDS[request.kind])
 
     def admit(self, rng):
         if len(self.requests) >= 6 or rng.random() < 0.6:
