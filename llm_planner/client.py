@@ -1,12 +1,14 @@
-"""The client library for robots: ``PlannerClient(node, "tello").plan("go to the chair")`` (needs rclpy).
+"""The client library for robots (needs rclpy).
 
-planner = PlannerClient(node, "tello")
-handle = planner.plan("go to the chair", scene="chair_1")
-for segment in handle:  # each exactly once and in order
-    handle.report(segment, ReportStatus.STARTED)
-    ...  # carry out segment.text or segment.calls
-    handle.report(segment, ReportStatus.SUCCEEDED, duration_s=1.2)
-print(handle.result().error_code)
+Example::
+
+    with spinning("my_robot") as node:
+        handle = PlannerClient(node, "tello").plan("go to the chair", scene="chair_1")
+        for segment in handle:  # each exactly once and in order
+            handle.report(segment, ReportStatus.STARTED)
+            ...  # carry out segment.text or segment.calls
+            handle.report(segment, ReportStatus.SUCCEEDED, duration_s=1.2)
+        print(handle.result().error_code)
 """
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -14,6 +16,7 @@ from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.spinning import spinning
 
 __all__ = [
     "ErrorCode",
@@ -24,4 +27,5 @@ __all__ = [
     "ReportStatus",
     "Segment",
     "Urgency",
+    "spinning",
 ]

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import rclpy
+import rclpy.utilities
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
@@ -14,7 +15,7 @@ POLL_S = 0.1
 @contextlib.contextmanager
 def spinning(name: str) -> Iterator[Node]:
     """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before."""
-    was_running = rclpy.ok()
+    was_running = rclpy.utilities.ok()
     if not was_running:
         rclpy.init()
     node = rclpy.create_node(name)
@@ -37,4 +38,4 @@ def spinning(name: str) -> Iterator[Node]:
         executor.shutdown()
         node.destroy_node()
         if not was_running:
-            rclpy.try_shutdown()
+            rclpy.utilities.try_shutdown()
