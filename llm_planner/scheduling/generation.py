@@ -112,6 +112,10 @@ class Generation:
             raise ValueError(f"{self.request_id} cannot resume while its KV is offloaded")
         self._move(GenerationState.RUNNING, GenerationState.SUSPENDED)
 
+    def pause(self) -> None:
+        """RUNNING -> SUSPENDED inside a segment: a more pressing one gets its slot, the KV stays."""
+        self._move(GenerationState.SUSPENDED, GenerationState.RUNNING)
+
     def preempt(self) -> None:
         """RUNNING or SUSPENDED -> WAITING: the KV is lost, the tokens are kept."""
         self._move(GenerationState.WAITING, GenerationState.RUNNING, GenerationState.SUSPENDED)

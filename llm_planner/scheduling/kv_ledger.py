@@ -70,6 +70,11 @@ class KVLedger:
         account = self._accounts.get(request_id)
         return 0 if account is None or account.is_offloaded else account.allocated_blocks
 
+    def claimed_blocks(self, request_id: str) -> int:
+        """Returns how many private blocks on the accelerator it holds or was promised."""
+        account = self._accounts.get(request_id)
+        return 0 if account is None else account.claimed_blocks
+
     def open(self, request_id: str, kv_len: int, num_cached_tokens: int) -> None:
         """Promises the blocks for ``kv_len`` tokens, of which the first ``num_cached_tokens`` are shared."""
         shared = num_cached_tokens // self.block_size

@@ -2,14 +2,19 @@
 
 import heapq
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
+from llm_planner.scheduling.forecast import EngineForecast
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 from llm_planner.scheduling.pace import GenerationPace
 from llm_planner.scheduling.policies.interface import Policy, Rank
+from llm_planner.scheduling.policies.pricing import PricedPolicy
+from llm_planner.scheduling.ready_queue import ReadyQueue
 from llm_planner.scheduling.step_builder import StepBuilder
 
 
@@ -19,7 +24,8 @@ class Scheduler:
     A generation is in exactly one of three places: ``running``; ``ready`` to run (waiting, or suspended and due);
     ``sleeping`` (suspended, its robot busy; also without its KV, if memory ran out). Ready ones are ranked by the
     policy at every decision in which a slot is free; running ones keep their slot until they suspend, end, or lose
-    their KV to a better ranked one.
+    their KV to a better ranked one. Under a policy that weighs utility against time, running ones also pause for a
+    step if that keeps a more pressing one in time, and give their slot, but not their KV, to one that needs it.
 
     Args:
         config: Limits.
@@ -32,9 +38,13 @@ class Scheduler:
         self.policy = policy
         self.ledger = KVLedger(info.num_kv_blocks, info.block_size)
         self.pace = GenerationPace()
+        self.forecast = EngineForecast(config.network_latency_s)
+        self._priced = policy if isinstance(policy, PricedPolicy) else None
+        if self._priced is not None:
+            self._priced.forecast = self.forecast
         self._can_offload = info.can_offload
         self._running: dict[str, Generation] = {}
-        self._ready: dict[str, Generation] = {}
+        self._ready = ReadyQueue(policy)
         self._sleeping: dict[str, Generation] = {}
         self._wakeups: list[tuple[float, int, str]] = []  # heap; stale once the sleeper's resume_at_s has changed
         self._released: list[str] = []
@@ -47,15 +57,16 @@ class Scheduler:
         """Puts a new generation in line."""
         generation.order = self._num_added
         self._num_added += 1
-        self._ready[generation.request_id] = generation
+        self._ready.add(generation)
 
     def end(self, request_id: str) -> None:
         """Takes a generation out, finished, failed or cancelled; its KV is released in the next step."""
         generation = self._find(request_id)
         if generation is None:
             return
-        for place in (self._running, self._ready, self._sleeping):
-            place.pop(request_id, None)
+        self._running.pop(request_id, None)
+        self._sleeping.pop(request_id, None)
+        self._ready.pop(request_id)
         if generation.state is not GenerationState.WAITING:
             self._released.append(request_id)
         generation.finish()
@@ -73,17 +84,46 @@ class Scheduler:
         self._wake(now_s)
         for request_id in self._released:
             self.ledger.close(request_id)
+        limit = None if self._priced is None else LatencyGuidedLimit(self._priced, self.forecast, now_s)
+        if limit is not None:
+            self._give_way(now_s)
         step = StepBuilder(self.ledger, self.config.max_num_batched_tokens, self._released)
         self._released = []
-        preempted = self._schedule_running(step, now_s)
-        self._schedule_ready(step, now_s)
-        self._ready.update(preempted)
+        preempted = self._schedule_running(step, limit, now_s)
+        if limit is None:
+            self._schedule_ready(step, now_s)
+        else:
+            self._schedule_limited(step, limit, now_s)
+        for generation in preempted:
+            self._ready.add(generation)
         return step.build()
 
-    def _schedule_running(self, step: StepBuilder, now_s: float) -> dict[str, Generation]:
-        """Schedules running generations, decodes before prompts; returns those that lost their KV."""
+    def _give_way(self, now_s: float) -> None:
+        """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent."""
+        num_slots = self.config.max_num_seqs
+        if not self._ready or len(self._running) < num_slots:
+            return
+        worst = sorted(self._running.values(), key=lambda g: self._rank(g, now_s), reverse=True)
+        paused: list[Generation] = []
+        with closing(self._ready.ranked(now_s)) as best:
+            for incumbent, newcomer in zip(worst, best, strict=False):
+                if self._rank(newcomer, now_s) >= self._rank(incumbent, now_s):
+                    break
+                paused.append(incumbent)
+        for incumbent in paused:
+            del self._running[incumbent.request_id]
+            incumbent.pause()
+            self._ready.add(incumbent)
+
+    def _schedule_running(self, step: StepBuilder, limit: LatencyGuidedLimit | None, now_s: float) -> list[Generation]:
+        """Schedules running generations, decodes before prompts; returns those that lost their KV.
+
+        With a limit, prompts are left for ``_schedule_ready``, where they compete with those of newcomers.
+        """
         ranked = sorted(self._running.values(), key=lambda g: (g.num_uncomputed_tokens > 1, self._rank(g, now_s)))
-        preempted: dict[str, Generation] = {}
+        if limit is not None:
+            ranked = [g for g in ranked if g.num_uncomputed_tokens == 1 and limit.admits(g)]
+        preempted: list[Generation] = []
         while ranked and step.has_budget:
             generation = ranked[0]
             if not step.fits(generation) and not self._make_room(step, generation):
@@ -91,7 +131,7 @@ class Scheduler:
                 ranked.remove(victim)
                 del self._running[victim.request_id]
                 step.preempt(victim)
-                preempted[victim.request_id] = victim
+                preempted.append(victim)
                 continue
             step.run(generation)
             del ranked[0]
@@ -99,30 +139,57 @@ class Scheduler:
 
     def _schedule_ready(self, step: StepBuilder, now_s: float) -> None:
         """Admits ready generations in the policy's order while slots, tokens and memory last."""
-        if not self._may_admit(step):
-            return
-        queue = [(self._rank(g, now_s), g.request_id) for g in self._ready.values()]
-        heapq.heapify(queue)
-        while queue and self._may_admit(step):
-            generation = self._ready.pop(heapq.heappop(queue)[1])
-            headroom_blocks = len(self._running)  # each running one may take one more block without preempting anyone
-            if not step.fits(generation, headroom_blocks) and not self._make_room(step, generation, headroom_blocks):
-                self._ready[generation.request_id] = generation
-                if step.missing_blocks(generation) > self.ledger.capacity_blocks:
-                    self._hopeless.append(generation.request_id)
-                return  # nobody overtakes the first in line for memory: it would starve
-            step.admit(generation)
-            if generation.num_segment_tokens == 0:
-                generation.segment_started_at_s = now_s
-            self._running[generation.request_id] = generation
+        with closing(self._ready.ranked(now_s)) as ranked:
+            for generation in ranked:
+                if not (self._has_slot and step.has_budget and self._admit(step, generation, now_s)):
+                    return  # without memory, nobody overtakes the first in line: it would starve
+
+    def _schedule_limited(self, step: StepBuilder, limit: LatencyGuidedLimit, now_s: float) -> None:
+        """Admits what the limit lets in: first what only decodes, then prompts, running and new ones in one order."""
+        with closing(self._ready.ranked(now_s, prompts=False)) as resumed:
+            for generation in resumed:
+                if not (self._has_slot and step.has_budget):
+                    break
+                if limit.admits(generation) and not self._admit(step, generation, now_s):
+                    break
+        step.limit_tokens(limit.free_tokens)
+        running = [g for g in self._running.values() if g.num_uncomputed_tokens > 1 and not step.runs(g)]
+        running.sort(key=lambda g: self._rank(g, now_s))
+        with closing(self._ready.ranked(now_s, prompts=True)) as newcomers:
+            for generation in heapq.merge(running, newcomers, key=lambda g: self._rank(g, now_s)):
+                if not step.has_budget:
+                    return
+                if generation.state is GenerationState.RUNNING:
+                    may_run = limit.admits(generation)
+                    if may_run and (step.fits(generation) or self._make_room(step, generation)):
+                        step.run(generation)
+                elif not self._has_slot:
+                    return  # running prompts that rank below it have a slot and wait their turn
+                elif limit.admits(generation) and not self._admit(step, generation, now_s):
+                    return
+
+    def _admit(self, step: StepBuilder, generation: Generation, now_s: float) -> bool:
+        """Gives a slot to a ready generation; returns False if there is no memory for it."""
+        headroom_blocks = len(self._running)  # each running one may take one more block without preempting anyone
+        if not step.fits(generation, headroom_blocks) and not self._make_room(step, generation, headroom_blocks):
+            if step.missing_blocks(generation) > self.ledger.capacity_blocks:
+                self._hopeless.append(generation.request_id)
+            return False
+        self._ready.pop(generation.request_id)
+        step.admit(generation)
+        if generation.num_segment_tokens == 0:
+            generation.segment_started_at_s = now_s
+        self._running[generation.request_id] = generation
+        return True
 
     def take_hopeless(self) -> list[str]:
         """Returns, once, the generations that outgrew the whole KV cache: the caller ends them."""
         hopeless, self._hopeless = self._hopeless, []
         return hopeless
 
-    def _may_admit(self, step: StepBuilder) -> bool:
-        return bool(self._ready) and step.has_budget and len(self._running) < self.config.max_num_seqs
+    @property
+    def _has_slot(self) -> bool:
+        return len(self._running) < self.config.max_num_seqs
 
     def _make_room(self, step: StepBuilder, generation: Generation, headroom_blocks: int = 0) -> bool:
         """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
@@ -131,7 +198,7 @@ class Scheduler:
         """
         needed = step.missing_blocks(generation) + headroom_blocks
         holders = [g for g in (*self._sleeping.values(), *self._ready.values()) if self._holds_memory(g)]
-        if needed > self.ledger.available_blocks + sum(self.ledger.private_blocks(g.request_id) for g in holders):
+        if needed > self.ledger.available_blocks + sum(self.ledger.claimed_blocks(g.request_id) for g in holders):
             return False
         holders.sort(key=lambda g: (g.resume_at_s, g.order))
         while needed > self.ledger.available_blocks:
@@ -162,6 +229,7 @@ class Scheduler:
         """
         if output.token_ids:
             self.pace.observe_step(output.duration_s)
+        self.forecast.observe_step(scheduled, output)
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             generation = self._running.get(request_id)
             if generation is None:
@@ -175,6 +243,7 @@ class Scheduler:
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.pace.observe_segment(generation.num_segment_tokens)
+        self.forecast.observe_segment(generation, generation.num_segment_tokens)
         generation.num_segments += num_segments
         generation.num_segment_tokens = 0
         generation.segment_started_at_s = now_s
@@ -209,7 +278,7 @@ class Scheduler:
         self._drop_stale_wakeups()
         while self._wakeups and self._wakeups[0][0] <= now_s:
             request_id = heapq.heappop(self._wakeups)[2]
-            self._ready[request_id] = self._sleeping.pop(request_id)
+            self._ready.add(self._sleeping.pop(request_id))
             self._drop_stale_wakeups()
 
     def _drop_stale_wakeups(self) -> None:
@@ -223,10 +292,8 @@ class Scheduler:
     # --- Looking in
 
     def _find(self, request_id: str) -> Generation | None:
-        for place in (self._running, self._ready, self._sleeping):
-            if request_id in place:
-                return place[request_id]
-        return None
+        found = self._running.get(request_id) or self._ready.get(request_id)
+        return found or self._sleeping.get(request_id)
 
     @property
     def generations(self) -> Iterable[Generation]:

@@ -24,6 +24,14 @@ class StepBuilder:
         """Whether another token fits."""
         return self._budget_tokens > 0
 
+    def runs(self, generation: Generation) -> bool:
+        """Returns whether it runs in this step."""
+        return generation.request_id in self._num_scheduled_tokens
+
+    def limit_tokens(self, num_tokens: int) -> None:
+        """Lets at most ``num_tokens`` more in."""
+        self._budget_tokens = min(self._budget_tokens, num_tokens)
+
     def fits(self, generation: Generation, headroom_blocks: int = 0) -> bool:
         """Returns whether its next tokens fit into the free blocks, with ``headroom_blocks`` to spare."""
         return self.missing_blocks(generation) + headroom_blocks <= self._ledger.available_blocks

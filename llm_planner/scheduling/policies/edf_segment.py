@@ -1,5 +1,7 @@
 """Earliest deadline first with segmented generation (TimelyLLM, section 7.3.2)."""
 
+from collections.abc import Hashable
+
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 
@@ -16,3 +18,7 @@ class EdfSegment:
     def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
         """Returns the deadline."""
         return (generation.arrival_s + generation.request.time_utility.ert_s, generation.order)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one lane there is: the order never changes."""
+        return ((), self.rank(generation, 0.0)[:1])

@@ -1,5 +1,7 @@
 """First come, first served, the whole plan at once: what vLLM does (the baseline of TimelyLLM, section 7)."""
 
+from collections.abc import Hashable
+
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 
@@ -13,3 +15,7 @@ class Fcfs:
     def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
         """Returns the arrival."""
         return (generation.arrival_s, generation.order)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one lane there is: the order never changes."""
+        return ((), (generation.arrival_s,))

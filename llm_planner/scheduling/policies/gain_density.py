@@ -1,5 +1,7 @@
 """Service gain density, after Tempo (Liu et al., arXiv 2504.20068, 2025): a recent rival for mixed deadlines."""
 
+from collections.abc import Hashable
+
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.policies.pud import SHORTEST_S
@@ -25,3 +27,7 @@ class GainDensity(PricedPolicy):
             return (2.0, -gain, generation.order)
         has_ample_slack = self.slack_s(generation, now_s) > self.ample * generation_s
         return (float(has_ample_slack), -gain / generation_s, generation.order)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns a lane of its own: what has lost its gain is overtaken by its like."""
+        return (generation.order, ())

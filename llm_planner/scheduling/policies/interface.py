@@ -1,5 +1,6 @@
 """What a scheduling policy is: an order, and two habits."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from llm_planner.core.request import PlanRequest
@@ -66,4 +67,12 @@ class Policy(Protocol):
 
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns a finite sort key: the smallest is served first. Ends with ``order``, so that it is total."""
+        ...
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns a lane and the place in it, for a generation that waits.
+
+        At any time, of two generations in one lane the one with the smaller place (or, equal, of smaller order) has
+        the smaller rank. A policy that cannot promise that gives each generation a lane of its own.
+        """
         ...

@@ -1,8 +1,16 @@
 """What the policies that weigh utility against time have in common: due times, worth, and estimates of time."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
-from llm_planner.scheduling.policies.interface import GenerationView
+from llm_planner.scheduling.policies.interface import GenerationView, Rank
+
+LANE_TOKENS = 16
+"""Prompts are told apart by so many tokens when their time is estimated."""
+
+
+LEAST_WEIGHT = 1e-3
+AGEING_PER_S = 0.05
 
 
 class Forecast(Protocol):
@@ -57,8 +65,31 @@ class PricedPolicy:
         """Returns for how long it could still pause without losing utility; negative if it loses already."""
         return self.due_s(generation) - now_s - self.forecast.generation_time_s(generation)
 
+    def weight(self, generation: GenerationView, now_s: float) -> float:
+        """Returns the utility that a late one loses per second; > 0.
+
+        Deviation: it grows slowly with lateness, so that nobody is put off for ever by more important ones, not even
+        a request whose utility never falls.
+        """
+        lateness_s = max(0.0, now_s - self.due_s(generation))
+        return LEAST_WEIGHT + AGEING_PER_S * lateness_s - generation.request.time_utility.alpha
+
     def utility(self, generation: GenerationView, now_s: float) -> float:
         """Returns TUF(W(s_k; t)): what its next segment will be worth if it runs from now on."""
         time_utility = generation.request.time_utility
         lateness_s = -self.slack_s(generation, now_s)
         return min(time_utility.beta, time_utility.beta + time_utility.alpha * lateness_s)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the kind of work, and its due time: of two alike, the one that is due first goes first."""
+        request = generation.request
+        kind = (
+            request.robot_model,
+            request.urgency,
+            request.time_utility,
+            generation.num_segments == 0,
+            -(-generation.num_uncomputed_tokens // LANE_TOKENS),
+            generation.num_uncomputed_tokens > 1,
+            generation.num_segment_tokens,
+        )
+        return (kind, (self.due_s(generation),))

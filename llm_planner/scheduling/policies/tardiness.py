@@ -18,8 +18,8 @@ class Tardiness(PricedPolicy):
     Morton (Management Science 33(8), 1987): among the late, the loss per second of engine time (Smith's rule, which
     is optimal for them); before that, discounted by the slack, so that work without a deadline in sight yields.
 
-    Deviation: K is a constant time instead of a multiple of the mean processing time; ties, and weights of
-    0 (alpha = 0: a request that never loses), go by due time.
+    Deviation: K is a constant time instead of a multiple of the mean processing time, and weights age (see
+    ``PricedPolicy.weight``).
     """
 
     name = "tardiness"
@@ -29,5 +29,5 @@ class Tardiness(PricedPolicy):
         generation_s = max(SHORTEST_S, self.forecast.generation_time_s(generation))
         due_s = self.due_s(generation)
         slack_s = max(0.0, due_s - now_s - generation_s)
-        weight = max(SHORTEST_S, -generation.request.time_utility.alpha)
-        return (slack_s / LOOKAHEAD_S - math.log(weight / generation_s), due_s, generation.order)
+        cost = self.weight(generation, now_s) / generation_s
+        return (slack_s / LOOKAHEAD_S - math.log(cost), due_s, generation.order)

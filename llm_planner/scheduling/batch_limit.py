@@ -1,0 +1,60 @@
+"""Latency-guided batch size (TimelyLLM, section 4.4): may one more generation join this step?"""
+
+import math
+
+from llm_planner.scheduling.forecast import EngineForecast
+from llm_planner.scheduling.generation import Generation
+from llm_planner.scheduling.policies.pricing import PricedPolicy
+
+PAUSE_MARGIN_S = 0.3
+"""Slack beyond its generation time that a generation must have left to be paused for others."""
+
+
+class LatencyGuidedLimit:
+    """Asked in the policy's order, most pressing first; lives for one decision.
+
+    A generation joins if those before it still finish their segments in time: each may take
+    ``(due - now) / remaining tokens`` per step (WCET: remaining tokens over measured speed). One that is not
+    pressing pauses instead, keeping its KV; one that is pressing itself joins if it would lose
+    more by pausing for this step than the late ones before it lose by the longer step.
+
+    Deviation: the paper has whoever runs run on until its segment is complete. Here everything running is asked
+    anew in every step, so that low-utility work gives way at once. Prompt tokens are limited to what a step
+    computes for free while it reads the weights, so that no prompt makes a robot that is being served wait.
+
+    Args:
+        policy: Gives due times and weights.
+        forecast: Gives the engine's speed.
+        now_s: The time of the decision.
+    """
+
+    def __init__(self, policy: PricedPolicy, forecast: EngineForecast, now_s: float) -> None:
+        self._policy = policy
+        self._forecast = forecast
+        self._now_s = now_s
+        self._num_seqs = 0
+        self._allowance_s = math.inf
+        self._late_weight = 0.0
+        self.free_tokens = forecast.steps.free_tokens
+
+    def admits(self, generation: Generation) -> bool:
+        """Returns whether it may run in this step, and counts it if so."""
+        steps = self._forecast.steps
+        step_s = steps.step_s(0, self._num_seqs + 1)
+        weight = self._policy.weight(generation, self._now_s)
+        loss = self._late_weight * steps.slope_s
+        if step_s > self._allowance_s or loss > 0:
+            can_pause_s = self._policy.slack_s(generation, self._now_s) - self._forecast.generation_time_s(generation)
+            if can_pause_s > PAUSE_MARGIN_S or weight * step_s < loss:
+                return False
+        self._count(generation, weight, steps.base_s)
+        return True
+
+    def _count(self, generation: Generation, weight: float, base_s: float) -> None:
+        self._num_seqs += 1
+        left_s = self._policy.due_s(generation) - self._now_s
+        allowance_s = left_s / self._forecast.remaining_tokens(generation)
+        if allowance_s < base_s:  # late whatever happens
+            self._late_weight += weight
+        else:
+            self._allowance_s = min(self._allowance_s, allowance_s)

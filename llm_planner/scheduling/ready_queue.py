@@ -1,0 +1,92 @@
+"""Generations that are ready to run, in the policy's order, without ranking all of them at every decision."""
+
+import heapq
+from collections.abc import Generator, Hashable, ValuesView
+
+from llm_planner.scheduling.generation import Generation
+from llm_planner.scheduling.policies.interface import Policy, Rank
+
+_Entry = tuple[Rank, int, Generation]
+_Lane = tuple[bool, Hashable]  # whether its generations have a prompt to compute; the policy's lane
+
+
+class ReadyQueue:
+    """A set of generations by id that can be walked in the order of a policy.
+
+    Ranks change with time, but within one lane of the policy nobody ever overtakes anybody. Each lane is a heap, and
+    only the first of each lane is ranked: a decision costs O(lanes + k log n) for the first k of n.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._members: dict[str, Generation] = {}
+        self._entries: dict[str, _Entry] = {}
+        self._lanes: dict[_Lane, list[_Entry]] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._members
+
+    def add(self, generation: Generation) -> None:
+        """Puts a generation in; its request is not in yet."""
+        policy_lane, place = self._policy.lane(generation)
+        lane = (generation.num_uncomputed_tokens > 1, policy_lane)
+        entry = (place, generation.order, generation)
+        self._members[generation.request_id] = generation
+        self._entries[generation.request_id] = entry
+        heapq.heappush(self._lanes.setdefault(lane, []), entry)
+
+    def get(self, request_id: str) -> Generation | None:
+        """Returns a generation by its id."""
+        return self._members.get(request_id)
+
+    def pop(self, request_id: str) -> Generation | None:
+        """Takes a generation out, if it is in; its entry in the lane goes when it comes up."""
+        self._entries.pop(request_id, None)
+        return self._members.pop(request_id, None)
+
+    def values(self) -> ValuesView[Generation]:
+        """Returns all generations, in no particular order."""
+        return self._members.values()
+
+    def ranked(self, now_s: float, *, prompts: bool | None = None) -> Generator[Generation, None, None]:
+        """Yields generations from the most pressing one on; each may be popped while it is looked at.
+
+        It must be closed if it is left early.
+
+        Args:
+            now_s: The time of the decision.
+            prompts: True for those that had a prompt to compute when they came, False for the others, None for all.
+        """
+        heads: list[tuple[Rank, int, _Lane]] = []
+        for lane in list(self._lanes):
+            if prompts is None or lane[0] is prompts:
+                self._push_head(heads, lane, now_s)
+        looked_at: list[tuple[_Lane, _Entry]] = []
+        try:
+            while heads:
+                _, _, lane = heapq.heappop(heads)
+                entry = heapq.heappop(self._lanes[lane])
+                looked_at.append((lane, entry))
+                yield entry[2]
+                self._push_head(heads, lane, now_s)
+        finally:
+            for lane, entry in looked_at:
+                if self._is_live(entry):
+                    heapq.heappush(self._lanes.setdefault(lane, []), entry)
+
+    def _push_head(self, heads: list[tuple[Rank, int, _Lane]], lane: _Lane, now_s: float) -> None:
+        """Ranks the first live entry of a lane; an empty lane goes."""
+        entries = self._lanes[lane]
+        while entries and not self._is_live(entries[0]):
+            heapq.heappop(entries)
+        if not entries:
+            del self._lanes[lane]
+            return
+        generation = entries[0][2]
+        heapq.heappush(heads, (self._policy.rank(generation, now_s), generation.order, lane))
+
+    def _is_live(self, entry: _Entry) -> bool:
+        return self._entries.get(entry[2].request_id) is entry
