@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -126,7 +127,7 @@ def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> Plan
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
     elif config.backend == "fake":
-        fake = FakeBackend()
+        fake = FakeBackend(sleep=time.sleep)
         backend, preparer = fake, PlanPreparer(backend=fake, tokenizer=fake.tokenizer, library=library)
     else:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
