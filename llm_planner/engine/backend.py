@@ -61,6 +61,10 @@ class TorchBackend:
         self.tokenizer: HFTokenizer = load_tokenizer(path)
         self._clock = clock or MonotonicClock()
         self._vocab_size = config.vocab_size
+        try:
+            self._grammars = GrammarCompiler(self.tokenizer.json_text, config.vocab_size, self.tokenizer.eos_token_ids)
+        except GrammarError as error:
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {error}") from error
         with torch.inference_mode():
             self._runner: ModelRunner | None = ModelRunner(
                 path, config, device=device, dtype=dtype, num_kv_blocks=num_kv_blocks, block_size=block_size
@@ -68,7 +72,6 @@ class TorchBackend:
         num_blocks = self._runner.cache.num_blocks
         self._block_manager = BlockManager(num_blocks)
         self._prefixes = PrefixStore(self._block_manager, block_size)
-        self._grammars: GrammarCompiler | None = None
         self._states: dict[str, SequenceState] = {}
         self._info = BackendInfo(
             model=path.resolve().name,
@@ -237,8 +240,6 @@ class TorchBackend:
     def _matcher(self, grammar: str | None) -> Matcher | None:
         if grammar is None:
             return None
-        if self._grammars is None:
-            self._grammars = GrammarCompiler(self.tokenizer.json_text, self._vocab_size, self.tokenizer.eos_token_ids)
         try:
             return self._grammars.matcher(grammar)
         except GrammarError as error:

@@ -38,10 +38,16 @@ class GrammarCompiler:
         tokenizer_json: Content of ``tokenizer.json``.
         vocab_size: Width of the logits, which may exceed the tokenizer's vocabulary.
         eos_token_ids: Tokens that end a generation.
+
+    Raises:
+        GrammarError: If tokenizer, vocabulary and end tokens do not belong together.
     """
 
     def __init__(self, tokenizer_json: str, vocab_size: int, eos_token_ids: Iterable[int]) -> None:
-        self._tokenizer = LLTokenizer(tokenizer_json, n_vocab=vocab_size, eos_token=sorted(eos_token_ids))
+        try:
+            self._tokenizer = LLTokenizer(tokenizer_json, n_vocab=vocab_size, eos_token=sorted(eos_token_ids))
+        except ValueError as error:
+            raise GrammarError(f"tokenizer and model do not belong together: {error}") from error
         self._compiled = lru_cache(maxsize=64)(self._compile)
 
     def matcher(self, grammar: str) -> Matcher:

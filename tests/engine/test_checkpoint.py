@@ -164,6 +164,12 @@ def test_refused_without_end_token(model_dir):
     assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "end-of-sequence")
 
 
+@pytest.mark.parametrize(("values", "words"), [({"vocab_size": 300}, "vocab size"), ({"eos_token_id": 310}, "310")])
+def test_refused_tokenizer_of_another_model(model_dir, values, words):
+    edit_config(model_dir, **values)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, words)
+
+
 def test_harmless_extra_weights_are_ignored(model_dir):
     expected = generate(TorchBackend(model_dir, num_kv_blocks=16), sequence())
     edit_weights(model_dir, lambda w: w.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(8)}))
