@@ -188,5 +188,8 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
         json_file.write_text(json.dumps(setting | machine | {"rows": figures}, indent=2) + "\n", encoding="utf-8")
 
 
+command = typer.Typer(add_completion=False)
+command.command()(main)
+
 if __name__ == "__main__":
-    typer.run(main)
+    command()
