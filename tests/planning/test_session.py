@@ -119,3 +119,10 @@ def test_delivered_segments_pass_the_gate_again():
     hostile = (Segment(index=0, text="forbidden();", calls=(), expected=delivered[0].expected),)
     with pytest.raises(PlannerError, match="forbidden"):
         make_session(hostile)
+
+
+def test_a_delivered_segment_may_hold_several_statements():
+    whole = read(b"mf(50);tc(90);").segments
+    joined = Segment(index=0, text="mf(50);tc(90);", calls=(), expected=whole[0].expected)
+    (following,) = read(b"ld();", delivered=(joined,)).segments
+    assert following.index == 1

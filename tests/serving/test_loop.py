@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import OverrunStrategy, PlanResult
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
-from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.fake import FakeBackend, FakeTokenizer
 from llm_planner.serving.goal import History
 from llm_planner.serving.loop import PlannerLoop
 from tests.serving.builders import failed, make_loop, make_request, make_segment, started, succeeded
@@ -329,3 +329,55 @@ def test_every_request_ends_with_exactly_one_finished(plans, policy, max_num_seq
             assert (result.error_code is not ErrorCode.NONE) == expected
     assert not run.loop._is_kv_off
     assert run.loop.next_wakeup_s(run.now_s) is None or run.loop.step(run.now_s + 1e6) == []
+
+
+def test_the_clock_of_silence_starts_anew_with_each_segment():
+    run = Run(make_loop({"go": "scan(x);a(1);"}, policy="fcfs_stream", silence_timeout_s=5.0), reports=False)
+    run.submit()
+    run.go(until_s=1.0)
+    run.take(run.loop.report(succeeded("r1", 0), 1.0))
+    run.go()
+    assert run.result().error_code is ErrorCode.ROBOT_SILENT
+    assert run.time_of(Finished) == pytest.approx(1.0 + 1.0 + 5.0, abs=0.1)  # not the 10 s that scan may take
+
+
+def test_nothing_is_generated_behind_a_delivered_return():
+    run = Run(make_loop({"go": "a(1);->1;"}), reports=False)
+    delivered = (make_segment(0, "a(1);"), make_segment(1, "->1;"))
+    run.take(run.loop.submit(make_request(delivered=delivered), 0.0))
+    run.take(run.loop.report(succeeded("r1", 1), 1.0))
+    assert [type(e) for _, e in run.events] == [Finished]
+    assert run.result().error_code is ErrorCode.NONE
+
+
+def test_reports_from_before_a_restart_count():
+    run = Run(make_loop({"go": "a(1);b(2);"}), reports=False)
+    delivered = (make_segment(0, "a(1);"), make_segment(1, "b(2);"))
+    history = History(
+        arrival_s=-3.0,
+        delivered_at_s=(-2.5, -1.5),
+        reports=((-1.4, succeeded("r1", 0)), (-0.4, succeeded("r1", 1))),
+        is_plan_complete=True,
+    )
+    run.take(run.loop.submit(make_request(delivered=delivered), 0.0, history))
+    assert run.result().error_code is ErrorCode.NONE
+    assert run.result().metrics.response_time_s == pytest.approx(0.5)
+
+
+def test_delivered_tokens_count_as_tokens():
+    delivered = tuple(make_segment(i, "a(1);") for i in range(3))  # 15 bytes: 5 tokens
+    run = Run(make_loop({"go": "a(1);" * 40}), seconds=0.0)
+    run.take(run.loop.submit(make_request(delivered=delivered, max_tokens=20), 0.0))
+    run.go()
+    assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
+    assert run.result().metrics.num_output_tokens == 15
+
+
+def test_two_segments_of_one_step_share_its_time():
+    backend = FakeBackend(plans={"go": "a(1);b(2);"}, tokenizer=FakeTokenizer(bytes_per_token=40))
+    run = Run(make_loop(backend=backend))
+    run.submit()
+    run.go()
+    first, second = run.result().segments
+    assert first.generation_time_s > 0.0
+    assert second.generation_time_s == 0.0
