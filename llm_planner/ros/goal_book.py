@@ -13,6 +13,7 @@ class Goal:
 
     Attributes:
         num_published: How many of the segments went out as feedback.
+        published_at_s: When the last feedback went out.
         is_complete: Whether no segment will follow.
         heard_at_s: When its client last showed life; None until its first heartbeat.
         finished_at_s: When ``result`` came.
@@ -21,6 +22,7 @@ class Goal:
     request: PlanRequest
     segments: list[Segment] = field(default_factory=list)
     num_published: int = 0
+    published_at_s: float = float("-inf")
     is_complete: bool = False
     heard_at_s: float | None = None
     result: PlanResult | None = None

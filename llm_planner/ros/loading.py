@@ -50,17 +50,18 @@ class ServerLoader:
 
     def _run(self) -> None:
         try:
-            server = self._build()
-            server.start()
-            self._wait_until_ready(server)
+            self._bring_up(self._build())
         except PlannerError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 -- whatever a model or a library throws must end in a numbered error
             self._error = PlannerError(ErrorCode.ENGINE_FAILED, f"loading the model failed: {error!r}")
 
-    def _wait_until_ready(self, server: PlanServer) -> None:
-        while not self._is_unwanted.wait(POLL_S) and not (status := server.status).is_ready:
-            if status.error is not None:
-                server.close()
-                raise status.error
+    def _bring_up(self, server: PlanServer) -> None:
+        server.start()
+        try:
+            while not self._is_unwanted.is_set() and not server.wait_ready(POLL_S):
+                pass
+        except PlannerError:
+            server.close()
+            raise
         self._server = server

@@ -62,7 +62,7 @@ class PlanAction:
         ]
 
     def publish_segment(self, goal_id: str, segment: Segment) -> None:
-        """Sends a segment as feedback: at once, or within 10 ms together with its successors."""
+        """Sends a segment as feedback: at once, or within 10 ms of the one before, together with its successors."""
         if goal_id not in self._handles:
             return  # the goal has ended meanwhile
         self._book.add_segment(goal_id, segment)
@@ -76,9 +76,13 @@ class PlanAction:
         self._publish_soon(goal_id)
 
     def _publish_soon(self, goal_id: str) -> None:
+        """Publishes at once what is new in a goal, or with the next flush if its last feedback has just gone out."""
+        goal = self._book.find(goal_id)
+        if self._clock.now_s() - goal.published_at_s >= FEEDBACK_PERIOD_S:
+            self._publish(goal)
+            return
         self._dirty.add(goal_id)
         if self._feedback_timer.is_canceled():
-            self._flush()
             self._feedback_timer.reset()
 
     def finish(self, result: PlanResult) -> None:
@@ -163,20 +167,21 @@ class PlanAction:
         return response
 
     def _flush(self) -> None:
-        """Publishes one feedback per goal that has news; stops its timer when there was none."""
-        if not self._dirty:
-            self._feedback_timer.cancel()
-            return
+        """Publishes one feedback per goal that has news; its timer sleeps when there is none."""
+        self._feedback_timer.cancel()
         for goal_id in self._dirty:
-            goal = self._book.find(goal_id)
-            feedback = PlanTask.Feedback(
-                segments=[conversions.from_segment(s, goal_id) for s in goal.segments[goal.num_published :]],
-                num_segments=len(goal.segments),
-                is_complete=goal.is_complete,
-            )
-            goal.num_published = len(goal.segments)
-            self._handles[goal_id].publish_feedback(feedback)
+            self._publish(self._book.find(goal_id))
         self._dirty.clear()
+
+    def _publish(self, goal: Goal) -> None:
+        goal_id = goal.request.request_id
+        feedback = PlanTask.Feedback(
+            segments=[conversions.from_segment(s, goal_id) for s in goal.segments[goal.num_published :]],
+            num_segments=len(goal.segments),
+            is_complete=goal.is_complete,
+        )
+        goal.num_published, goal.published_at_s = len(goal.segments), self._clock.now_s()
+        self._handles[goal_id].publish_feedback(feedback)
 
 
 class _DeferringActionServer(ActionServer):

@@ -51,6 +51,9 @@ class ScriptedServer:
     def start(self):
         self._dispatcher.start()
 
+    def wait_ready(self, timeout_s):
+        return True
+
     def submit(self, request):
         if not request.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "say what the robot shall do")

@@ -1,0 +1,168 @@
+"""Measures the ROS interface: how long until a goal is accepted, a segment arrives, a cancel is acknowledged.
+
+    python -m llm_planner.ros.latency --trials 200 --parameter engine.model:=planner-small
+
+Three processes over DDS, as in life: the planner (with its engine in a fourth), a load of robots that keep every slot
+busy, and this one, which measures. Segments are stamped when the server hands them to the node, so that their way
+through node, DDS and client library is measured alone; that part runs against a server without an engine.
+"""
+
+import argparse
+import functools
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rclpy.action.client import ActionClient
+from rclpy.node import Node
+from rclpy.task import Future
+
+from llm_planner.action import PlanTask
+from llm_planner.core.segment import ReportStatus
+from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.ros.latency_peers import LOAD_INSTRUCTION, LOAD_SCENE, TIMEOUT_S, run_load, serve_stamps
+from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.spinning import spinning
+
+SETTLE_S = 0.05  # between acceptance and cancel, segment and report
+WARM_UP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Distribution of a latency, milliseconds."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    num_samples: int
+
+    @staticmethod
+    def of(samples_s: Sequence[float]) -> "Quantiles":
+        """Returns the quantiles of at least one sample (nearest rank)."""
+        ordered = sorted(1e3 * sample for sample in samples_s)
+        last = len(ordered) - 1
+        return Quantiles(
+            round(ordered[round(0.5 * last)], 2), round(ordered[round(0.99 * last)], 2), round(ordered[-1], 2), last + 1
+        )
+
+
+class Probe:
+    """Sends goals and cancels with rclpy's bare action client, and takes the time of the answers.
+
+    Args:
+        node: Spun by somebody else.
+        planner: Full name of the planner.
+    """
+
+    def __init__(self, node: Node, planner: str) -> None:
+        self._bridge = Bridge(node)
+        self._action = ActionClient(node, PlanTask, f"{planner}/plan_task")
+        if not self._action.wait_for_server(TIMEOUT_S):
+            raise TimeoutError(f"no planner {planner} within {TIMEOUT_S:g} s")
+
+    def call(self, start: Callable[[], Future]) -> tuple[Any, float]:
+        """Returns the answer to a request and the seconds that it took; it is sent in the executor's thread."""
+        answered = threading.Event()
+        answer: list[Any] = []
+        times_s: list[float] = []
+
+        def on_answer(future: Future) -> None:
+            times_s.append(time.monotonic())
+            answer.append(future.result())
+            answered.set()
+
+        def send() -> None:
+            times_s.append(time.monotonic())
+            start().add_done_callback(on_answer)
+
+        self._bridge.post(send)
+        if not answered.wait(TIMEOUT_S):
+            raise TimeoutError(f"no answer within {TIMEOUT_S:g} s")
+        return answer[0], times_s[1] - times_s[0]
+
+    def trial(self, robot_id: str) -> Mapping[str, float]:
+        """Returns the latencies of one goal that is cancelled shortly after it was accepted."""
+        goal = PlanTask.Goal(
+            robot_id=robot_id, robot_model="tello", instruction=LOAD_INSTRUCTION, scene=LOAD_SCENE, max_tokens=0
+        )
+        handle, accepted_s = self.call(functools.partial(self._action.send_goal_async, goal))
+        time.sleep(SETTLE_S)
+        _, acknowledged_s = self.call(handle.cancel_goal_async)
+        _, result_s = self.call(handle.get_result_async)
+        return {"accept": accepted_s, "cancel": acknowledged_s, "cancel_to_result": acknowledged_s + result_s}
+
+
+def measure_goals(planner: str, trials: int) -> dict[str, Quantiles]:
+    """Returns the latencies of goals and cancels, one after the other."""
+    with spinning("latency_probe") as node:
+        probe = Probe(node, planner)
+        measured = [probe.trial(f"probe_{i}") for i in range(trials)]
+    return {name: Quantiles.of([trial[name] for trial in measured]) for name in measured[0]}
+
+
+def measure_segments(planner: str, trials: int) -> Quantiles:
+    """Returns how long segments take from the server to a robot's program."""
+    samples_s: list[float] = []
+    with spinning("latency_robot") as node:
+        client = PlannerClient(node, "tello", planner=planner)
+        if not client.wait_for_planner(TIMEOUT_S):
+            raise TimeoutError(f"no planner {planner} within {TIMEOUT_S:g} s")
+        handle = client.plan(str(trials))
+        for segment in handle:
+            samples_s.append(time.monotonic() - segment.generation_time_s)
+            time.sleep(SETTLE_S)  # a robot takes its time
+            handle.report(segment, ReportStatus.SUCCEEDED)
+    return Quantiles.of(samples_s)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints one JSON object; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("role", nargs="?", choices=["measure", "serve-stamps", "load"], default="measure")
+    parser.add_argument("--trials", type=int, default=200, help="samples per latency")
+    parser.add_argument("--slots", type=int, default=8, help="scheduler.max_num_seqs of the planner")
+    parser.add_argument("--robots", type=int, default=16, help="robots that keep the slots busy")
+    parser.add_argument("--parameter", action="append", default=[], help="of the planner, as NAME:=VALUE")
+    options = parser.parse_args(arguments)
+    if options.role == "serve-stamps":
+        return serve_stamps()
+    if options.role == "load":
+        return run_load(options.robots)
+    print(json.dumps(measure(options), indent=2, default=asdict))  # noqa: T201 -- a program's output
+    return 0
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns all latencies, idle and under load, with what they were measured on."""
+    this = [sys.executable, "-m", "llm_planner.ros.latency"]
+    with Fleet({"planner": [*this, "serve-stamps"]}):
+        segments = measure_segments("/planner", options.trials)
+    parameters = dict(parameter.split(":=", 1) for parameter in options.parameter)
+    parameters |= {"scheduler.max_num_seqs": str(options.slots)}
+    planner = Composition(drones=0, arms=0, planner=parameters).commands()
+    with Fleet(planner):
+        idle = measure_goals("/planner", options.trials)
+        with Fleet({"load": [*this, "load", "--robots", str(options.robots)]}):
+            time.sleep(WARM_UP_S)
+            busy = measure_goals("/planner", options.trials)
+    return {
+        "segment_to_client": segments,
+        "idle": idle,
+        "busy": busy,
+        "slots": options.slots,
+        "robots": options.robots,
+        "parameters": parameters,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The other sides of a latency measurement: a planner that stamps its segments, and a load of busy robots."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.skill import SkillCall
+from llm_planner.ros import process
+from llm_planner.ros.plan_handle import PlanHandle
+from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.planner_node import PlannerNode
+from llm_planner.ros.spinning import spinning
+from llm_planner.serving.dispatcher import Dispatcher
+from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.server import PlanServer, ServerStatus
+
+TIMEOUT_S = 30.0
+LOAD_INSTRUCTION = "go to the chair, then turn around, then go to the table, then take a picture, then land"
+LOAD_SCENE = "chair, table, " + ", ".join(f"box_{i}" for i in range(100))
+
+
+@dataclass(slots=True)
+class StampingServer:
+    """A ``PlanServer`` without an engine: as many segments as the instruction says, each after the report of the last.
+
+    ``generation_time_s`` of a segment holds the monotonic time at which it was handed over.
+    """
+
+    on_event: Callable[[Event], None]
+    _num_segments: dict[str, int] = field(default_factory=dict)
+    _dispatcher: Dispatcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._dispatcher = Dispatcher(self._stamp)
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._dispatcher.start()
+
+    def wait_ready(self, timeout_s: float) -> bool:  # noqa: ARG002
+        """Returns True at once."""
+        return True
+
+    def submit(self, request: PlanRequest) -> None:
+        """Takes any request."""
+        self._num_segments[request.request_id] = int(request.instruction)
+        self._hand_over(request.request_id, 0)
+
+    def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> bool:
+        """Ends a goal."""
+        if self._num_segments.pop(request_id, None) is None:
+            return False
+        self._dispatcher.put(Finished(PlanResult(request_id=request_id, error_code=code, error_msg=message)))
+        return True
+
+    def report(self, report: SegmentReport) -> bool:
+        """Hands over the next segment, or ends the goal."""
+        if report.index + 1 < self._num_segments[report.request_id]:
+            self._hand_over(report.request_id, report.index + 1)
+        else:
+            self.cancel(report.request_id, ErrorCode.NONE, "")
+        return True
+
+    @property
+    def status(self) -> ServerStatus:
+        """Always ready."""
+        return ServerStatus(is_ready=True, num_restarts=0, request_ids=tuple(self._num_segments), loop=None)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._dispatcher.close()
+
+    def _hand_over(self, request_id: str, index: int) -> None:
+        expected = ExpectedDuration(min_s=1.0, p50_s=2.0, p90_s=3.0)
+        segment = Segment(index=index, text="mf(100);", calls=(SkillCall("mf", (100.0,)),), expected=expected)
+        self._dispatcher.put(SegmentReady(request_id, segment))
+
+    def _stamp(self, event: Event) -> None:
+        if isinstance(event, SegmentReady):
+            stamped = replace(event.segment, generation_time_s=time.monotonic())
+            event = SegmentReady(event.request_id, stamped)
+        self.on_event(event)
+
+
+def serve_stamps() -> int:
+    """Runs a planner node in front of a ``StampingServer``; returns the exit status."""
+
+    def build(_config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:
+        return StampingServer(on_event)
+
+    return process.run(lambda: PlannerNode(build), [])
+
+
+def run_load(num_robots: int) -> int:
+    """Runs robots that carry out every segment in no time and ask again at once, until standard input ends."""
+    with spinning("latency_load") as node:
+        clients = [PlannerClient(node, "tello", robot_id=f"load_{i}") for i in range(num_robots)]
+        for client in clients:
+            client.wait_for_planner(TIMEOUT_S)
+            _keep_asking(client)
+        os.read(sys.stdin.fileno(), 1)
+    return 0
+
+
+def _keep_asking(client: PlannerClient) -> None:
+    handles: list[PlanHandle] = []
+
+    def on_segment(segment: Segment) -> None:
+        handles[-1].report(segment, ReportStatus.SUCCEEDED)
+
+    def ask(_: object = None) -> None:
+        handles.append(client.plan(LOAD_INSTRUCTION, scene=LOAD_SCENE, on_segment=on_segment))
+        handles[-1].future.add_done_callback(ask)
+
+    ask()
