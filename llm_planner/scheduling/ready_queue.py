@@ -7,7 +7,6 @@ from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies.interface import Policy, Rank
 
 _Entry = tuple[Rank, int, Generation]
-_Lane = tuple[bool, Hashable]  # whether its generations have a prompt to compute; the policy's lane
 
 
 class ReadyQueue:
@@ -21,7 +20,7 @@ class ReadyQueue:
         self._policy = policy
         self._members: dict[str, Generation] = {}
         self._entries: dict[str, _Entry] = {}
-        self._lanes: dict[_Lane, list[_Entry]] = {}
+        self._lanes: dict[Hashable, list[_Entry]] = {}
 
     def __len__(self) -> int:
         return len(self._members)
@@ -31,8 +30,7 @@ class ReadyQueue:
 
     def add(self, generation: Generation) -> None:
         """Puts a generation in; its request is not in yet."""
-        policy_lane, place = self._policy.lane(generation)
-        lane = (generation.num_uncomputed_tokens > 1, policy_lane)
+        lane, place = self._policy.lane(generation)
         entry = (place, generation.order, generation)
         self._members[generation.request_id] = generation
         self._entries[generation.request_id] = entry
@@ -51,20 +49,15 @@ class ReadyQueue:
         """Returns all generations, in no particular order."""
         return self._members.values()
 
-    def ranked(self, now_s: float, *, prompts: bool | None = None) -> Generator[Generation, None, None]:
+    def ranked(self, now_s: float) -> Generator[Generation, None, None]:
         """Yields generations from the most pressing one on; each may be popped while it is looked at.
 
         It must be closed if it is left early.
-
-        Args:
-            now_s: The time of the decision.
-            prompts: True for those that had a prompt to compute when they came, False for the others, None for all.
         """
-        heads: list[tuple[Rank, int, _Lane]] = []
+        heads: list[tuple[Rank, int, Hashable]] = []
         for lane in list(self._lanes):
-            if prompts is None or lane[0] is prompts:
-                self._push_head(heads, lane, now_s)
-        looked_at: list[tuple[_Lane, _Entry]] = []
+            self._push_head(heads, lane, now_s)
+        looked_at: list[tuple[Hashable, _Entry]] = []
         try:
             while heads:
                 _, _, lane = heapq.heappop(heads)
@@ -77,7 +70,7 @@ class ReadyQueue:
                 if self._is_live(entry):
                     heapq.heappush(self._lanes.setdefault(lane, []), entry)
 
-    def _push_head(self, heads: list[tuple[Rank, int, _Lane]], lane: _Lane, now_s: float) -> None:
+    def _push_head(self, heads: list[tuple[Rank, int, Hashable]], lane: Hashable, now_s: float) -> None:
         """Ranks the first live entry of a lane; an empty lane goes."""
         entries = self._lanes[lane]
         while entries and not self._is_live(entries[0]):

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from itertools import islice
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.interfaces import BackendInfo
@@ -146,27 +147,27 @@ class Scheduler:
 
     def _schedule_limited(self, step: StepBuilder, limit: LatencyGuidedLimit, now_s: float) -> None:
         """Admits what the limit lets in: first what only decodes, then prompts, running and new ones in one order."""
-        with closing(self._ready.ranked(now_s, prompts=False)) as resumed:
-            for generation in resumed:
-                if not (self._has_slot and step.has_budget):
-                    break
-                if limit.admits(generation) and not self._admit(step, generation, now_s):
-                    break
+        with closing(self._ready.ranked(now_s)) as ranked:
+            newcomers = list(islice(ranked, self.config.max_num_seqs - len(self._running)))
+        for generation in newcomers:
+            is_resumed = generation.num_uncomputed_tokens == 1
+            if is_resumed and step.has_budget and limit.admits(generation):
+                self._admit(step, generation, now_s)
         step.limit_tokens(limit.free_tokens)
-        running = [g for g in self._running.values() if g.num_uncomputed_tokens > 1 and not step.runs(g)]
-        running.sort(key=lambda g: self._rank(g, now_s))
-        with closing(self._ready.ranked(now_s, prompts=True)) as newcomers:
-            for generation in heapq.merge(running, newcomers, key=lambda g: self._rank(g, now_s)):
-                if not step.has_budget:
-                    return
-                if generation.state is GenerationState.RUNNING:
-                    may_run = limit.admits(generation)
-                    if may_run and (step.fits(generation) or self._make_room(step, generation)):
-                        step.run(generation)
-                elif not self._has_slot:
-                    return  # running prompts that rank below it have a slot and wait their turn
-                elif limit.admits(generation) and not self._admit(step, generation, now_s):
-                    return
+        running = (g for g in self._running.values() if not step.runs(g))
+        prompts = [g for g in (*running, *newcomers) if g.num_uncomputed_tokens > 1]
+        prompts.sort(key=lambda g: self._rank(g, now_s))
+        has_memory = True
+        for generation in prompts:
+            if not step.has_budget:
+                return
+            is_running = generation.state is GenerationState.RUNNING
+            if not (is_running or has_memory) or not limit.admits(generation):
+                continue
+            if not is_running:
+                has_memory = self._admit(step, generation, now_s)  # if not, nobody overtakes it: it would starve
+            elif step.fits(generation) or self._make_room(step, generation):
+                step.run(generation)
 
     def _admit(self, step: StepBuilder, generation: Generation, now_s: float) -> bool:
         """Gives a slot to a ready generation; returns False if there is no memory for it."""

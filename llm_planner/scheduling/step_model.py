@@ -3,7 +3,8 @@
 FORGETTING = 0.98  # weight of a step after the next one: some fifty steps count
 DEFAULT_STEP_S = 0.05
 DEFAULT_FREE_TOKENS = 192
-COMPUTE_BOUND = 1.1  # a step this much longer than a decode step was held up by its prompt tokens
+COMPUTE_BOUND = 1.05  # a step this much longer than a decode step was held up by its prompt tokens
+EXPLORE = 0.99  # if it was not, next time a few more may be tried
 GAIN = 0.125
 
 
@@ -40,7 +41,7 @@ class StepModel:
         elif duration_s > COMPUTE_BOUND * self.step_s(0, num_seqs):
             self._rate_s = self.rate_s + GAIN * (measured_s - self.rate_s)
         else:
-            self._rate_s = min(self.rate_s, measured_s)
+            self._rate_s = min(self.rate_s, EXPLORE * measured_s)
 
     def _fit(self, x: float, y: float) -> None:
         self._weight = FORGETTING * self._weight + 1.0

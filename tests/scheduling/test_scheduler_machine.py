@@ -8,6 +8,7 @@ from llm_planner.core.segment import ReportStatus
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.policies import policy_names
 from llm_planner.scheduling.scheduler import Scheduler
 from tests.scheduling.builders import make_generation, make_report, make_scheduler, make_segment
 
@@ -69,7 +70,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler: Scheduler
 
     @initialize(
-        policy=st.sampled_from(["fcfs", "fcfs_stream", "fcfs_segment"]),
+        policy=st.sampled_from(policy_names()),
         max_num_seqs=st.integers(1, 4),
         max_num_batched_tokens=st.integers(1, 16),
         can_offload=st.booleans(),
