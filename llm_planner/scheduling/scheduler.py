@@ -302,6 +302,11 @@ class Scheduler:
         return (*self._running.values(), *self._ready.values(), *self._sleeping.values())
 
     @property
+    def running(self) -> Iterable[Generation]:
+        """Generations that hold a slot."""
+        return self._running.values()
+
+    @property
     def num_running(self) -> int:
         """Generations that hold a slot."""
         return len(self._running)

@@ -1,0 +1,149 @@
+"""``llm-planner bench timely``: policies side by side on the same traces, in virtual time."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from llm_planner.bench.timely_metrics import policy_metrics
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
+from llm_planner.prediction.profile import EngineProfile, find_profile
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.scheduling.policies import make_policy, policy_names
+from llm_planner.simulation.records import RunRecord
+from llm_planner.simulation.script import ScriptLibrary
+from llm_planner.simulation.simulator import SimulationConfig, simulate
+from llm_planner.simulation.trace import Trace, read_trace
+from llm_planner.simulation.workload import WORKLOADS, compose, workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelyBench:
+    """One experiment.
+
+    Attributes:
+        workload: A preset of Table 3, or the path of a trace file.
+        policies: Which to compare; all if empty.
+        profile: Name or path of an engine profile.
+        num_seeds: Traces composed of a preset; a trace file is replayed once.
+        load: Factor on events and robots of a preset.
+    """
+
+    workload: str = "wid1"
+    policies: tuple[str, ...] = ()
+    profile: str = "llama3-8b-rtx4090"
+    num_seeds: int = 3
+    load: float = 1.0
+    reuses_prefixes: bool = True
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+
+    def __post_init__(self) -> None:
+        for name in self.policies:
+            make_policy(name)
+        if self.num_seeds < 1:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, "a benchmark needs at least one seed")
+
+
+@dataclass(slots=True)
+class Lab:
+    """What experiments share: robots, compiled plans and traces, each made once."""
+
+    robots: RobotLibrary = field(default_factory=RobotLibrary)
+    _scripts: ScriptLibrary | None = None
+    _traces: dict[tuple[str, float, int], list[Trace]] = field(default_factory=dict)
+
+    @property
+    def scripts(self) -> ScriptLibrary:
+        """Compiled plans."""
+        if self._scripts is None:
+            self._scripts = ScriptLibrary(self.robots)
+        return self._scripts
+
+    def traces(self, bench: TimelyBench) -> list[Trace]:
+        """Returns the traces of an experiment."""
+        key = (bench.workload, bench.load, bench.num_seeds)
+        if key not in self._traces:
+            self._traces[key] = self._load(bench)
+        return self._traces[key]
+
+    def _load(self, bench: TimelyBench) -> list[Trace]:
+        if bench.workload not in WORKLOADS and Path(bench.workload).is_file():
+            return [read_trace(Path(bench.workload), self.robots)]
+        spec = workload(bench.workload).scaled(bench.load)
+        return [compose(spec, seed, self.robots) for seed in range(bench.num_seeds)]
+
+    def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:
+        """Returns the runs of one policy, one per seed."""
+        profile: EngineProfile = find_profile(bench.profile)
+        scheduler = replace(bench.scheduler, policy=policy)
+        config = SimulationConfig(profile=profile, scheduler=scheduler, reuses_prefixes=bench.reuses_prefixes)
+        return [simulate(trace, config, self.scripts) for trace in self.traces(bench)]
+
+
+def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Returns the JSON document of an experiment (docs/benchmarks/timely.md describes it)."""
+    policies: dict[str, Any] = {}
+    engine: dict[str, Any] = {}
+    for name in bench.policies or policy_names():
+        started_s = time.perf_counter()
+        runs = lab.runs(bench, name)
+        wall_s = time.perf_counter() - started_s
+        policies[name] = policy_metrics(runs)
+        engine[name] = engine_metrics(runs, wall_s)
+        note(summary_line(bench, name, policies[name], engine[name]))
+    traces = lab.traces(bench)
+    return {
+        "workload": bench.workload,
+        "load": bench.load,
+        "engine": "simulated",
+        "profile": bench.profile,
+        "reuses_prefixes": bench.reuses_prefixes,
+        "seeds": len(traces),
+        "num_requests": sum(len(trace.requests) for trace in traces),
+        "num_left_out": sum(int(trace.about.get("num_left_out", 0)) for trace in traces),
+        "max_num_seqs": bench.scheduler.max_num_seqs,
+        "max_num_batched_tokens": bench.scheduler.max_num_batched_tokens,
+        "commit": commit(),
+        "policies": policies,
+        "engine_metrics": engine,
+    }
+
+
+def engine_metrics(runs: Sequence[RunRecord], wall_s: float) -> dict[str, float]:
+    """Returns totals of the engine and of the simulation."""
+    virtual_s, busy_s = sum(run.end_s for run in runs), sum(run.busy_s for run in runs)
+    num_steps = sum(run.num_steps for run in runs)
+    return {
+        "busy_share": busy_s / virtual_s if virtual_s else 0.0,
+        "num_steps": num_steps,
+        "virtual_s": virtual_s,
+        "wall_s": wall_s,
+        "virtual_over_wall": virtual_s / wall_s if wall_s else 0.0,
+    }
+
+
+def summary_line(
+    bench: TimelyBench, name: str, classes: Mapping[str, Mapping[str, Any]], engine: Mapping[str, float]
+) -> str:
+    """Returns one line for people who wait."""
+    shares = " ".join(f"{c} {100 * m['utility_share_of_max']:7.2f} %" for c, m in classes.items() if not c.isdigit())
+    reuse = "reused" if bench.reuses_prefixes else "not reused"
+    speed = f"{engine['virtual_over_wall']:.0f}x real time"
+    return f"{bench.workload} {bench.load:g}x, prefixes {reuse}, {name:13s} {shares}  ({speed})"
+
+
+def commit() -> str:
+    """Returns the commit of the source checkout, with ``+`` if it was changed since; empty outside of one."""
+    try:
+        commands: Iterable[list[str]] = (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "-uno"])
+        revision, changes = (
+            subprocess.run(["git", *c], cwd=share_dir(), capture_output=True, text=True, check=True, timeout=10).stdout  # noqa: S603, S607
+            for c in commands
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return revision.strip() + ("+" if changes.strip() else "")
