@@ -12,6 +12,7 @@ import rclpy
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import qos
 from llm_planner.ros.composition import Composition, Fleet
 from llm_planner.srv import Instruct
@@ -44,7 +45,17 @@ def test_a_planner_process_plans_refuses_its_double_and_ends_at_a_signal(robot):
     with start() as planner:
         assert robot.client.wait_for_planner(TIMEOUT_S)
         handle = robot.client.plan("do something")
-        assert next(iter(handle)).text == "l('I have no plan for this');"
+        segment = next(iter(handle))
+        assert segment.text == "l('I have no plan for this');"
+
+        (engine,) = children(planner.pid)
+        os.kill(engine, signal.SIGKILL)
+        wait_until(lambda: children(planner.pid) not in ([], [engine]), TIMEOUT_S, "a new engine")
+        handle.report(segment, ReportStatus.SUCCEEDED)
+        result = handle.result(TIMEOUT_S)
+        assert (result.error_code, result.plan) == (ErrorCode.NONE, segment.text)
+        handle = robot.client.plan("do something else")
+        next(iter(handle))
 
         with start() as double:
             _, errors = double.communicate(timeout=TIMEOUT_S)
@@ -86,6 +97,17 @@ def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
     spinner.stop()
     node.destroy_node()
     assert (outcomes[0].error_code, outcomes[0].tag) == (ErrorCode.NONE, "1")
+
+
+def children(pid):
+    """Engine processes of a planner; multiprocessing's resource tracker is its child too."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == pid and b"spawn_main" in process.joinpath("cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
 
 
 PARENT = """

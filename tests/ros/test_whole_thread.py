@@ -1,0 +1,103 @@
+"""From an instruction to a changed world: robot nodes, DDS, planner node, the real loop, gate and prompts; no model."""
+
+import pytest
+
+from llm_planner.assembly import build_admission, build_library
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode
+from llm_planner.ros.snapshot import Snapshot
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.in_process import InProcessServer
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer
+from tests.ros.nodes import Planner, wait_until
+from tests.ros.test_robot_node import CHAIR, Operator
+
+pytestmark = pytest.mark.ros
+
+TABLE = {"name": "table", "role": "area", "is_fixed": True, "position_m": [0.45, 0, 0], "size_m": [0.6, 1.3, 0]}
+BOX = {"name": "red_box", "kind": "box", "position_m": [0.45, 0.1, 0.025]}
+PLATE = {"name": "plate", "kind": "plate", "position_m": [0.45, -0.2, 0.01], "size_m": [0.2, 0.2, 0.02]}
+PLANS = {
+    "look for the chair": "?s('chair')==True{g('chair');tp();}l('found it');",
+    "fly a square": "4{mf(50);tc(90);}ld();",
+    "put the box on the plate": "pick(red_box);place(red_box,plate);home();",
+    "fly away": "mf(50);mf(500);mf(500);mf(500);",
+    "wait": "d(0);mf(20);",
+}
+
+
+class RealPlanner(Planner):
+    """Everything is real but the model, which knows its plans by heart."""
+
+    def _build(self, config, on_event):
+        backend, library = FakeBackend(plans=PLANS), build_library(config)
+        loop = PlannerLoop(
+            backend=backend,
+            scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
+            preparer=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library),
+        )
+        self.servers.append(
+            InProcessServer(loop, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
+        )
+        return self.servers[-1]
+
+
+@pytest.fixture(scope="module")
+def real_planner(ros):
+    planner = RealPlanner("real", **{"scheduler.silence_timeout_s": 0.2})
+    wait_until(planner.is_active)
+    yield planner
+    planner.stop()
+
+
+@pytest.fixture
+def start_operator(ros):
+    started = []
+
+    def start(name, **parameters):
+        started.append(Operator(name, planner="/real", time_scale=20.0, **parameters))
+        return started[-1]
+
+    yield start
+    for operator in started:
+        operator.stop()
+
+
+def test_a_fleet_plans_and_moves(real_planner, start_operator):
+    seeker, flyer, arm = (
+        start_operator("seeker"),
+        start_operator("flyer"),
+        start_operator("arm", robot_model="indy7"),
+    )
+    seeker.instruct("look for the chair", [CHAIR | {"position_m": [-2.0, 0.0, 1.0]}])
+    flyer.instruct("fly a square")
+    arm.instruct("put the box on the plate", [TABLE, BOX, PLATE])
+    for operator in (seeker, flyer, arm):
+        outcome = operator.outcome()
+        assert (outcome.error_code, outcome.error_msg) == (ErrorCode.NONE, "")
+        assert outcome.plan == PLANS[outcome.instruction]
+        assert outcome.metrics.response_time_s > 0
+        assert outcome.metrics.execution_time_s > 0
+    found = Snapshot.from_json(seeker.outcome().world)
+    assert found.pose.x_m == pytest.approx(-1.5, abs=0.1)
+    assert (len(found.pictures), found.said) == (1, ("found it",))
+    landed = Snapshot.from_json(flyer.outcome().world).pose
+    assert (landed.x_m, landed.y_m, landed.z_m) == pytest.approx((0.0, 0.0, 0.0), abs=0.01)
+    table = Snapshot.from_json(arm.outcome().world).world
+    assert table.is_on("red_box", "plate")
+
+
+def test_a_plan_that_leaves_the_geofence_ends_before_it_does(real_planner, start_operator):
+    operator = start_operator("runaway")
+    operator.instruct("fly away")
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.GEOFENCE_VIOLATED
+    assert Snapshot.from_json(outcome.world).pose.x_m < 10.0
+
+
+def test_a_robot_that_never_reports_is_silent(real_planner, start_robot):
+    robot = start_robot("mute", planner="/real")
+    assert robot.client.plan("wait").result(15.0).error_code is ErrorCode.ROBOT_SILENT
