@@ -93,7 +93,10 @@ def workload(name: str) -> WorkloadSpec:
         PlannerError: INVALID_CONFIG, naming the presets.
     """
     if name not in WORKLOADS:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no workload {name!r}; known are {', '.join(WORKLOADS)}")
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"no workload {name!r}; known are {', '.join(WORKLOADS)}, or the path of a trace file",
+        )
     return WORKLOADS[name]
 
 

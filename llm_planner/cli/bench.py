@@ -1,0 +1,89 @@
+"""``llm-planner bench``: benchmarks of scheduling, in virtual time."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from llm_planner.bench.decision import run_decision
+from llm_planner.bench.timely import Lab, TimelyBench, run_timely
+from llm_planner.cli.output import console, print_json
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+app = typer.Typer(help="Benchmarks of scheduling, in virtual time.", no_args_is_help=True)
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
+
+
+@app.command()
+def timely(  # noqa: PLR0913, PLR0917 (the options of a command)
+    workload: Annotated[str, typer.Option(help="wid1, wid2, wid3 (Table 3 of TimelyLLM) or a trace file.")] = "wid1",
+    policies: Annotated[str, typer.Option(help="Names with commas between; all if empty.")] = "",
+    engine: Annotated[str, typer.Option(help="simulated; live is not implemented yet.")] = "simulated",
+    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
+    seeds: Annotated[int, typer.Option(min=1, help="Traces per policy.")] = 3,
+    load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 1.0,
+    prefixes: Annotated[bool, typer.Option(help="Prefill the static part of prompts once.")] = True,
+    max_num_seqs: Annotated[int, typer.Option(min=1, help="Most generations that decode together.")] = 16,
+    max_num_batched_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a step.")] = 2048,
+    sweep: Annotated[str, typer.Option(help="load=0.5,1,2,4 or max_num_seqs=1,2,4,8: one document per value.")] = "",
+    json: JsonFile = None,
+) -> None:
+    """Compare scheduling policies on the same traces: utility, response and waiting times per class of requests."""
+    if engine != "simulated":
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine {engine!r} for this benchmark; known is simulated")
+    lab, documents = Lab(), []
+    for changes in _sweep(sweep):
+        scheduler = SchedulerConfig(
+            max_num_seqs=int(changes.get("max_num_seqs", max_num_seqs)), max_num_batched_tokens=max_num_batched_tokens
+        )
+        bench = TimelyBench(
+            workload=workload,
+            policies=tuple(filter(None, policies.split(","))),
+            profile=profile,
+            num_seeds=seeds,
+            load=changes.get("load", load),
+            reuses_prefixes=prefixes,
+            scheduler=scheduler,
+        )
+        documents.append(run_timely(bench, lab, console.print if json else lambda _: None))
+    _write(documents if sweep else documents[0], json)
+
+
+@app.command()
+def decision(
+    queued: Annotated[str, typer.Option(help="Lengths of the queue, with commas between.")] = "8,1000,10000",
+    policy: Annotated[str, typer.Option(help="Scheduling policy.")] = "tardiness",
+    json: JsonFile = None,
+) -> None:
+    """Measure how long one scheduling decision takes."""
+    try:
+        lengths = [int(number) for number in queued.split(",")]
+    except ValueError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--queued takes whole numbers: {error}") from error
+    _write(run_decision(lengths, policy), json)
+
+
+def _sweep(text: str) -> list[dict[str, float]]:
+    """Returns the changes that a sweep goes through; one empty change without a sweep."""
+    if not text:
+        return [{}]
+    name, _, values = text.partition("=")
+    if name not in {"load", "max_num_seqs"}:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep takes load=... or max_num_seqs=..., got {text!r}")
+    try:
+        return [{name: float(value)} for value in values.split(",")]
+    except ValueError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep {text}: {error}") from error
+
+
+def _write(document: Any, path: Path | None) -> None:  # noqa: ANN401 (JSON)
+    if path is None:
+        print_json(document)
+        return
+    import json
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    console.print(f"wrote {path}")

@@ -1,0 +1,55 @@
+"""``llm-planner trace``: compose and replay LRTrace files."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llm_planner.bench.timely import Lab, TimelyBench, run_timely
+from llm_planner.cli.output import console, print_json
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.simulation.trace import read_trace, write_trace
+from llm_planner.simulation.workload import compose as compose_trace
+from llm_planner.simulation.workload import workload as preset
+
+app = typer.Typer(help="Compose and replay traces of robots' requests.", no_args_is_help=True)
+
+
+@app.command()
+def compose(  # noqa: PLR0913, PLR0917 (the options of a command)
+    path: Annotated[Path, typer.Argument(help="The file to write.")],
+    workload: Annotated[str, typer.Option(help="wid1, wid2 or wid3: what the options below change.")] = "wid1",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same trace.")] = 0,
+    load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 1.0,
+    events_per_s: Annotated[float | None, typer.Option(help="Poisson rate of events.")] = None,
+    max_tasks_per_event: Annotated[int | None, typer.Option(help="Max TPE.")] = None,
+    num_robots: Annotated[int | None, typer.Option(help="Agent number.")] = None,
+    duration_s: Annotated[float | None, typer.Option(help="Length in seconds.")] = None,
+    tasks: Annotated[str, typer.Option(help="Trace ids of Table 2, with commas between.")] = "",
+) -> None:
+    """Compose a trace: Poisson events, up to Max TPE tasks at once, a free robot for each."""
+    changes = {
+        "events_per_s": events_per_s,
+        "max_tasks_per_event": max_tasks_per_event,
+        "num_robots": num_robots,
+        "duration_s": duration_s,
+        "tasks": tuple(int(number) for number in tasks.split(",")) if tasks else None,
+    }
+    spec = replace(preset(workload).scaled(load), **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
+    trace = compose_trace(spec, seed, RobotLibrary())
+    write_trace(trace, path)
+    console.print(f"wrote {len(trace.requests)} requests to {path}")
+
+
+@app.command()
+def replay(
+    path: Annotated[Path, typer.Argument(help="A trace file.")],
+    policy: Annotated[str, typer.Option(help="Scheduling policy.")] = "tardiness",
+    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
+    prefixes: Annotated[bool, typer.Option(help="Prefill the static part of prompts once.")] = True,
+) -> None:
+    """Replay a trace in virtual time and print what came of it."""
+    read_trace(path, RobotLibrary())
+    bench = TimelyBench(workload=str(path), policies=(policy,), profile=profile, reuses_prefixes=prefixes)
+    print_json(run_timely(bench, Lab()))
