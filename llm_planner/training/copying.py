@@ -1,8 +1,8 @@
 """Initial weights that copy from the start: an induction circuit written by hand instead of waited for.
 
-A plan repeats names of its prompt. The circuit that does this, two attention layers working together (Olsson et al. 2022,
-"In-context Learning and Induction Heads"), takes a small model most of its training to find. Here it is laid down at
-once, and training only refines it:
+A plan repeats names of its prompt. The circuit that does this, two attention layers working together (Olsson et al.
+2022, "In-context Learning and Induction Heads"), takes a small model most of its training to find. Here it is laid
+down at once, and training only refines it:
 
     layer 0   a head attends to the token before and notes it in coordinates that embeddings leave free
     layer 1   heads look for places where the noted token is the present one, and add the token there to the output
@@ -60,7 +60,7 @@ def _projection(hidden_size: int, num_coordinates: int, num_rows: int) -> Tensor
 
 def _note_token_before(network: Network, sketch: Tensor) -> None:
     """Layer 0, head 0: with the query turned back by one position, the score peaks at the token before."""
-    attention, head_dim = network.model.layers[0].self_attn, sketch.shape[0]
+    attention, head_dim = network.model.attention(0), sketch.shape[0]
     half = head_dim // 2
     frequency = network.config.rope_theta ** (-torch.arange(half).float() / half)
     strength = torch.where(torch.arange(half) < half // 2, _LOOK_BACK, 0.0)
@@ -76,7 +76,7 @@ def _note_token_before(network: Network, sketch: Tensor) -> None:
 
 def _match_and_copy(network: Network, sketch: Tensor) -> None:
     """Layer 1, first head of each group: each compares its part of the sketch and copies its part of the token."""
-    config, attention = network.config, network.model.layers[1].self_attn
+    config, attention = network.config, network.model.attention(1)
     head_dim, hidden_size = sketch.shape
     half, per_group = head_dim // 2, config.num_attention_heads // config.num_key_value_heads
     slow = torch.tensor([*range(half // 2, half), *range(half + half // 2, head_dim)])

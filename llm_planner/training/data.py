@@ -33,11 +33,11 @@ class Batch:
     kind: str
 
 
-def difficulty_at(progress: float) -> Difficulty:
-    """Returns the difficulty when a share ``progress`` of the run is over."""
+def difficulty_at(progress: float, max_objects: int = 200) -> Difficulty:
+    """Returns the difficulty when a share ``progress`` of the run is over; scenes grow to ``max_objects``."""
     return Difficulty(
-        max_clauses=1 + int(min(3.0, progress * 6)),
-        max_objects=round(6 * (200 / 6) ** min(1.0, progress / 0.65)),
+        max_clauses=1 + int(min(3.0, progress * 10)),
+        max_objects=round(8 * (max_objects / 8) ** min(1.0, progress / 0.55)),
     )
 
 
@@ -61,13 +61,23 @@ class BatchStream:
         seed: Of everything drawn here.
         tokens: Most tokens of a batch, padding included.
         seqs: Most sequences of a batch.
+        max_objects: Longest scenes at the end of the run.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, seed: int, *, tokens: int = 2048, seqs: int = 16) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        seed: int,
+        *,
+        tokens: int = 2048,
+        seqs: int = 16,
+        max_objects: int = 200,
+    ) -> None:
         self._tokenizer = tokenizer
         self._rng = random.Random(seed)
         self._tokens = tokens
         self._seqs = seqs
+        self._max_objects = max_objects
         self._ready: list[Batch] = []
         # Random strings are made of tokens that tasks are made of: no bytes beyond ASCII.
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
@@ -84,18 +94,19 @@ class BatchStream:
 
     def _induction(self) -> Batch:
         rng = self._rng
-        length = rng.randint(4, 24)
+        length = rng.randint(4, 24) if rng.random() < 0.85 else rng.randint(40, 600)
+        total = max(_INDUCTION_LENGTH, 2 * length)
         rows = []
-        for _ in range(self._seqs):
+        for _ in range(max(1, self._seqs * _INDUCTION_LENGTH // total)):
             text = rng.choices(self._tokens_used, k=length)
-            rows.append((text * (_INDUCTION_LENGTH // length + 1))[:_INDUCTION_LENGTH])
+            rows.append((text * (total // length + 1))[:total])
         token_ids = torch.tensor(rows)
         is_target = torch.zeros_like(token_ids, dtype=torch.bool)
         is_target[:, length + 1 :] = True
         return Batch(token_ids, is_target, "induction")
 
     def _draw(self, progress: float) -> Iterator[Batch]:
-        difficulty = difficulty_at(progress)
+        difficulty = difficulty_at(progress, self._max_objects)
         rows = [encode_task(self._tokenizer, sample(self._rng, difficulty)) for _ in range(_POOL)]
         rows = sorted((row for row in rows if len(row[0]) <= _MAX_LENGTH), key=lambda row: len(row[0]))
         group: list[tuple[list[int], int]] = []

@@ -23,11 +23,11 @@ class NetworkConfig:
     vocab_size: int = 768
     hidden_size: int = 256
     intermediate_size: int = 640
-    num_hidden_layers: int = 4
-    num_attention_heads: int = 8
-    num_key_value_heads: int = 4
+    num_hidden_layers: int = 5
+    num_attention_heads: int = 4
+    num_key_value_heads: int = 2
     max_position_embeddings: int = 4096
-    rope_theta: float = 100_000.0
+    rope_theta: float = 1_000_000.0
     rms_norm_eps: float = 1e-6
 
 
@@ -69,26 +69,6 @@ class Attention(nn.Module):
         out = _attend(query, key, value)
         return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1))
 
-    def look_back(self, frequency: Tensor) -> None:
-        """Lets the first two heads attend to the token before and the one before that, until training changes it.
-
-        Copying needs such heads, and forming them takes a small model most of its time. They need an input that
-        every token shares: coordinate 0. Rotary positions do the rest: with the query turned back by ``d`` positions,
-        the score ``sum_f cos(f (distance - d))`` peaks at distance ``d``.
-
-        Args:
-            frequency: Of the rotary positions, (head_dim / 2,), in radians per token.
-        """
-        half = self.head_dim // 2
-        strength = torch.where(torch.arange(half) < half // 2, 1.2, 0.0)
-        self.k_proj.weight[: self.head_dim] = 0.0
-        self.k_proj.weight[:half, 0] = strength
-        for head in range(min(2, self.heads // self.kv_heads)):
-            rows = self.q_proj.weight[head * self.head_dim : (head + 1) * self.head_dim]
-            rows.zero_()
-            rows[:half, 0] = strength * torch.cos(frequency * (head + 1))
-            rows[half:, 0] = -strength * torch.sin(frequency * (head + 1))
-
 
 class Mlp(nn.Module):
     """Gated feed-forward layer."""
@@ -129,6 +109,12 @@ class Body(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.norm = Norm(config.hidden_size, config.rms_norm_eps)
 
+    def attention(self, index: int) -> Attention:
+        """Returns the attention of one layer."""
+        layer = self.layers[index]
+        assert isinstance(layer, Layer)
+        return layer.self_attn
+
 
 class Network(nn.Module):
     """The whole model; the output layer is the embedding."""
@@ -146,16 +132,9 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def _initialize(self) -> None:
-        config = self.config
-        for name, parameter in self.named_parameters():
+        for parameter in self.parameters():
             if parameter.dim() == 2:
-                is_output = name.endswith(("o_proj.weight", "down_proj.weight"))
-                std = 0.04 * (2 * config.num_hidden_layers) ** -0.5 if is_output else 0.04
-                nn.init.normal_(parameter, std=0.02 if "embed" in name else std)
-        self.model.embed_tokens.weight[:, 0] = 0.1  # what look_back needs
-        first = self.model.layers[0]
-        assert isinstance(first, Layer)
-        first.self_attn.look_back(self.rope_frequency)
+                nn.init.normal_(parameter, std=0.04)
 
     def hidden(self, token_ids: Tensor) -> Tensor:
         """Returns the normed last hidden states, (batch, length, hidden); token_ids is (batch, length)."""

@@ -15,6 +15,7 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from llm_planner.tasks.sample import Difficulty, sample
+from llm_planner.training.copying import lay_induction_circuit
 from llm_planner.training.data import Batch, BatchStream, collate, encode_task
 from llm_planner.training.network import Network, NetworkConfig, load_network, save_network
 from llm_planner.training.tokenizer import save_tokenizer, train_tokenizer
@@ -36,6 +37,10 @@ class TrainOptions:
         workers: Processes of one thread each that average their gradients after every step. On a machine that
             others use too they lose less time to each other than threads do, which meet after every operation.
         seed: Of weights and data.
+        network: Shape of the network; a warm start keeps the old one.
+        max_objects: Longest scenes at the end of the run.
+        vocab_tasks: How many tasks the tokenizer is trained on.
+        held_out_tasks: How many tasks the exact match is measured on, from time to time.
     """
 
     output: Path
@@ -48,7 +53,9 @@ class TrainOptions:
     workers: int = 2
     seed: int = 0
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    max_objects: int = 200
     vocab_tasks: int = 12_000
+    held_out_tasks: int = 200
 
 
 @dataclass(slots=True)
@@ -85,7 +92,13 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
-        self.stream = BatchStream(self.tokenizer, seed, tokens=2048 // options.workers, seqs=16 // options.workers)
+        self.stream = BatchStream(
+            self.tokenizer,
+            seed,
+            tokens=2048 // options.workers,
+            seqs=16 // options.workers,
+            max_objects=options.max_objects,
+        )
         self.held_out = self._held_out_batches()
 
     @property
@@ -156,7 +169,9 @@ class Trainer:
         tokenizer = train_tokenizer(
             random.Random(options.seed), vocab_size=options.network.vocab_size, num_tasks=options.vocab_tasks
         )
-        return tokenizer, Network(replace(options.network, vocab_size=8 * math.ceil(len(tokenizer) / 8)))
+        network = Network(replace(options.network, vocab_size=8 * math.ceil(len(tokenizer) / 8)))
+        lay_induction_circuit(network)
+        return tokenizer, network
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
@@ -209,7 +224,7 @@ class Trainer:
         rng = random.Random(self.options.seed + 424242)
         hard = Difficulty(max_clauses=2, max_objects=20)
         rows = sorted(
-            (encode_task(self.tokenizer, sample(rng, hard, held_out=True)) for _ in range(200)),
+            (encode_task(self.tokenizer, sample(rng, hard, held_out=True)) for _ in range(self.options.held_out_tasks)),
             key=lambda row: len(row[0]),
         )
         return [collate(rows[start : start + 20]) for start in range(0, len(rows), 20)]
