@@ -5,7 +5,7 @@ import sys
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli import check, plan, robots
+from llm_planner.cli import check, plan, robots, train_planner
 from llm_planner.cli.output import print_error, print_json
 from llm_planner.core.errors import PlannerError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("plan")(plan.plan)
 app.command("check")(check.check)
 app.command("robots")(robots.robots)
+app.command("train-planner")(train_planner.train_planner)
 
 
 @app.callback(invoke_without_command=True)
