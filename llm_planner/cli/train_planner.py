@@ -8,16 +8,14 @@ import typer
 from llm_planner.cli.options import SeedOption
 
 
+_WARM_PROGRESS = 0.6  # a model that goes on has left the easy tasks behind
+
+
 def train_planner(
     output: Annotated[Path, typer.Argument(help="Directory of the run; the finished model is written there.")],
-    seconds: Annotated[
-        float, typer.Option(min=1.0, help="Training time; a run that was interrupted goes on.")
-    ] = 3000.0,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Training time. An interrupted run goes on.")] = 3000.0,
     steps: Annotated[int, typer.Option(min=0, help="Stop after so many steps instead: repeatable to the bit.")] = 0,
     start_from: Annotated[Path | None, typer.Option(help="A model of this recipe to continue with.")] = None,
-    first_progress: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Where in the curriculum to begin, 0 to 1.")
-    ] = 0.0,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,
     seed: SeedOption = 0,
@@ -32,7 +30,7 @@ def train_planner(
             seconds=seconds,
             max_steps=steps,
             start_from=start_from,
-            first_progress=first_progress,
+            first_progress=_WARM_PROGRESS if start_from else 0.0,
             learning_rate=learning_rate,
             workers=workers,
             seed=seed,
