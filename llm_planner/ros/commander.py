@@ -1,6 +1,5 @@
 """Tells robot nodes what to do, and hears how it went: what a person's console, a script or the demo needs."""
 
-import queue
 import threading
 from collections.abc import Sequence
 
@@ -25,11 +24,12 @@ class Commander:
 
     def __init__(self, node: Node, robots: Sequence[str], *, planner: str = "/planner") -> None:
         self._clients = {robot: node.create_client(Instruct, f"/{robot}/instruct") for robot in robots}
-        self._outcomes: queue.SimpleQueue[msgs.PlanOutcome] = queue.SimpleQueue()
+        self._outcomes: dict[str, msgs.PlanOutcome] = {}
+        self._outcome_came = threading.Condition()
         self._status: msgs.PlannerStatus | None = None
         self._changed = threading.Event()
         for robot in robots:
-            node.create_subscription(msgs.PlanOutcome, f"/{robot}/outcome", self._outcomes.put, qos.OUTCOMES)
+            node.create_subscription(msgs.PlanOutcome, f"/{robot}/outcome", self._on_outcome, qos.OUTCOMES)
         node.create_subscription(msgs.PlannerStatus, f"{planner}/status", self._on_status, qos.STATUS)
 
     @property
@@ -66,12 +66,16 @@ class Commander:
         if not response.accepted:
             raise PlannerError(ErrorCode(response.error_code), response.error_msg)
 
-    def next_outcome(self, timeout_s: float) -> msgs.PlanOutcome | None:
-        """Returns the next outcome of any robot, or None after ``timeout_s``. Latched ones come too: match the tag."""
-        try:
-            return self._outcomes.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+    def outcome(self, tag: str, timeout_s: float) -> msgs.PlanOutcome | None:
+        """Waits for the outcome with this tag and returns it, once; None after ``timeout_s``."""
+        with self._outcome_came:
+            self._outcome_came.wait_for(lambda: tag in self._outcomes, timeout_s)
+            return self._outcomes.pop(tag, None)
+
+    def _on_outcome(self, outcome: msgs.PlanOutcome) -> None:
+        with self._outcome_came:
+            self._outcomes[outcome.tag] = outcome
+            self._outcome_came.notify_all()
 
     def _on_status(self, status: msgs.PlannerStatus) -> None:
         self._status = status

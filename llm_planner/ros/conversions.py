@@ -173,7 +173,7 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
         error_code=code,
         error_msg=text,
         segments=tuple(to_segment(s) for s in message.segments),
-        metrics=_to_metrics(message.metrics),
+        metrics=to_metrics(message.metrics),
     )
 
 
@@ -258,7 +258,7 @@ def _to_call(message: msgs.SkillCall) -> SkillCall:
     return SkillCall(message.name, tuple(a for a in arguments if a is not None))
 
 
-def _to_metrics(message: msgs.PlanMetrics) -> PlanMetrics:
+def to_metrics(message: msgs.PlanMetrics) -> PlanMetrics:
     def optional(value: float) -> float | None:
         return None if math.isnan(value) else value
 

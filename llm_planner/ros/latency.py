@@ -4,7 +4,8 @@
 
 Three processes over DDS, as in life: the planner (with its engine in a fourth), a load of robots that keep every slot
 busy, and this one, which measures. Segments are stamped when the server hands them to the node, so that their way
-through node, DDS and client library is measured alone; that part runs against a server without an engine.
+through node, DDS and client library is measured alone; that part runs against a server without an engine. ``noise`` is
+how much too late a bare process wakes up on this machine meanwhile: what is below it, is not known.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from llm_planner.ros.spinning import spinning
 
 SETTLE_S = 0.05  # between acceptance and cancel, segment and report
 WARM_UP_S = 5.0
+DISCOVERY_S = 3.0  # the planner must have found this process too, or its answers are lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Probe:
         self._action = ActionClient(node, PlanTask, f"{planner}/plan_task")
         if not self._action.wait_for_server(TIMEOUT_S):
             raise TimeoutError(f"no planner {planner} within {TIMEOUT_S:g} s")
+        time.sleep(DISCOVERY_S)
 
     def call(self, start: Callable[[], Future]) -> tuple[Any, float]:
         """Returns the answer to a request and the seconds that it took; it is sent in the executor's thread."""
@@ -97,7 +100,19 @@ class Probe:
         time.sleep(SETTLE_S)
         _, acknowledged_s = self.call(handle.cancel_goal_async)
         _, result_s = self.call(handle.get_result_async)
-        return {"accept": accepted_s, "cancel": acknowledged_s, "cancel_to_result": acknowledged_s + result_s}
+        return {
+            "accept": accepted_s,
+            "cancel": acknowledged_s,
+            "cancel_to_result": acknowledged_s + result_s,
+            "noise": noise_s(),
+        }
+
+
+def noise_s() -> float:
+    """Returns how much too late this process wakes up from a sleep of a millisecond: the machine's share in it all."""
+    started_s = time.monotonic()
+    time.sleep(1e-3)
+    return time.monotonic() - started_s - 1e-3
 
 
 def measure_goals(planner: str, trials: int) -> dict[str, Quantiles]:

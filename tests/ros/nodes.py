@@ -166,9 +166,9 @@ class Planner:
 class Robot:
     """A node with a client, that spins."""
 
-    def __init__(self, name, client_class=None, **arguments):
+    def __init__(self, name, **arguments):
         self.node = rclpy.create_node(name)
-        self.client = (client_class or PlannerClient)(self.node, "tello", **arguments)
+        self.client = PlannerClient(self.node, "tello", **arguments)
         self.spinner = Spinner(self.node)
 
     def stop(self):

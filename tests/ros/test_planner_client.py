@@ -5,11 +5,13 @@ import time
 import uuid
 
 import pytest
+from rclpy.action.client import ActionClient
+from rclpy.task import Future
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import ReportStatus
-from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.remote_goal import RemoteGoal
 from tests.ros.nodes import Robot, wait_until
 
 pytestmark = pytest.mark.ros
@@ -38,29 +40,73 @@ def test_a_goal_from_instruction_to_result(planner, start_robot):
     assert planner.server.reports[1].value is True
 
 
-class ForgetfulClient(PlannerClient):
-    """Loses all feedback, or every second one."""
+@pytest.fixture
+def lose_feedback(monkeypatch):
+    """Loses every feedback that ``is_lost`` says, by number; returns the list of all numbers that came."""
+    numbers = []
+    take = RemoteGoal._on_feedback
 
-    loses = staticmethod(lambda n: True)
+    def lose(is_lost):
+        def on_feedback(goal, message):
+            numbers.append(len(numbers))
+            if not is_lost(numbers[-1]):
+                take(goal, message)
 
-    def _on_feedback(self, goal, message):
-        self.num_feedbacks = getattr(self, "num_feedbacks", 0) + 1
-        if not self.loses(self.num_feedbacks):
-            super()._on_feedback(goal, message)
+        monkeypatch.setattr(RemoteGoal, "_on_feedback", on_feedback)
+        return numbers
+
+    return lose
 
 
-def test_a_client_that_loses_all_feedback_loses_no_segment(planner, start_robot):
-    robot = start_robot("deaf", client_class=ForgetfulClient)
-    handle = robot.client.plan("mf(20);mb(30);tc(90);")
+def test_a_client_that_loses_all_feedback_loses_no_segment(planner, start_robot, lose_feedback):
+    numbers = lose_feedback(lambda n: True)
+    handle = start_robot("deaf").client.plan("mf(20);mb(30);tc(90);")
     assert carry_out(handle) == ["mf(20);", "mb(30);", "tc(90);"]
-    assert robot.client.num_feedbacks >= 3
+    assert len(numbers) >= 3
 
 
-def test_a_burst_arrives_once_and_in_order(planner, start_robot):
+def test_an_acceptance_that_was_lost_is_not_missed(planner, start_robot, monkeypatch):
+    monkeypatch.setattr(RemoteGoal, "_on_response", lambda goal, future: None)
+    robot = start_robot("drone_1")
+    assert carry_out(robot.client.plan("mf(20);")) == ["mf(20);"]
+    monkeypatch.setattr(RemoteGoal, "_on_feedback", lambda goal, message: None)
+    assert carry_out(robot.client.plan("mb(20);")) == ["mb(20);"]
+
+
+def test_a_goal_that_was_lost_is_sent_again_and_planned_once(planner, start_robot, monkeypatch):
+    robot = start_robot("drone_1")
+    robot.client.wait_for_planner(TIMEOUT_S)
+    action = robot.client._endpoints.action
+    sent = []
+
+    def send_goal_async(*arguments, **fields):
+        sent.append(fields["goal_uuid"])
+        return Future() if len(sent) == 1 else ActionClient.send_goal_async(action, *arguments, **fields)
+
+    monkeypatch.setattr(action, "send_goal_async", send_goal_async)
+    assert carry_out(robot.client.plan("mf(20);mb(30);")) == ["mf(20);", "mb(30);"]
+    assert (len(sent), sent[0]) == (2, sent[1])
+
+
+def test_a_refusal_whose_acceptance_was_lost_still_has_its_reason(planner, start_robot, monkeypatch):
+    robot = start_robot("drone_1")
+    robot.client.wait_for_planner(TIMEOUT_S)
+    on_response, answers = RemoteGoal._on_response, []
+
+    def lose_first(goal, future):
+        answers.append(future.result().accepted)
+        if len(answers) > 1:
+            on_response(goal, future)
+
+    monkeypatch.setattr(RemoteGoal, "_on_response", lose_first)
+    assert robot.client.plan(" ").result(TIMEOUT_S).error_code is ErrorCode.EMPTY_INSTRUCTION
+    assert answers == [True, False]  # the second is rejected: the planner has it
+
+
+def test_a_burst_arrives_once_and_in_order(planner, start_robot, lose_feedback):
     plan = [f"mf({20 + i});" for i in range(300)]
-    robot = start_robot("fast", client_class=ForgetfulClient)
-    robot.client.loses = lambda n: n % 2
-    handle = robot.client.plan("flood " + "".join(plan))
+    lose_feedback(lambda n: n % 2)
+    handle = start_robot("fast").client.plan("flood " + "".join(plan))
     assert carry_out(handle) == plan
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.NONE
 

@@ -1,0 +1,219 @@
+"""One goal on its way through the network: whatever gets lost is asked for again, and it always ends.
+
+DDS drops what is sent while two sides are still finding each other: the goal itself, its acceptance, the request for
+its result. The planner's word that it has the goal (status, feedback, a second goal of the same id being rejected) is
+as good as the acceptance that was lost.
+"""
+
+import functools
+from dataclasses import dataclass
+
+from action_msgs.msg import GoalStatus
+from rclpy.action.client import ActionClient, ClientGoalHandle
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
+
+import llm_planner.msg as msgs
+from llm_planner.action import PlanTask
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.ros import conversions
+from llm_planner.ros.plan_handle import PlanHandle
+from llm_planner.srv import GetSegments
+
+RETRY_S = 1.0  # after which a request that was not answered is sent again
+HEARTBEAT_PERIOD_S = 1.0
+LIMBO_S = 1.5  # how long a goal may be missing from the planner's status before the client asks
+NEVER_S = float("-inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """A robot's connections to one planner.
+
+    Attributes:
+        robot_id: Who asks.
+        planner: Full name of the planner node.
+        server_timeout_s: Without a sign of life from the planner for this long, a goal is lost.
+    """
+
+    node: Node
+    action: ActionClient
+    get_segments: Client
+    heartbeats: Publisher
+    robot_id: str
+    planner: str
+    server_timeout_s: float
+    clock: Clock
+
+
+class RemoteGoal:
+    """The client's side of one goal; everything runs in the executor's thread. Tick it a few times a second.
+
+    Args:
+        endpoints: Connections to the planner.
+        handle: What the robot holds of the goal.
+    """
+
+    def __init__(self, endpoints: Endpoints, handle: PlanHandle) -> None:
+        self._endpoints = endpoints
+        self._handle = handle
+        self._uuid = UUID(uuid=list(bytes.fromhex(handle.goal_id)))
+        self._remote: ClientGoalHandle | None = None  # once the planner has the goal
+        self._begun_at_s = endpoints.clock.now_s()
+        self._sent_at_s = NEVER_S
+        self._heartbeat_at_s = NEVER_S
+        self._asked_at_s = NEVER_S  # for segments, without an answer yet
+        self._listed_at_s = NEVER_S  # by the planner's status, or when it took the goal
+        self._cancel_sent_at_s = NEVER_S
+        self._is_cancelled = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the goal has ended."""
+        return self._handle.is_done
+
+    def tick(self, status_at_s: float) -> None:
+        """Does what is due.
+
+        Args:
+            status_at_s: When the planner last showed life.
+        """
+        now_s = self._endpoints.clock.now_s()
+        if self._remote is None and now_s - self._sent_at_s >= RETRY_S and self._endpoints.action.server_is_ready():
+            self._send(now_s)
+        if self._sent_at_s > NEVER_S and now_s - self._heartbeat_at_s >= HEARTBEAT_PERIOD_S:
+            self._heartbeat_at_s = now_s
+            robot_id = self._endpoints.robot_id
+            self._endpoints.heartbeats.publish(msgs.Heartbeat(goal_id=self._handle.goal_id, robot_id=robot_id))
+        if self._is_cancelled and now_s - self._cancel_sent_at_s >= RETRY_S:
+            self._send_cancel(now_s)
+        if self._handle.inbox.has_gap or self._is_in_limbo(status_at_s):
+            self._resync(status_at_s)
+        self._give_up_in_time(now_s, status_at_s)
+
+    def cancel(self) -> None:
+        """Asks the planner to end the goal."""
+        self._is_cancelled = True
+        if self._sent_at_s == NEVER_S:
+            self._end(PlannerError(ErrorCode.CANCELLED, "cancelled before the planner was there"))
+        else:
+            self._send_cancel(self._endpoints.clock.now_s())
+
+    def _send_cancel(self, now_s: float) -> None:
+        """Cancels as soon as the planner has the goal."""
+        if self._remote is not None:
+            self._cancel_sent_at_s = now_s
+            self._remote.cancel_goal_async()
+
+    def on_progress(self, progress: msgs.GoalProgress, now_s: float) -> None:
+        """Takes the planner's word that it works on the goal."""
+        self._adopt(now_s)
+        self._listed_at_s = now_s
+        self._take([], progress.num_segments, now_s)
+
+    # Sending
+
+    def _send(self, now_s: float) -> None:
+        self._sent_at_s = now_s
+        try:
+            goal = conversions.to_goal(self._handle.request)
+        except PlannerError as error:
+            self._end(error)
+            return
+        sent = self._endpoints.action.send_goal_async(goal, feedback_callback=self._on_feedback, goal_uuid=self._uuid)
+        sent.add_done_callback(self._on_response)
+
+    def _on_response(self, _: Future) -> None:
+        """A planner rejects only a goal that it has already, so either answer means that it has it."""
+        self._adopt(self._endpoints.clock.now_s())
+
+    def _adopt(self, now_s: float) -> None:
+        """Goes on with a goal that the planner has: asks for its result."""
+        if self._remote is not None:
+            return
+        self._listed_at_s = now_s
+        accepted = PlanTask.Impl.SendGoalService.Response(accepted=True)
+        self._remote = ClientGoalHandle(self._endpoints.action, self._uuid, accepted)
+        self._remote.get_result_async().add_done_callback(self._on_result)
+        if self._is_cancelled or self.is_done:
+            self._send_cancel(now_s)
+
+    # What comes in
+
+    def _on_feedback(self, message: PlanTask.Impl.FeedbackMessage) -> None:
+        now_s = self._endpoints.clock.now_s()
+        self._adopt(now_s)
+        self._take(message.feedback.segments, message.feedback.num_segments, now_s)
+
+    def _take(self, messages: list[msgs.Segment], num_segments: int, status_at_s: float) -> None:
+        """Delivers segments; asks for those that are missing."""
+        try:
+            segments = [conversions.to_segment(message) for message in messages]
+        except PlannerError as error:
+            self._endpoints.node.get_logger().error(f"segments of goal {self._handle.goal_id} are garbage: {error}")
+            segments = []
+        self._handle.offer(segments, num_segments)
+        if self._handle.inbox.has_gap:
+            self._resync(status_at_s)
+
+    def _on_result(self, future: Future) -> None:
+        response = future.result()
+        if response.status == GoalStatus.STATUS_UNKNOWN:
+            return  # from a planner that never had the goal; the status will tell
+        try:
+            self._handle.finish(conversions.to_result(response.result, self._handle.goal_id))
+        except PlannerError as error:
+            self._end(PlannerError(ErrorCode.ENGINE_FAILED, f"the planner's result is garbage: {error}"))
+
+    # Re-sync
+
+    def _is_in_limbo(self, status_at_s: float) -> bool:
+        """True if the planner lives, but has not named the goal for a while, and there is no result either."""
+        return self._remote is not None and status_at_s - self._listed_at_s > LIMBO_S
+
+    def _resync(self, status_at_s: float) -> None:
+        now_s = self._endpoints.clock.now_s()
+        if now_s - self._asked_at_s < RETRY_S or not self._endpoints.get_segments.service_is_ready():
+            return
+        self._asked_at_s = now_s
+        request = GetSegments.Request(goal_id=self._handle.goal_id, first_index=self._handle.inbox.next_index)
+        asked = self._endpoints.get_segments.call_async(request)
+        asked.add_done_callback(functools.partial(self._on_segments, self._is_in_limbo(status_at_s)))
+
+    def _on_segments(self, is_in_limbo: bool, future: Future) -> None:
+        response, self._asked_at_s = future.result(), NEVER_S
+        if response.error_code != ErrorCode.NONE:
+            if is_in_limbo:  # else it was another planner of that name, which is about to end itself
+                self._lose("does not know the goal (any more): it was restarted")
+            return
+        self._take(response.segments, response.num_segments, self._listed_at_s)
+        if response.is_finished and is_in_limbo:
+            self._end(PlannerError(*conversions.to_error(response.goal_error_code, response.goal_error_msg)))
+
+    # Ends
+
+    def _give_up_in_time(self, now_s: float, status_at_s: float) -> None:
+        timeout_s = self._endpoints.server_timeout_s
+        if self._remote is not None:
+            if now_s - max(self._listed_at_s, status_at_s) > timeout_s:
+                self._lose(f"shows no life for {timeout_s:g} s")
+        elif now_s - self._begun_at_s > timeout_s:
+            if self._sent_at_s == NEVER_S and now_s - status_at_s <= timeout_s:
+                what = f"planner {self._endpoints.planner} takes no goals yet (or any more); wait until it is active"
+                self._end(PlannerError(ErrorCode.NOT_ACTIVE, what))
+            else:
+                self._lose(f"does not answer for {timeout_s:g} s")
+
+    def _lose(self, what: str) -> None:
+        self._send_cancel(self._endpoints.clock.now_s())  # if it lives after all, the robot shall not be busy there
+        planner = self._endpoints.planner
+        self._end(PlannerError(ErrorCode.SERVER_UNREACHABLE, f"planner {planner} {what}; ask again when it is up"))
+
+    def _end(self, error: PlannerError) -> None:
+        if error.code is not ErrorCode.NONE:
+            self._endpoints.node.get_logger().warning(f"goal {self._handle.goal_id} ended: {error}")
+        self._handle.fail(error)
