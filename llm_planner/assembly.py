@@ -31,6 +31,8 @@ from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
 from llm_planner.serving.server import PlanServer
 
 T = TypeVar("T")
+NODE_ONLY = frozenset({"autostart", "startup_check_s", "client_timeout_s", "result_memory_s"})
+"""Parameters of the ROS node that are no settings of a planner (``ros.parameters.NodeSettings``)."""
 
 
 def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> PlannerConfig:
@@ -65,7 +67,18 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
     if not isinstance(values, dict | None):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} holds {type(values).__name__} instead of a mapping")
-    return values or {}
+    return _planner_part(values or {})
+
+
+def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the planner's settings of a ROS parameter file (``config/planner.yaml``); any other file is all ours."""
+    sections = [s["ros__parameters"] for s in values.values() if isinstance(s, dict) and "ros__parameters" in s]
+    if not sections:
+        return values
+    settings = {key: value for section in sections for key, value in section.items() if key not in NODE_ONLY}
+    if "robot_models" in settings:  # ROS has no empty list of strings
+        settings["robot_models"] = [directory for directory in settings["robot_models"] if directory]
+    return settings
 
 
 def _schema(cls: type) -> type[BaseModel]:

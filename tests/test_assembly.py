@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from llm_planner.assembly import build_loop, load_config, resolve_model
+from llm_planner.assembly import NODE_ONLY, build_loop, load_config, resolve_model
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
@@ -14,12 +14,19 @@ def test_no_file_gives_the_defaults():
     assert load_config() == PlannerConfig()
 
 
-def test_the_shipped_file_is_valid_and_documents_every_setting():
+def test_the_shipped_parameter_file_is_valid_and_holds_the_defaults():
     path = share_dir() / "config" / "planner.yaml"
-    load_config_values = path.read_text(encoding="utf-8")
-    for cls in (SchedulerConfig, EngineConfig):
+    assert load_config(path) == PlannerConfig()
+    text = path.read_text(encoding="utf-8")
+    for cls in (PlannerConfig, SchedulerConfig, EngineConfig):
         for field in dataclasses.fields(cls):
-            assert field.name in load_config_values, f"{path.name} lacks {field.name}"
+            assert f"{field.name}:" in text, f"{path.name} lacks {field.name}"
+
+
+@pytest.mark.ros
+def test_node_only_parameters_are_those_of_the_node():
+    parameters = pytest.importorskip("llm_planner.ros.planner_node")
+    assert {field.name for field in dataclasses.fields(parameters.NodeSettings)} == NODE_ONLY
 
 
 def test_overrides_win_over_the_file(tmp_path):

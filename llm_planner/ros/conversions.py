@@ -259,6 +259,8 @@ def _to_call(message: msgs.SkillCall) -> SkillCall:
 
 
 def to_metrics(message: msgs.PlanMetrics) -> PlanMetrics:
+    """Returns the metrics in a message; NaN there is None here."""
+
     def optional(value: float) -> float | None:
         return None if math.isnan(value) else value
 

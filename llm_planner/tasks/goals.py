@@ -36,6 +36,11 @@ def is_achieved(task: Task, plan: str, model: RobotModel) -> tuple[bool, str]:
         done = execute(task, plan, model)
     except PlannerError as error:
         return False, f"refused: {error}"
+    return judge(task, done, model)
+
+
+def judge(task: Task, done: Executed, model: RobotModel) -> tuple[bool, str]:
+    """Returns whether what a robot did is what a task asks, and if not, why."""
     if not done.outcome.is_success:
         return False, f"failed: {done.outcome.reason}"
     kind, *parameters = task.goal

@@ -79,7 +79,7 @@ def execute(task: Task, plan: str, model: RobotModel, *, seed: int = 0) -> Execu
         held=state.held,
         said=tuple(state.said),
         pictures=tuple(state.pictures),
-        waypoints=_distinct([driver.pose_at(0.0), *(driver.pose_at(call.end_s) for call in outcome.calls)]),
+        waypoints=distinct([driver.pose_at(0.0), *(driver.pose_at(call.end_s) for call in outcome.calls)]),
     )
 
 
@@ -92,7 +92,7 @@ def refusal(task: Task, plan: str, model: RobotModel) -> str:
     return ""
 
 
-def _distinct(poses: list[Pose]) -> tuple[Pose, ...]:
+def distinct(poses: list[Pose]) -> tuple[Pose, ...]:
     kept: list[Pose] = []
     for pose in poses:
         if not kept or not is_near(kept[-1], pose, 1e-3, 0.1):

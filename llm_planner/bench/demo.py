@@ -1,0 +1,214 @@
+"""The demo's goals, and what is written about them: tasks the model never saw, success by goal test, a timeline."""
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from llm_planner.bench.timeline import Span, SpanKind, draw_timeline
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanMetrics, Urgency
+from llm_planner.language.parser import parse
+from llm_planner.robots.duration import expected_duration
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.tasks.sample import Difficulty, Task, sample
+
+NETWORK_LATENCY_S = 0.008
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoGoal:
+    """One goal of the demo.
+
+    Attributes:
+        tag: Recognises its outcome.
+        robot: Name of the robot node.
+        at_s: Earliest start, from the start of the demo. A normal goal also waits for the one before it; an urgent one
+            does not, and takes the place of what its robot does.
+        expected: How it should end.
+    """
+
+    tag: str
+    robot: str
+    task: Task
+    urgency: Urgency = Urgency.NORMAL
+    at_s: float = 0.0
+    expected: ErrorCode = ErrorCode.NONE
+
+
+# Per robot: family, urgency, earliest start. The urgent goal of drone_2 meets a robot at work and supersedes its goal.
+_PROGRAMME: dict[str, tuple[tuple[str, Urgency, float], ...]] = {
+    "drone_1": (
+        ("look_for", Urgency.NORMAL, 0.0),
+        ("sequence", Urgency.NORMAL, 0.0),
+        ("check_or", Urgency.NORMAL, 0.0),
+    ),
+    "drone_2": (
+        ("sequence", Urgency.NORMAL, 0.0),
+        ("avoid_injury", Urgency.URGENT, 5.0),
+        ("goto", Urgency.NORMAL, 0.0),
+        ("cannot", Urgency.NORMAL, 0.0),
+    ),
+    "drone_3": (
+        ("find_tool", Urgency.NORMAL, 0.0),
+        ("evade_animal", Urgency.URGENT, 0.0),
+        ("sequence", Urgency.NORMAL, 0.0),
+    ),
+    "arm_1": (("stack", Urgency.NORMAL, 0.0), ("sort_food", Urgency.NORMAL, 0.0)),
+}
+_SHORTEST_S, _LONGEST_S = 6.0, 24.0
+_SUPERSEDED_SHORTEST_S = 12.0  # the goal that the emergency meets must still run then
+_QUICK = frozenset({"avoid_injury", "evade_animal", "cannot"})
+
+
+def draw_goals(seed: int) -> dict[str, list[DemoGoal]]:
+    """Returns the goals of every robot in order: instructions and names that training never saw."""
+    goals: dict[str, list[DemoGoal]] = {}
+    for robot, programme in _PROGRAMME.items():
+        goals[robot] = []
+        for number, (family, urgency, at_s) in enumerate(programme):
+            rng = random.Random(f"{seed}/{robot}/{number}")
+            is_superseded = number + 1 < len(programme) and programme[number + 1][2] > 0
+            goals[robot].append(
+                DemoGoal(
+                    tag=f"{robot}/{number}",
+                    robot=robot,
+                    task=_draw(rng, family, shortest_s=_SUPERSEDED_SHORTEST_S if is_superseded else _SHORTEST_S),
+                    urgency=urgency,
+                    at_s=at_s,
+                    expected=ErrorCode.SUPERSEDED if is_superseded else ErrorCode.NONE,
+                )
+            )
+    return goals
+
+
+def _draw(rng: random.Random, family: str, *, shortest_s: float) -> Task:
+    """Returns a held-out task that takes a robot neither a moment nor minutes."""
+    library = RobotLibrary()
+    while True:
+        task = sample(
+            rng, Difficulty(max_clauses=3, max_objects=12, invented=0.0, noise=0.0), held_out=True, family=family
+        )
+        median_s = expected_duration(library.get(task.robot), parse(task.plan)).p50_s
+        if family in _QUICK or shortest_s <= median_s <= _LONGEST_S:
+            return task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTimes:
+    """One segment on the robot; times in seconds of one clock, None if it was not carried out."""
+
+    text: str
+    generation_time_s: float
+    received_s: float
+    started_s: float | None
+    finished_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOutcome:
+    """How a goal ended.
+
+    Attributes:
+        is_success: The goal test's verdict on what the robot did.
+        reason: Why not; empty otherwise.
+    """
+
+    goal: DemoGoal
+    error_code: ErrorCode
+    error_msg: str
+    plan: str
+    metrics: PlanMetrics
+    asked_s: float
+    segments: tuple[SegmentTimes, ...]
+    is_success: bool
+    reason: str
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Whether it ended as it should: superseded if an emergency took its place, else successfully."""
+        return self.error_code is self.goal.expected and (self.is_success or self.goal.expected is not ErrorCode.NONE)
+
+
+def summary(outcomes: Sequence[DemoOutcome], *, policy: str, model: str, seed: int) -> dict[str, object]:
+    """Returns ``summary.json``. ``share_served`` counts goals that got a first segment."""
+    served = [outcome for outcome in outcomes if outcome.segments]
+    return {
+        "goals": [_goal_json(outcome) for outcome in outcomes],
+        "policy": policy,
+        "model": model,
+        "share_served": len(served) / max(1, len(outcomes)),
+        "seed": seed,
+    }
+
+
+def _goal_json(outcome: DemoOutcome) -> dict[str, object]:
+    goal, metrics = outcome.goal, outcome.metrics
+    return {
+        "robot": goal.robot,
+        "family": goal.task.family,
+        "instruction": goal.task.instruction,
+        "urgency": goal.urgency.name,
+        "plan": outcome.plan,
+        "segments": [asdict(segment) for segment in outcome.segments],
+        "response_time_s": metrics.response_time_s,
+        "waiting_time_s": metrics.waiting_time_s,
+        "execution_time_s": metrics.execution_time_s,
+        "time_utility": metrics.time_utility,
+        "error_code": int(outcome.error_code),
+        "error_msg": outcome.error_msg,
+        "expected_error_code": int(goal.expected),
+        "success": outcome.is_success,
+        "reason": outcome.reason,
+    }
+
+
+def spans(outcomes: Iterable[DemoOutcome]) -> list[Span]:
+    """Returns the bars of the timeline: when each segment was generated and carried out, and when a robot waited."""
+    bars: list[Span] = []
+    for outcome in outcomes:
+        bars += _spans_of(outcome)
+    return bars
+
+
+def _spans_of(outcome: DemoOutcome) -> Iterable[Span]:
+    idle_since_s = outcome.asked_s
+    lane, is_urgent = outcome.goal.robot, outcome.goal.urgency is Urgency.URGENT
+    for segment in outcome.segments:
+        sent_s = segment.received_s - NETWORK_LATENCY_S
+        yield Span(
+            lane=lane,
+            kind=SpanKind.GENERATION,
+            start_s=sent_s - segment.generation_time_s,
+            end_s=sent_s,
+            is_urgent=is_urgent,
+        )
+        if segment.started_s is None or segment.finished_s is None:
+            continue
+        if segment.started_s > idle_since_s:
+            yield Span(
+                lane=lane,
+                kind=SpanKind.WAITING,
+                start_s=idle_since_s,
+                end_s=segment.started_s,
+                is_urgent=is_urgent,
+            )
+        yield Span(
+            lane=lane,
+            kind=SpanKind.EXECUTION,
+            start_s=segment.started_s,
+            end_s=segment.finished_s,
+            label=segment.text,
+            is_urgent=is_urgent,
+        )
+        idle_since_s = segment.finished_s
+
+
+def write_report(outcomes: Sequence[DemoOutcome], directory: Path, *, policy: str, model: str, seed: int) -> None:
+    """Writes ``summary.json`` and ``timeline.png``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    document = summary(outcomes, policy=policy, model=model, seed=seed)
+    (directory / "summary.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    title = f"{model}, policy {policy}: generation (above) overlaps motion (below)"
+    draw_timeline(spans(outcomes), directory / "timeline.png", title)

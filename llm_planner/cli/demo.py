@@ -1,0 +1,224 @@
+"""``llm-planner demo``: a small fleet, each robot its own process, flies goals that the model never saw."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from llm_planner.bench.demo import DemoGoal, DemoOutcome, SegmentTimes, draw_goals, write_report
+from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
+from llm_planner.cli.output import console
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanMetrics
+from llm_planner.robots.interpreter import Outcome
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.tasks.goals import judge
+from llm_planner.tasks.outcome import Executed, distinct
+from llm_planner.tasks.worlds import build_world
+
+if TYPE_CHECKING:
+    from llm_planner.msg import PlanOutcome
+    from llm_planner.ros.commander import Commander
+    from llm_planner.srv import Instruct
+
+START_TIMEOUT_S = 90.0
+GOAL_TIMEOUT_S = 60.0
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where summary.json, timeline.png and the logs go.")] = Path("demo_out"),
+    model: ModelOption = None,
+    policy: PolicyOption = None,
+    seed: SeedOption = 1,
+) -> None:
+    """Start a planner, three drones and an arm, and let them carry out twelve goals, two of them emergencies.
+
+    Instructions and object names are held out from training. Exit status 0 if every goal ended as it should.
+    """
+    from llm_planner.ros.commander import Commander
+    from llm_planner.ros.composition import Composition, Fleet
+    from llm_planner.ros.spinning import spinning
+
+    goals = draw_goals(seed)
+    overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
+    composition = Composition(drones=3, arms=1, seed=seed, planner=overrides)
+    logs = out / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with Fleet(composition.commands(), log_dir=logs) as fleet, spinning("llm_planner_demo") as node:
+        commander = Commander(node, list(goals))
+        with console.status("starting the planner and four robots, each a ROS 2 process"):
+            if not commander.wait_until_ready(START_TIMEOUT_S):
+                raise PlannerError(
+                    ErrorCode.SERVER_UNREACHABLE, f"the fleet did not start within {START_TIMEOUT_S:g} s; see {logs}"
+                )
+        show = _Progress(goals)
+        outcomes = _run(commander, goals, show)
+        status = commander.status
+        if (ended := fleet.first_ended()) is not None:
+            console.print(f"[red]process {ended[0]} ended with status {ended[1]}[/]; see {logs}")
+    assert status is not None
+    write_report(outcomes, out, policy=status.policy, model=status.model, seed=seed)
+    num_good = sum(outcome.is_as_expected for outcome in outcomes)
+    for outcome in outcomes:
+        if not outcome.is_as_expected:
+            console.print(f"{outcome.goal.tag}: {outcome.goal.task.instruction!r}", style="red", markup=False)
+            console.print(f"    {outcome.plan} {outcome.error_msg} {outcome.reason}", markup=False)
+    console.print(f"{num_good} of {len(outcomes)} goals ended as they should; look at {out / 'timeline.png'}")
+    raise typer.Exit(0 if num_good == len(outcomes) == sum(map(len, goals.values())) else 1)
+
+
+def _run(commander: "Commander", goals: dict[str, list[DemoGoal]], show: "_Progress") -> list[DemoOutcome]:
+    """Returns the outcomes of all goals; each robot works through its own list in a thread of its own."""
+    outcomes: dict[str, DemoOutcome] = {}
+    start_s = time.time()
+    errors: list[PlannerError] = []
+
+    def work(robot: str) -> None:
+        try:
+            for outcome in _work_through(commander, goals[robot], start_s, show):
+                outcomes[outcome.goal.tag] = outcome
+        except PlannerError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(robot,), daemon=True) for robot in goals]
+    with Live(get_renderable=show.table, console=console, refresh_per_second=4, transient=not console.is_terminal):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if not console.is_terminal:
+        console.print(show.table())
+    if errors:
+        raise errors[0]
+    return [outcomes[goal.tag] for robot in goals.values() for goal in robot if goal.tag in outcomes]
+
+
+def _work_through(
+    commander: "Commander", goals: list[DemoGoal], start_s: float, show: "_Progress"
+) -> Iterator[DemoOutcome]:
+    """Yields the outcomes of one robot's goals; an emergency does not wait for the goal before it."""
+    waiting: list[DemoGoal] = []
+    for number, goal in enumerate(goals):
+        time.sleep(max(0.0, start_s + goal.at_s - time.time()))
+        show.set(goal, "sent")
+        commander.instruct(goal.robot, _order(goal))
+        waiting.append(goal)
+        is_overtaken = number + 1 < len(goals) and goals[number + 1].at_s > 0
+        while waiting and not is_overtaken:
+            first = waiting.pop(0)
+            message = commander.outcome(first.tag, GOAL_TIMEOUT_S)
+            if message is None:
+                raise PlannerError(ErrorCode.ROBOT_SILENT, f"{first.tag} had no outcome after {GOAL_TIMEOUT_S:g} s")
+            outcome = _read(first, message, start_s)
+            show.end(outcome)
+            yield outcome
+
+
+def _order(goal: DemoGoal) -> "Instruct.Request":
+    """Returns the goal as a request. An overtaking emergency meets the robot in the world where it is."""
+    from llm_planner.ros.snapshot import Snapshot
+    from llm_planner.srv import Instruct
+
+    world = build_world(goal.task)
+    snapshot = Snapshot(objects=tuple(world.objects.values()), answers=world.answers)
+    return Instruct.Request(
+        instruction=goal.task.instruction,
+        scene=goal.task.scene,
+        urgency=goal.urgency.value,
+        world="" if goal.at_s > 0 else snapshot.to_json(),
+        tag=goal.tag,
+    )
+
+
+def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome:
+    """Returns the outcome with the verdict of the goal test on what the robot really did."""
+    from llm_planner.ros import conversions
+
+    def seconds(stamp: object) -> float:
+        return float(stamp.sec + stamp.nanosec * 1e-9 - start_s)  # type: ignore[attr-defined]
+
+    segments = tuple(
+        SegmentTimes(
+            text=s.segment.text,
+            generation_time_s=s.segment.generation_time_s,
+            received_s=seconds(s.received_at),
+            started_s=seconds(s.started_at) if s.started_at.sec else None,
+            finished_s=seconds(s.finished_at) if s.finished_at.sec else None,
+        )
+        for s in message.segments
+    )
+    code = ErrorCode(message.error_code)
+    is_success, reason = (False, "") if code is not ErrorCode.NONE else _verdict(goal, message.world)
+    metrics: PlanMetrics = conversions.to_metrics(message.metrics)
+    return DemoOutcome(
+        goal=goal,
+        error_code=code,
+        error_msg=message.error_msg,
+        plan=message.plan,
+        metrics=metrics,
+        asked_s=seconds(message.asked_at),
+        segments=segments,
+        is_success=is_success,
+        reason=reason,
+    )
+
+
+def _verdict(goal: DemoGoal, world_json: str) -> tuple[bool, str]:
+    from llm_planner.ros.snapshot import Snapshot
+
+    snapshot = Snapshot.from_json(world_json)
+    assert snapshot.pose is not None
+    outcome = Outcome(is_success=True, reason="", value=None, calls=snapshot.calls, duration_s=0.0, wants_replan=False)
+    done = Executed(
+        outcome=outcome,
+        world=snapshot.world,
+        start=build_world(goal.task),
+        pose=snapshot.pose,
+        held=snapshot.held,
+        said=snapshot.said,
+        pictures=snapshot.pictures,
+        waypoints=distinct(list(snapshot.waypoints)),
+    )
+    return judge(goal.task, done, RobotLibrary().get(goal.task.robot))
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the terminal shows while the demo runs."""
+
+    goals: dict[str, list[DemoGoal]]
+    states: dict[str, str] = field(default_factory=dict)
+    plans: dict[str, str] = field(default_factory=dict)
+
+    def set(self, goal: DemoGoal, state: str) -> None:
+        """Notes a state of a goal."""
+        self.states[goal.tag] = state
+
+    def end(self, outcome: DemoOutcome) -> None:
+        """Notes how a goal ended."""
+        mark = "[green]as it should[/]" if outcome.is_as_expected else "[red]not as it should[/]"
+        response_s = outcome.metrics.response_time_s
+        shown = f"{1000 * response_s:.0f} ms" if response_s is not None else "no answer"
+        self.states[outcome.goal.tag] = f"{mark} {outcome.error_code.name.lower()}, answered in {shown}"
+        self.plans[outcome.goal.tag] = outcome.plan
+
+    def table(self) -> Table:
+        """Returns the table of all goals."""
+        table = Table("robot", "goal", "plan", "state", title="llm_planner demo")
+        for robot, goals in self.goals.items():
+            for goal in goals:
+                style = "bold red" if goal.urgency.name == "URGENT" else ""
+                instruction = json.dumps(goal.task.instruction, ensure_ascii=False)[1:-1].replace("[", "\\[")
+                plan = self.plans.get(goal.tag, "").replace("[", "\\[")
+                table.add_row(
+                    robot, f"[{style}]{instruction}[/]" if style else instruction, plan, self.states.get(goal.tag, "")
+                )
+            table.add_section()
+        return table

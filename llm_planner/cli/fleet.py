@@ -1,0 +1,98 @@
+"""``llm-planner up`` and ``send``: a planner and simulated robots as processes, and a word to one of them."""
+
+import signal
+import threading
+import uuid
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from llm_planner.assembly import load_config
+from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, PolicyOption
+from llm_planner.cli.output import console, plain, print_error, print_json
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import Urgency
+
+DronesOption = Annotated[int, typer.Option(min=0, max=100, help="How many Tellos: drone_1, drone_2, ...")]
+ArmsOption = Annotated[int, typer.Option(min=0, max=100, help="How many Indy7 arms: arm_1, ...")]
+
+
+def up(
+    drones: DronesOption = 3,
+    arms: ArmsOption = 1,
+    model: ModelOption = None,
+    policy: PolicyOption = None,
+    config: ConfigOption = None,
+    scenario: Annotated[Path | None, typer.Option(help="YAML file with instructions to begin with.")] = None,
+    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots live.")] = 1.0,
+) -> None:
+    """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
+
+    The same as `ros2 launch llm_planner fleet_sim.launch.py`, where launch is not installed.
+    """
+    from llm_planner.ros.composition import Composition, Fleet
+
+    overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
+    load_config(config, overrides)  # a mistake is named here rather than in a log
+    composition = Composition(
+        drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
+    )
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    names = ", ".join(f"/{robot.name}" for robot in composition.robots) or "no robots"
+    with Fleet(composition.commands()) as fleet:
+        console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
+        console.print('tell a robot something:  llm-planner send drone_1 "fly 1 m forward, then turn right"')
+        while not stopped.wait(0.2):
+            ended = fleet.first_ended()
+            if ended is not None:
+                raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {ended[0]} ended with status {ended[1]}")
+
+
+def send(
+    robot: Annotated[str, typer.Argument(help="Name of the robot node, e.g. drone_1.")],
+    instruction: Annotated[str, typer.Argument(help="What the robot shall do.")],
+    scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
+    urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
+    time_budget: Annotated[float, typer.Option(min=0.0, help="Seconds until the first segment; 0 for none.")] = 0.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell a running robot something, wait until it is done, and show how it went."""
+    from llm_planner.ros.commander import Commander
+    from llm_planner.ros.spinning import spinning
+    from llm_planner.srv import Instruct
+
+    tag = uuid.uuid4().hex
+    order = Instruct.Request(
+        instruction=instruction,
+        scene=scene,
+        urgency=(Urgency.URGENT if urgent else Urgency.NORMAL).value,
+        time_budget_s=time_budget,
+        tag=tag,
+    )
+    with spinning("llm_planner_send") as node:
+        commander = Commander(node, [robot])
+        commander.instruct(robot, order)
+        outcome = commander.outcome(tag, timeout)
+    if outcome is None:
+        raise PlannerError(ErrorCode.ROBOT_SILENT, f"/{robot} was not done after {timeout:g} s")
+    code = ErrorCode(outcome.error_code)
+    if as_json:
+        metrics = {name: plain(getattr(outcome.metrics, name)) for name in outcome.metrics.get_fields_and_field_types()}
+        print_json({"plan": outcome.plan, "metrics": metrics, "error_code": int(code), "error_msg": outcome.error_msg})
+    else:
+        for segment in outcome.segments:
+            console.print(f"{segment.duration_s:6.1f} s  {segment.segment.text}", markup=False)
+        if code is ErrorCode.NONE:
+            console.print("[green]done[/]")
+        else:
+            print_error(PlannerError(code, outcome.error_msg))
+    raise typer.Exit(0 if code is ErrorCode.NONE else 1)
