@@ -89,11 +89,11 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
     policies: dict[str, Any] = {}
     engine: dict[str, Any] = {}
     for name in bench.policies or policy_names():
-        started_s = time.perf_counter()
+        started_s, started_cpu_s = time.perf_counter(), time.process_time()
         runs = lab.runs(bench, name)
-        wall_s = time.perf_counter() - started_s
+        wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
         policies[name] = policy_metrics(runs)
-        engine[name] = engine_metrics(runs, wall_s)
+        engine[name] = engine_metrics(runs, wall_s, cpu_s)
         note(summary_line(bench, name, policies[name], engine[name]))
     traces = lab.traces(bench)
     return {
@@ -113,7 +113,7 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
     }
 
 
-def engine_metrics(runs: Sequence[RunRecord], wall_s: float) -> dict[str, float]:
+def engine_metrics(runs: Sequence[RunRecord], wall_s: float, cpu_s: float) -> dict[str, float]:
     """Returns totals of the engine and of the simulation."""
     virtual_s, busy_s = sum(run.end_s for run in runs), sum(run.busy_s for run in runs)
     num_steps = sum(run.num_steps for run in runs)
@@ -122,7 +122,9 @@ def engine_metrics(runs: Sequence[RunRecord], wall_s: float) -> dict[str, float]
         "num_steps": num_steps,
         "virtual_s": virtual_s,
         "wall_s": wall_s,
+        "cpu_s": cpu_s,
         "virtual_over_wall": virtual_s / wall_s if wall_s else 0.0,
+        "virtual_over_cpu": virtual_s / cpu_s if cpu_s else 0.0,
     }
 
 

@@ -11,14 +11,14 @@ from llm_planner.scheduling.step_model import StepModel
 DEFAULT_SEGMENT_TOKENS = 10.0
 """Before a segment of its kind was seen: the bound of TimelyLLM, section 7.1."""
 
-_Kind = tuple[str, int, bool]
+_Kind = tuple[str, float, bool]
 
 
 class EngineForecast:
     """Implements ``policies.pricing.Forecast``.
 
     The paper takes 90 ms and at most 10 tokens for every segment. Deviation: steps are modelled and segment lengths
-    are learned, apart for each robot model, urgency, and first or later segment.
+    are learned, apart for each robot model, ERT (which tells urgent from other requests), and first or later segment.
 
     Args:
         network_latency_s: One-way delay between planner and robot.
@@ -45,20 +45,21 @@ class EngineForecast:
 
     def _kind(self, generation: GenerationView) -> _Kind:
         request = generation.request
-        return (request.robot_model, request.urgency.value, generation.num_segments == 0)
+        return (request.robot_model, request.time_utility.ert_s, generation.num_segments == 0)
 
     def remaining_tokens(self, generation: GenerationView) -> float:
         """Returns how many tokens its segment still needs, on the cautious side; >= 1."""
         bound = self._tokens.get(self._kind(generation))
-        tokens = DEFAULT_SEGMENT_TOKENS if bound is None else bound.bound
-        return max(1.0, tokens - generation.num_segment_tokens)
+        tokens = (DEFAULT_SEGMENT_TOKENS if bound is None else bound.bound) - generation.num_segment_tokens
+        return max(1.0, tokens)
 
     def generation_time_s(self, generation: GenerationView) -> float:
         """Returns how long its next segment takes if it runs from now on."""
         steps = self.steps
+        step_s = max(steps.recent_s, steps.base_s)
         num_prompt_tokens = generation.num_uncomputed_tokens
+        time_s = step_s * self.remaining_tokens(generation)
         if num_prompt_tokens > 1:
             num_prompt_tokens = -(-num_prompt_tokens // LANE_TOKENS) * LANE_TOKENS
-        step_s = max(steps.base_s, steps.recent_s)
-        prompt_s = max(step_s, steps.rate_s * num_prompt_tokens) if num_prompt_tokens > 1 else step_s
-        return prompt_s + step_s * (self.remaining_tokens(generation) - 1.0)
+            time_s += max(0.0, steps.rate_s * num_prompt_tokens - step_s)
+        return time_s

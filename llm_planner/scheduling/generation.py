@@ -89,12 +89,12 @@ class Generation:
     @property
     def num_tokens(self) -> int:
         """Prompt and output together."""
-        return self.num_prompt_tokens + self.num_output_tokens
+        return len(self.sequence.prompt_token_ids) + len(self.output_token_ids)
 
     @property
     def num_uncomputed_tokens(self) -> int:
         """Tokens that must be computed before the next one comes out: 1 when decoding."""
-        return self.num_tokens - self.num_computed_tokens
+        return len(self.sequence.prompt_token_ids) + len(self.output_token_ids) - self.num_computed_tokens
 
     def admit(self) -> Sequence:
         """WAITING -> RUNNING; returns what the backend must be handed."""

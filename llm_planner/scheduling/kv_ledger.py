@@ -88,8 +88,10 @@ class KVLedger:
 
     def grow(self, request_id: str, kv_len: int) -> None:
         """Books the blocks for ``kv_len`` tokens; the caller has seen to it that they are there."""
-        needed = self.blocks_for(kv_len) - self._accounts[request_id].shared_blocks
-        self._change(request_id, allocated=needed)
+        account = self._accounts[request_id]
+        needed = self.blocks_for(kv_len) - account.shared_blocks
+        if needed != account.allocated_blocks:
+            self._change(request_id, allocated=needed)
 
     def offload(self, request_id: str) -> None:
         """Moves its private blocks to host memory: they become free on the accelerator."""

@@ -3,9 +3,11 @@
 FORGETTING = 0.98  # weight of a step after the next one: some fifty steps count
 DEFAULT_STEP_S = 0.05
 DEFAULT_FREE_TOKENS = 192
+DEFAULT_SLOPE = 0.02  # of a step, until batches of different sizes were seen
 COMPUTE_BOUND = 1.05  # a step this much longer than a decode step was held up by its prompt tokens
-EXPLORE = 0.99  # if it was not, next time a few more may be tried
+FULL, EXPLORE = 0.9, 0.99  # if it was not, though full of them, a few more may be tried next time
 GAIN = 0.125
+LEAST_TOKENS = 16  # a prompt always gets on
 
 
 class StepModel:
@@ -35,13 +37,13 @@ class StepModel:
         if num_prompt_tokens == 0:
             self._fit(float(num_seqs - 1), duration_s)
             return
-        measured_s = max(0.0, duration_s - self.slope_s * (num_seqs - 1)) / num_prompt_tokens
-        if self._weight == 0.0:  # nothing to compare with yet
-            self._rate_s = measured_s
-        elif duration_s > COMPUTE_BOUND * self.step_s(0, num_seqs):
+        if self._weight == 0.0:
+            return  # nothing to compare with yet
+        if duration_s > COMPUTE_BOUND * self.step_s(0, num_seqs):
+            measured_s = (duration_s - self.slope_s * (num_seqs - 1)) / num_prompt_tokens
             self._rate_s = self.rate_s + GAIN * (measured_s - self.rate_s)
-        else:
-            self._rate_s = min(self.rate_s, EXPLORE * measured_s)
+        elif num_prompt_tokens > FULL * self.free_tokens:
+            self._rate_s = EXPLORE * self.rate_s
 
     def _fit(self, x: float, y: float) -> None:
         self._weight = FORGETTING * self._weight + 1.0
@@ -51,6 +53,7 @@ class StepModel:
         self._xy = FORGETTING * self._xy + x * y
         mean_x, mean_y = self._x / self._weight, self._y / self._weight
         variance = self._xx / self._weight - mean_x * mean_x
+        self.slope_s = DEFAULT_SLOPE * mean_y
         if variance > 1e-9:
             self.slope_s = max(0.0, (self._xy / self._weight - mean_x * mean_y) / variance)
         self.slope_s = min(self.slope_s, mean_y / (mean_x + 1.0))  # the first sequence is not cheaper than another
@@ -63,8 +66,8 @@ class StepModel:
 
     @property
     def free_tokens(self) -> int:
-        """How many prompt tokens fit into a step without making it longer; at least 1."""
-        return max(1, int(self.base_s / self.rate_s)) if self.rate_s > 0 else 1_000_000
+        """How many prompt tokens fit into a step without making it longer."""
+        return max(LEAST_TOKENS, int(self.base_s / self.rate_s)) if self.rate_s > 0 else 1_000_000
 
     def step_s(self, num_prompt_tokens: int, num_seqs: int) -> float:
         """Returns the expected seconds of a step."""

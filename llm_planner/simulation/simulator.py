@@ -135,9 +135,10 @@ class Simulator:
             busy_s = self.backend.busy_s
             events = self.loop.step(wakeup_s)
             duration_s = self.backend.busy_s - busy_s
+            is_idle = wakeup_s == now_s and not (duration_s or events)
+            num_idle_steps = num_idle_steps + 1 if is_idle else 0
             now_s = wakeup_s + duration_s
             self._take(events, now_s)
-            num_idle_steps = 0 if duration_s or events else num_idle_steps + 1
             if num_idle_steps > 1000:
                 raise RuntimeError(f"the loop spins at {now_s} s without getting on")
         return RunRecord(

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from typing import Protocol
 
+from llm_planner.core.time_utility import TimeUtility
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 LANE_TOKENS = 16
@@ -11,6 +12,11 @@ LANE_TOKENS = 16
 
 LEAST_WEIGHT = 1e-3
 AGEING_PER_S = 0.05
+
+
+def weight(time_utility: TimeUtility, lateness_s: float) -> float:
+    """Returns the utility that is lost per second; see ``PricedPolicy.weight``."""
+    return LEAST_WEIGHT - time_utility.alpha + (AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0)
 
 
 class Forecast(Protocol):
@@ -55,11 +61,10 @@ class PricedPolicy:
         ERT after the arrival for the first segment, the moment when the robot becomes idle for later ones, whose ERT
         is 0 (TimelyLLM, section 4.2), both less the way to the robot.
         """
+        network_s = self.forecast.network_latency_s
         if generation.num_segments == 0:
-            due_s = generation.arrival_s + generation.request.time_utility.ert_s
-        else:
-            due_s = generation.robot_idle_at_s
-        return due_s - self.forecast.network_latency_s
+            return generation.arrival_s + generation.request.time_utility.ert_s - network_s
+        return generation.robot_idle_at_s - network_s
 
     def slack_s(self, generation: GenerationView, now_s: float) -> float:
         """Returns for how long it could still pause without losing utility; negative if it loses already."""
@@ -71,8 +76,7 @@ class PricedPolicy:
         Deviation: it grows slowly with lateness, so that nobody is put off for ever by more important ones, not even
         a request whose utility never falls.
         """
-        lateness_s = max(0.0, now_s - self.due_s(generation))
-        return LEAST_WEIGHT + AGEING_PER_S * lateness_s - generation.request.time_utility.alpha
+        return weight(generation.request.time_utility, now_s - self.due_s(generation))
 
     def utility(self, generation: GenerationView, now_s: float) -> float:
         """Returns TUF(W(s_k; t)): what its next segment will be worth if it runs from now on."""
@@ -82,11 +86,12 @@ class PricedPolicy:
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns the kind of work, and its due time: of two alike, the one that is due first goes first."""
-        request = generation.request
+        request, time_utility = generation.request, generation.request.time_utility
         kind = (
             request.robot_model,
-            request.urgency,
-            request.time_utility,
+            time_utility.ert_s,
+            time_utility.alpha,
+            time_utility.beta,
             generation.num_segments == 0,
             -(-generation.num_uncomputed_tokens // LANE_TOKENS),
             generation.num_uncomputed_tokens > 1,

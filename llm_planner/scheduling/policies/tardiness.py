@@ -3,7 +3,7 @@
 import math
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
-from llm_planner.scheduling.policies.pricing import PricedPolicy
+from llm_planner.scheduling.policies.pricing import PricedPolicy, weight
 from llm_planner.scheduling.policies.pud import SHORTEST_S
 
 LOOKAHEAD_S = 0.1
@@ -26,8 +26,9 @@ class Tardiness(PricedPolicy):
 
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns (logarithm of the cost, due time, order)."""
-        generation_s = max(SHORTEST_S, self.forecast.generation_time_s(generation))
+        generation_s = self.forecast.generation_time_s(generation) + SHORTEST_S
         due_s = self.due_s(generation)
-        slack_s = max(0.0, due_s - now_s - generation_s)
-        cost = self.weight(generation, now_s) / generation_s
-        return (slack_s / LOOKAHEAD_S - math.log(cost), due_s, generation.order)
+        slack_s = due_s - now_s - generation_s
+        cost = weight(generation.request.time_utility, now_s - due_s) / generation_s
+        discount = slack_s / LOOKAHEAD_S if slack_s > 0 else 0.0
+        return (discount - math.log(cost), due_s, generation.order)
