@@ -87,3 +87,16 @@ def _write(document: Any, path: Path | None) -> None:  # noqa: ANN401 (JSON)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     console.print(f"wrote {path}")
+
+
+@app.command()
+def section7(
+    output: Annotated[Path, typer.Option(help="Directory for the page, the JSON file and the figures.")] = Path(
+        "docs/benchmarks"
+    ),
+    seeds: Annotated[int, typer.Option(min=2, help="Traces per policy.")] = 5,
+) -> None:
+    """Reproduce section 7 of TimelyLLM in virtual time and write timely.md; takes some minutes."""
+    from llm_planner.bench.section7 import run_section7
+
+    run_section7(output, seeds, console.print)

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from llm_planner.srv import Instruct
 
 START_TIMEOUT_S = 90.0
-GOAL_TIMEOUT_S = 60.0
+GOAL_TIMEOUT_S = 90.0
 
 
 def demo(
@@ -88,13 +89,13 @@ def _run(commander: "Commander", goals: dict[str, list[DemoGoal]], show: "_Progr
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(robot,), daemon=True) for robot in goals]
-    with Live(get_renderable=show.table, console=console, refresh_per_second=4, transient=not console.is_terminal):
+    with (
+        Live(get_renderable=show.table, console=console, refresh_per_second=4) if console.is_terminal else nullcontext()
+    ):
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    if not console.is_terminal:
-        console.print(show.table())
     if errors:
         raise errors[0]
     return [outcomes[goal.tag] for robot in goals.values() for goal in robot if goal.tag in outcomes]
@@ -113,10 +114,9 @@ def _work_through(
         is_overtaken = number + 1 < len(goals) and goals[number + 1].at_s > 0
         while waiting and not is_overtaken:
             first = waiting.pop(0)
+            asked_s = time.time() - start_s
             message = commander.outcome(first.tag, GOAL_TIMEOUT_S)
-            if message is None:
-                raise PlannerError(ErrorCode.ROBOT_SILENT, f"{first.tag} had no outcome after {GOAL_TIMEOUT_S:g} s")
-            outcome = _read(first, message, start_s)
+            outcome = _read(first, message, start_s) if message is not None else _silent(first, asked_s)
             show.end(outcome)
             yield outcome
 
@@ -170,6 +170,20 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
     )
 
 
+def _silent(goal: DemoGoal, asked_s: float) -> DemoOutcome:
+    return DemoOutcome(
+        goal=goal,
+        error_code=ErrorCode.ROBOT_SILENT,
+        error_msg=f"no outcome within {GOAL_TIMEOUT_S:g} s",
+        plan="",
+        metrics=PlanMetrics(),
+        asked_s=asked_s,
+        segments=(),
+        is_success=False,
+        reason="",
+    )
+
+
 def _verdict(goal: DemoGoal, world_json: str) -> tuple[bool, str]:
     from llm_planner.ros.snapshot import Snapshot
 
@@ -205,9 +219,11 @@ class _Progress:
         """Notes how a goal ended."""
         mark = "[green]as it should[/]" if outcome.is_as_expected else "[red]not as it should[/]"
         response_s = outcome.metrics.response_time_s
-        shown = f"{1000 * response_s:.0f} ms" if response_s is not None else "no answer"
-        self.states[outcome.goal.tag] = f"{mark} {outcome.error_code.name.lower()}, answered in {shown}"
+        shown = f"{1000 * response_s:.0f} ms" if response_s is not None else "never"
+        self.states[outcome.goal.tag] = f"{mark} ({outcome.error_code.name.lower()}), first segment after {shown}"
         self.plans[outcome.goal.tag] = outcome.plan
+        if not console.is_terminal:
+            console.print(f"{outcome.goal.tag}: {outcome.plan}  {self.states[outcome.goal.tag]}")
 
     def table(self) -> Table:
         """Returns the table of all goals."""
