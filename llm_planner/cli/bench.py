@@ -17,7 +17,7 @@ JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result 
 
 
 @app.command()
-def timely(  # noqa: PLR0913, PLR0917 (the options of a command)
+def timely(
     workload: Annotated[str, typer.Option(help="wid1, wid2, wid3 (Table 3 of TimelyLLM) or a trace file.")] = "wid1",
     policies: Annotated[str, typer.Option(help="Names with commas between; all if empty.")] = "",
     engine: Annotated[str, typer.Option(help="simulated; live is not implemented yet.")] = "simulated",

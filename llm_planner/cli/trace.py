@@ -17,7 +17,7 @@ app = typer.Typer(help="Compose and replay traces of robots' requests.", no_args
 
 
 @app.command()
-def compose(  # noqa: PLR0913, PLR0917 (the options of a command)
+def compose(
     path: Annotated[Path, typer.Argument(help="The file to write.")],
     workload: Annotated[str, typer.Option(help="wid1, wid2 or wid3: what the options below change.")] = "wid1",
     seed: Annotated[int, typer.Option(help="The same seed gives the same trace.")] = 0,

@@ -1,0 +1,95 @@
+"""``llm-planner bench section7``: every experiment of TimelyLLM's evaluation, as JSON, figures and one page."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from llm_planner.bench import timely_figures as figures
+from llm_planner.bench.decision import run_decision
+from llm_planner.bench.timely import Lab, TimelyBench, run_timely
+from llm_planner.bench.timely_page import write_page
+from llm_planner.core.config import SchedulerConfig
+
+POLICIES = ("fcfs", "fcfs_stream", "fcfs_segment", "edf_segment", "gain_density", "pud", "tardiness")
+WHOLE_STEP_POLICIES = ("fcfs_segment", "edf_segment")
+LIMITS = SchedulerConfig(resume_margin_s=0.15)
+SMALL_STEPS_TOKENS = 192
+LOADS = (0.5, 1.0, 2.0, 4.0)
+BATCH_SIZES = (1, 2, 4, 6, 8, 12, 16)
+QUEUES = (8, 1000, 10000)
+
+
+@dataclass(frozen=True, slots=True)
+class Section7:
+    """Runs the experiments.
+
+    Args:
+        lab: Shared traces and scripts.
+        num_seeds: Of the experiments at the paper's load; sweeps take two at most.
+        note: Hears one line per run.
+    """
+
+    lab: Lab
+    num_seeds: int
+    note: Callable[[str], None]
+
+    def run(self) -> dict[str, Any]:
+        """Returns all documents by the name of the experiment."""
+        documents: dict[str, Any] = {}
+        for workload in ("wid1", "wid2", "wid3"):
+            for reuses in (True, False):
+                name = f"{workload}{'' if reuses else '_no_reuse'}"
+                documents[name] = self._timely(workload, reuses_prefixes=reuses)
+        few = min(2, self.num_seeds)
+        for workload in ("wid1", "wid2"):
+            documents[f"{workload}_load"] = [self._timely(workload, load=load, num_seeds=few) for load in LOADS]
+        small = replace(LIMITS, max_num_batched_tokens=SMALL_STEPS_TOKENS)
+        documents["wid2_small_steps"] = [
+            self._timely("wid2", load=load, num_seeds=few, scheduler=small, policies=WHOLE_STEP_POLICIES)
+            for load in (1.0, 4.0)
+        ]
+        documents["wid2_batch_size"] = [
+            self._timely(
+                "wid2",
+                num_seeds=few,
+                scheduler=replace(LIMITS, max_num_seqs=size),
+                policies=("fcfs", "pud", "tardiness"),
+            )
+            for size in BATCH_SIZES
+        ]
+        documents["decision"] = run_decision(QUEUES, "tardiness")
+        return documents
+
+    def _timely(self, workload: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 (fields of TimelyBench)
+        fields = {"policies": POLICIES, "num_seeds": self.num_seeds, "scheduler": LIMITS, **changes}
+        return run_timely(TimelyBench(workload=workload, **fields), self.lab, self.note)
+
+
+def run_section7(directory: Path, num_seeds: int, note: Callable[[str], None]) -> None:
+    """Writes ``timely.json``, ``timely.md`` and ``figures/timely_*.png`` into a directory."""
+    lab = Lab()
+    documents = Section7(lab, num_seeds, note).run()
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "timely.json").write_text(json.dumps(documents, indent=1) + "\n", encoding="utf-8")
+    draw(documents, lab, directory / "figures")
+    write_page(documents, directory / "timely.md")
+
+
+def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
+    """Draws all figures."""
+    for name in ("wid1", "wid2", "wid2_no_reuse", "wid3"):
+        figures.draw_utility_by_task(documents[name], directory / f"timely_{name}_tasks.png")
+    figures.draw_sweep(
+        documents["wid2_batch_size"], "max_num_seqs", "batch size", directory / "timely_wid2_batch_size.png", "all"
+    )
+    for name in ("wid1", "wid2"):
+        figures.draw_sweep(
+            documents[f"{name}_load"], "load", "load, 1 = Table 3", directory / f"timely_{name}_load.png"
+        )
+    bench = TimelyBench(workload="wid2", num_seeds=1, scheduler=LIMITS)
+    runs = {policy: lab.runs(bench, policy) for policy in POLICIES}
+    figures.draw_response_cdf(runs, "wid2, 1x load, prefixes reused, simulated", directory / "timely_wid2_cdf.png")
+    for policy in ("fcfs", "tardiness"):
+        figures.draw_two_lanes(runs[policy][0], policy, directory / f"timely_two_lanes_{policy}.png")
