@@ -1,0 +1,34 @@
+"""The launch files declare their arguments and start their nodes; launch is not on PyPI, so this may be skipped."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.ros
+LAUNCH = Path(__file__).resolve().parents[2] / "launch"
+
+pytest.importorskip("launch", reason="launch is not installed: it is not on PyPI")
+pytest.importorskip("launch_ros", reason="launch_ros is not installed: it is not on PyPI")
+
+from launch.actions import DeclareLaunchArgument, OpaqueFunction  # noqa: E402
+
+from launch import LaunchContext  # noqa: E402 -- after the check
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "num_nodes"),
+    [
+        ("edge_server", {"model", "policy", "backend", "config", "name", "namespace"}, 1),
+        ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed"}, 4),
+    ],
+)
+def test_arguments_and_nodes(name, arguments, num_nodes):
+    description = runpy.run_path(str(LAUNCH / f"{name}.launch.py"))["generate_launch_description"]()
+    declared = [entity for entity in description.entities if isinstance(entity, DeclareLaunchArgument)]
+    assert {argument.name for argument in declared} == arguments
+    context = LaunchContext()
+    for argument in declared:
+        argument.execute(context)
+    (start,) = (entity for entity in description.entities if isinstance(entity, OpaqueFunction))
+    assert len(start.execute(context)) == num_nodes
