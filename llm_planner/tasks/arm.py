@@ -1,59 +1,43 @@
-"""What people ask of an arm: pick and place, stacks, cleaning, sorting. Each function returns one clause."""
-
-import itertools
+"""What people ask of an arm, one thing at a time: pick, place, push, conditions. Each function returns one clause."""
 
 from llm_planner.tasks import arm_wordings, quantity
 from llm_planner.tasks.draft import Clause, Draft
 from llm_planner.tasks.drone import saying
 from llm_planner.tasks.names import NamedThing
-from llm_planner.tasks.words import (
-    AREAS,
-    COLOURS,
-    CONTAINERS,
-    DESK_THINGS,
-    FRUITS,
-    RUBBISH,
-    SMALL_THINGS,
-    VEGETABLES,
-)
-
-DEFAULT_STACK = ("red_box", "green_box", "blue_box")
-DEFAULT_DESK = (("paper", "bin"), ("wrapper", "bin"), ("cup", "tray"), ("pen", "tray"), ("book", "tray"))
-DEFAULT_FOOD = (
-    ("apple", "left_area"),
-    ("banana", "left_area"),
-    ("orange", "left_area"),
-    ("carrot", "right_area"),
-    ("tomato", "right_area"),
-    ("potato", "right_area"),
-)
+from llm_planner.tasks.words import AREAS, CONTAINERS, SMALL_THINGS
 
 
 def put(draft: Draft) -> Clause:
     """Returns a pick and place with both names given."""
-    thing, place = _object(draft), _place(draft)
+    thing, place = some_object(draft), some_place(draft)
     x, y = thing.identifier, place.identifier
-    return Clause(draft.say(arm_wordings.PUT, x=_the(draft, thing), y=_the(draft, place)), put_plan(x, y), (x, y))
+    return Clause(
+        draft.say(arm_wordings.PUT, x=definite(draft, thing), y=definite(draft, place)), put_plan(x, y), (x, y)
+    )
 
 
 def pick(draft: Draft) -> Clause:
     """Returns a grasp."""
-    thing = _object(draft)
-    return Clause(draft.say(arm_wordings.PICK, x=_the(draft, thing)), f"pick({thing.identifier});", (thing.identifier,))
+    thing = some_object(draft)
+    return Clause(
+        draft.say(arm_wordings.PICK, x=definite(draft, thing)), f"pick({thing.identifier});", (thing.identifier,)
+    )
 
 
 def push(draft: Draft) -> Clause:
     """Returns a push."""
-    thing, place = _object(draft), _place(draft)
+    thing, place = some_object(draft), some_place(draft)
     x, y = thing.identifier, place.identifier
-    return Clause(draft.say(arm_wordings.PUSH, x=_the(draft, thing), y=_the(draft, place)), f"push({x},{y});", (x, y))
+    return Clause(
+        draft.say(arm_wordings.PUSH, x=definite(draft, thing), y=definite(draft, place)), f"push({x},{y});", (x, y)
+    )
 
 
 def move_to(draft: Draft) -> Clause:
     """Returns a motion above something."""
-    place = _object(draft) if draft.rng.random() < 0.7 else _place(draft)
+    place = some_object(draft) if draft.rng.random() < 0.7 else some_place(draft)
     return Clause(
-        draft.say(arm_wordings.ABOVE, x=_the(draft, place)), f"move_to({place.identifier});", (place.identifier,)
+        draft.say(arm_wordings.ABOVE, x=definite(draft, place)), f"move_to({place.identifier});", (place.identifier,)
     )
 
 
@@ -78,14 +62,14 @@ def say(draft: Draft) -> Clause:
 def conditional(draft: Draft) -> Clause:
     """Returns something to do if an object is, or is not, on the table."""
     rng = draft.rng
-    thing = _object(draft) if rng.random() < 0.6 else draft.unlisted(SMALL_THINGS, exists=0.0)
+    thing = some_object(draft) if rng.random() < 0.6 else draft.unlisted(SMALL_THINGS, exists=0.0)
     x = thing.identifier
     said = rng.choice(("a ", "the ", "", "an ")) + thing.spoken
     kind = rng.random()
     if kind < 0.4:
-        place = _place(draft)
+        place = some_place(draft)
         y = place.identifier
-        do = draft.say(arm_wordings.PUT_IT, y=_the(draft, place))
+        do = draft.say(arm_wordings.PUT_IT, y=definite(draft, place))
         text = draft.say(arm_wordings.IF_THERE, x=said, do=do)
         return Clause(text, f"?iv({x}){{{put_plan(x, y)}}}", (x, y))
     if kind < 0.7:
@@ -101,129 +85,13 @@ def conditional(draft: Draft) -> Clause:
     )
 
 
-def stack(draft: Draft) -> Clause:
-    """Returns a tower (task 9 of TimelyLLM, Table 2): the first named is the lowest unless it says "on"."""
-    kind = draft.rng.random()
-    if kind < 0.35:
-        return _stack_colours(draft)
-    if kind < 0.6 and draft.has_scene:
-        return _stack_all(draft)
-    if kind < 0.42:
-        return _stack_guess(draft)
-    return _stack_named(draft)
-
-
-def clean(draft: Draft) -> Clause:
-    """Returns desk cleaning (task 10 of TimelyLLM, Table 2): rubbish to the bin, the rest to the container."""
-    rng = draft.rng
-    if not draft.has_scene:
-        return Clause(draft.say(arm_wordings.CLEAN), _guess_plan(DEFAULT_DESK), (), ("sorted", *_pairs(DEFAULT_DESK)))
-    rubbish = _pool_names(draft, RUBBISH, rng.randint(0, 3))
-    kind = rng.random()
-    if kind < 0.2:
-        return _throw_away(draft, rubbish)
-    things = rubbish + _pool_names(draft, DESK_THINGS, rng.randint(1, 4))
-    things += [_object(draft).identifier for _ in range(rng.choice((0, 0, 1, 2)))]
-    rng.shuffle(things)
-    _put_missing(draft, things)
-    draft.is_crowded = False  # everything on a desk is either rubbish or to be put away
-    if kind < 0.4:
-        place = _container(draft)
-        plan = [(name, place.identifier) for name in things]
-        text = draft.say(arm_wordings.ALL_INTO, y=_the(draft, place))
-    else:
-        if rng.random() < 0.2:
-            _put_places(draft, (rng.choice(("desk", "table")),))
-        container = rng.choice(CONTAINERS)
-        places = (*(("bin",) if rng.random() < 0.8 else ()), *((container,) if rng.random() < 0.8 else ()))
-        rest = container if container in places else "tray"
-        _put_places(draft, places)
-        plan = [(name, "bin" if base(name) in RUBBISH else rest) for name in things]
-        text = draft.say(arm_wordings.CLEAN)
-    return Clause(text, "".join(put_plan(*pair) for pair in plan), tuple(things), ("sorted", *_pairs(tuple(plan))))
-
-
-def _throw_away(draft: Draft, rubbish: list[str]) -> Clause:
-    """Returns cleaning that leaves everything but rubbish where it is."""
-    text = draft.say(arm_wordings.RUBBISH)
-    _put_missing(draft, rubbish)
-    draft.reserved.update(RUBBISH)
-    if draft.rng.random() < 0.8:
-        _put_places(draft, ("bin",))
-    if not rubbish:
-        draft.visible()
-        return Clause(text, "say('nothing to do');", (), ("same_outcome",))
-    plan = tuple((name, "bin") for name in rubbish)
-    return Clause(text, "".join(put_plan(*pair) for pair in plan), tuple(rubbish), ("sorted", *_pairs(plan)))
-
-
-def sort_food(draft: Draft) -> Clause:
-    """Returns fruit and vegetable classification (task 11 of TimelyLLM, Table 2)."""
-    rng = draft.rng
-    if not draft.has_scene:
-        return Clause(draft.say(arm_wordings.SORT), _guess_plan(DEFAULT_FOOD), (), ("sorted", *_pairs(DEFAULT_FOOD)))
-    things = _pool_names(draft, FRUITS, rng.randint(1, 4)) + _pool_names(draft, VEGETABLES, rng.randint(1, 4))
-    rng.shuffle(things)
-    _put_missing(draft, things)
-    draft.reserved.update((*FRUITS, *VEGETABLES))
-    kind = rng.random()
-    fruit, vegetables = "left_area", "right_area"
-    names = tuple(things)
-    if kind < 0.5:
-        container = rng.choice((*CONTAINERS, "area", "area", "area"))
-        if rng.random() < 0.5:
-            fruit, vegetables = f"fruit_{container}", f"vegetable_{container}"
-            _put_places(draft, rng.sample((fruit, vegetables), 2))
-        elif rng.random() < 0.5:
-            _put_places(draft, rng.sample((fruit, vegetables), 2))
-        text = draft.say(arm_wordings.SORT)
-    elif kind < 0.8:
-        one, two = _container(draft), _container(draft)
-        fruit, vegetables = one.identifier, two.identifier
-        names = (*names, fruit, vegetables)
-        text = draft.say(arm_wordings.SORT_INTO, x=_the(draft, one), y=_the(draft, two))
-    else:
-        wanted = rng.choice(("fruit", "vegetables", "fruits"))
-        place = _container(draft)
-        pool = VEGETABLES if wanted == "vegetables" else FRUITS
-        plan = [(name, place.identifier) for name in things if base(name) in pool]
-        text = draft.say(arm_wordings.ONLY, k=wanted, y=_the(draft, place))
-        return Clause(text, "".join(put_plan(*pair) for pair in plan), names, ("sorted", *_pairs(tuple(plan))))
-    plan = [(name, fruit if base(name) in FRUITS else vegetables) for name in things]
-    return Clause(text, "".join(put_plan(*pair) for pair in plan), names, ("sorted", *_pairs(tuple(plan))))
-
-
 def put_plan(x: str, y: str) -> str:
     """Returns the plan that brings x to y."""
     return f"pick({x});place({x},{y});"
 
 
-def base(name: str) -> str:
-    """Returns a name without number."""
-    head, _, tail = name.rpartition("_")
-    return head if tail.isdigit() else name
-
-
-def _guess_plan(pairs: tuple[tuple[str, str], ...]) -> str:
-    return "".join(f"?iv({x}){{{put_plan(x, y)}}}" for x, y in pairs)
-
-
-def _pairs(pairs: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    return tuple(f"{x}>{y}" for x, y in pairs)
-
-
-def _pool_names(draft: Draft, pool: tuple[str, ...], count: int) -> list[str]:
-    names = [name for name in draft.rng.sample(pool, count) if draft.reserve(name)]
-    return [f"{name}_{draft.rng.randint(1, 9)}" if draft.rng.random() < 0.25 else name for name in names]
-
-
-def _put_places(draft: Draft, places: list[str] | tuple[str, ...]) -> None:
-    for place in places:
-        draft.reserved.add(place)
-        draft.put(place)
-
-
-def _object(draft: Draft) -> NamedThing:
+def some_object(draft: Draft) -> NamedThing:
+    """Returns a new object on the table, listed if there is a scene."""
     if draft.has_scene:
         return draft.visible()
     name = draft.unlisted(exists=0.0)
@@ -231,7 +99,7 @@ def _object(draft: Draft) -> NamedThing:
     return name
 
 
-def _place(draft: Draft) -> NamedThing:
+def some_place(draft: Draft) -> NamedThing:
     """Returns an area that every table has, or a container."""
     if draft.rng.random() < 0.35:
         area = draft.rng.choice(AREAS)
@@ -245,89 +113,16 @@ def _place(draft: Draft) -> NamedThing:
     return name
 
 
-def _container(draft: Draft) -> NamedThing:
+def some_container(draft: Draft) -> NamedThing:
     """Returns a place that holds any number of objects."""
     if draft.rng.random() < 0.35:
-        return _place(draft)
+        return some_place(draft)
     name = draft.visible(CONTAINERS) if draft.has_scene else draft.unlisted(CONTAINERS, exists=0.0)
     if not draft.has_scene:
         draft.put(name.identifier, is_listed=False)
     return name
 
 
-def _put_missing(draft: Draft, names: list[str]) -> None:
-    known = {placed.name for placed in draft.objects}
-    for name in names:
-        if name not in known:
-            draft.put(name)
-
-
-def _the(draft: Draft, name: NamedThing) -> str:
+def definite(draft: Draft, name: NamedThing) -> str:
+    """Returns how people say a certain object."""
     return draft.rng.choice(("the ", "the ", "the ", "")) + name.spoken
-
-
-def _listing(draft: Draft, items: list[str]) -> str:
-    if draft.rng.random() < 0.3:
-        return ", ".join(items)
-    return ", ".join(items[:-1]) + draft.rng.choice((" and ", ", and ", " and ")) + items[-1]
-
-
-def _tower(names: list[str]) -> str:
-    """Returns the plan that stacks the names, the first at the bottom."""
-    return "".join(put_plan(upper, lower) for lower, upper in itertools.pairwise(names))
-
-
-def _stack_named(draft: Draft) -> Clause:
-    things = [_object(draft) for _ in range(draft.rng.choice((2, 3, 3, 4, 4, 5)))]
-    names = [thing.identifier for thing in things]
-    said = [_the(draft, thing) for thing in things]
-    if draft.rng.random() < 0.4:
-        text = draft.say(arm_wordings.STACK_ON, l=draft.rng.choice((" on ", " on top of ", " onto ")).join(said[:3]))
-        names = names[:3][::-1]
-    else:
-        text = draft.say(arm_wordings.STACK_LISTED, l=_listing(draft, said))
-    return Clause(text, _tower(names), tuple(names), ("stacked", *names))
-
-
-def _stack_colours(draft: Draft) -> Clause:
-    rng = draft.rng
-    kind = rng.choice(("box", "block", "cube", "brick", "cup", "book", "plate", "bowl"))
-    draft.reserved.add(kind)
-    colours = rng.sample(COLOURS, rng.choice((2, 3, 3, 3, 4, 5)))
-    names = [f"{colour}_{kind}" for colour in colours]
-    for name in rng.sample(names, len(names)):
-        draft.put(name, is_listed=draft.has_scene)
-    plural = kind + "e" * (kind == "box")
-    return Clause(
-        draft.say(arm_wordings.STACK_COLOURS, k=plural, l=_listing(draft, colours)),
-        _tower(names),
-        tuple(names),
-        ("stacked", *names),
-    )
-
-
-def _stack_guess(draft: Draft) -> Clause:
-    """Returns a stack of nobody knows what: the boxes that such a table usually has."""
-    for name in draft.rng.sample(DEFAULT_STACK, len(DEFAULT_STACK)):
-        draft.put(name, is_listed=False)
-    text = draft.say((*arm_wordings.STACK_OBJECTS, "stack the boxes", "stack all boxes"))
-    return Clause(text, _tower(list(DEFAULT_STACK)), (), ("stacked", *DEFAULT_STACK))
-
-
-def _stack_all(draft: Draft) -> Clause:
-    rng = draft.rng
-    if rng.random() < 0.4:
-        draft.is_crowded = False
-        names = [_object(draft).identifier for _ in range(rng.choice((2, 3, 3, 4)))]
-        return Clause(draft.say(arm_wordings.STACK_OBJECTS), "<tower>", tuple(names), ("stacked_all", *names))
-    kind = rng.choice(("box", "block", "cube", "brick", "cup", "book", "plate", "bowl", "crate", "tin"))
-    draft.reserved.add(kind)
-    count = rng.choice((2, 3, 3, 4, 5))
-    if rng.random() < 0.5:
-        names = [f"{colour}_{kind}" for colour in rng.sample(COLOURS, count)]
-    else:
-        names = [f"{kind}_{number}" for number in rng.sample(range(1, 10), count)]
-    for name in names:
-        draft.put(name)
-    plural = kind + "e" * (kind == "box")
-    return Clause(draft.say(arm_wordings.STACK_ALL, k=plural), "<tower>", tuple(names), ("stacked_all", *names))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from llm_planner.tasks import arm, drone, refusal, urgent
+from llm_planner.tasks import arm, drone, refusal, table_work, urgent
 from llm_planner.tasks.draft import Clause, Draft
 from llm_planner.tasks.names import is_held_out
 from llm_planner.tasks.scene import PlacedObject, describe
@@ -102,38 +102,38 @@ _ARM_STEPS: dict[str, tuple[Family, int]] = {
 # family -> (robot, function, weight). The eleven tasks of TimelyLLM, Table 2, come first.
 FAMILIES: dict[str, tuple[str, Family, int]] = {
     "look_for": ("tello", drone.look_for, 6),
-    "check_or": ("tello", drone.check_or, 5),
+    "check_or": ("tello", drone.check_or, 7),
     "check_on": ("tello", drone.check_on, 5),
     "find_under": ("tello", drone.find_under, 5),
-    "find_tool": ("tello", drone.find_tool, 6),
+    "find_tool": ("tello", drone.find_tool, 8),
     "avoid_injury": ("tello", urgent.injury, 4),
     "prevent_collision": ("tello", urgent.collision, 4),
-    "evade_animal": ("tello", urgent.pursuit, 4),
-    "stack": ("indy7", arm.stack, 8),
-    "clean_desk": ("indy7", arm.clean, 7),
-    "sort_food": ("indy7", arm.sort_food, 7),
+    "evade_animal": ("tello", urgent.pursuit, 6),
+    "stack": ("indy7", table_work.stack, 12),
+    "clean_desk": ("indy7", table_work.clean, 7),
+    "sort_food": ("indy7", table_work.sort_food, 7),
     "move": ("tello", drone.move, 4),
     "turn": ("tello", drone.turn, 3),
-    "fixed_motion": ("tello", drone.fixed_motion, 2),
-    "repeat": ("tello", drone.repeat, 5),
+    "fixed_motion": ("tello", drone.fixed_motion, 3),
+    "repeat": ("tello", drone.repeat, 8),
     "goto": ("tello", drone.goto, 5),
-    "look_at": ("tello", drone.look_at, 3),
-    "is_there": ("tello", drone.is_there, 3),
-    "conditional": ("tello", drone.conditional, 6),
-    "picture": ("tello", drone.picture, 1),
-    "land": ("tello", drone.land, 1),
-    "take_off": ("tello", drone.take_off, 1),
-    "stop": ("tello", drone.stop, 1),
-    "say": ("tello", drone.say, 2),
-    "wait": ("tello", drone.wait, 1),
+    "look_at": ("tello", drone.look_at, 4),
+    "is_there": ("tello", drone.is_there, 5),
+    "conditional": ("tello", drone.conditional, 9),
+    "picture": ("tello", drone.picture, 2),
+    "land": ("tello", drone.land, 2),
+    "take_off": ("tello", drone.take_off, 2),
+    "stop": ("tello", drone.stop, 2),
+    "say": ("tello", drone.say, 4),
+    "wait": ("tello", drone.wait, 2),
     "cannot": ("tello", refusal.drone, 4),
     "arm_put": ("indy7", arm.put, 7),
-    "arm_pick": ("indy7", arm.pick, 1),
+    "arm_pick": ("indy7", arm.pick, 3),
     "arm_push": ("indy7", arm.push, 2),
-    "arm_move_to": ("indy7", arm.move_to, 2),
-    "arm_fixed": ("indy7", arm.fixed, 1),
-    "arm_conditional": ("indy7", arm.conditional, 4),
-    "arm_say": ("indy7", arm.say, 1),
+    "arm_move_to": ("indy7", arm.move_to, 4),
+    "arm_fixed": ("indy7", arm.fixed, 2),
+    "arm_conditional": ("indy7", arm.conditional, 6),
+    "arm_say": ("indy7", arm.say, 3),
     "arm_stop": ("indy7", urgent.arm_stop, 2),
     "arm_cannot": ("indy7", refusal.arm, 3),
 }
@@ -142,6 +142,28 @@ SEQUENCES: dict[str, tuple[str, Callable[[Draft, int], list[Clause]], int]] = {
     "arm_sequence": ("indy7", _sequence_of(_ARM_STEPS), 12),
 }
 FAMILY_NAMES = (*FAMILIES, *SEQUENCES)
+_SCENE_DOES_NOT_MATTER = frozenset(
+    (
+        "move",
+        "turn",
+        "fixed_motion",
+        "repeat",
+        "picture",
+        "land",
+        "take_off",
+        "stop",
+        "say",
+        "wait",
+        "cannot",
+        "avoid_injury",
+        "prevent_collision",
+        "evade_animal",
+        "arm_fixed",
+        "arm_say",
+        "arm_stop",
+        "arm_cannot",
+    )
+)
 _WEIGHTS = [weight for _, _, weight in (*FAMILIES.values(), *SEQUENCES.values())]
 
 
@@ -206,7 +228,8 @@ def is_within_limits(plan: str) -> bool:
 def _write(rng: random.Random, name: str, difficulty: Difficulty, *, held_out: bool) -> tuple[Draft, list[Clause]]:
     sequence = SEQUENCES.get(name)
     robot = sequence[0] if sequence else FAMILIES[name][0]
-    draft = Draft(rng, robot, held_out, has_scene=rng.random() < 0.6, invented=difficulty.invented)
+    has_scene = rng.random() < (0.3 if name in _SCENE_DOES_NOT_MATTER else 0.55)
+    draft = Draft(rng, robot, held_out, has_scene=has_scene, invented=difficulty.invented)
     if sequence:
         return draft, sequence[1](draft, rng.randint(2, difficulty.max_clauses))
     return draft, [FAMILIES[name][1](draft)]
@@ -217,7 +240,7 @@ def _finish(draft: Draft, name: str, clauses: list[Clause], difficulty: Difficul
     if draft.has_scene:
         most = max(1, difficulty.max_objects - len(draft.objects))
         wanted = draft.is_crowded and rng.random() < 0.85
-        draft.distract(int(math.exp(rng.uniform(0.0, math.log(most + 1)))) - 1 if wanted else 0)
+        draft.distract(int(math.exp(rng.random() ** 1.4 * math.log(most + 1))) - 1 if wanted else 0)
     objects = tuple(draft.objects)
     plan = "".join(_resolve(clause, objects) for clause in clauses)
     text = join(rng, [clause.text for clause in clauses], held_out=draft.held_out)
