@@ -6,6 +6,9 @@ import torch
 
 from llm_planner.engine.model_config import ModelConfig
 
+# KV of one layer that is gathered at a time: on a CPU what stays in the cache, on a GPU what keeps it busy.
+_GATHERED_BYTES = {"cpu": 1 << 21, "cuda": 1 << 28}
+
 
 class KVCache:
     """The pool.
@@ -21,6 +24,8 @@ class KVCache:
         self.block_size = block_size
         self.num_blocks = num_blocks
         shape = (config.num_layers, 2, num_blocks, block_size, config.num_kv_heads, config.head_dim)
+        gathered_bytes = _GATHERED_BYTES[device.type]
+        self.max_gathered_blocks = gathered_bytes * config.num_layers // self.block_bytes(config, block_size, dtype)
         self.pool = torch.zeros(shape, dtype=dtype, device=device)
         self._layers = list(self.pool)  # views are taken once: at batch size 1 slicing costs as much as copying
         self._scratch = self.pool.new_empty(0)

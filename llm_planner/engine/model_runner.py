@@ -70,7 +70,7 @@ class ModelRunner:
                 if not chunk.state.num_uncomputed_tokens:
                     ready.append(chunk.state)
                     rows.append(hidden)
-        singles = [chunk.state for chunk in chunks if chunk.num_tokens == 1]
+        singles = sorted((chunk.state for chunk in chunks if chunk.num_tokens == 1), key=lambda state: state.kv_len)
         if singles:
             hidden = self._decode(singles)
             done = [row for row, state in enumerate(singles) if not state.num_uncomputed_tokens]
@@ -98,7 +98,7 @@ class ModelRunner:
         return self._model.forward(torch.tensor(token_ids, device=self._device), positions, attend)
 
     def _decode(self, states: Seq[SequenceState]) -> torch.Tensor:
-        """Returns the hidden states (num_seqs, hidden_size) of the next token of each sequence."""
+        """Returns the hidden states (num_seqs, hidden_size) of the next token of each sequence, shortest first."""
         attend = DecodeAttention(self.cache, [s.blocks for s in states], [s.kv_len for s in states])
         token_ids = torch.tensor([s.token_ids[s.num_computed_tokens] for s in states], device=self._device)
         positions = torch.tensor([s.num_computed_tokens for s in states], device=self._device)
