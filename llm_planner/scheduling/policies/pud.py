@@ -21,10 +21,11 @@ class Pud(PricedPolicy):
     name = "pud"
 
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
-        """Returns (late first, density, order)."""
+        """Returns (late first, density, due time, order)."""
         generation_s = max(SHORTEST_S, self.forecast.generation_time_s(generation))
-        slack_s = self.slack_s(generation, now_s)
+        due_s = self.due_s(generation)
+        slack_s = due_s - now_s - generation_s
         time_utility = generation.request.time_utility
         if slack_s <= SHORTEST_S:
-            return (0.0, time_utility.alpha / generation_s, generation.order)
-        return (1.0, -time_utility.beta / (generation_s * slack_s), generation.order)
+            return (0.0, time_utility.alpha / generation_s, due_s, generation.order)
+        return (1.0, -time_utility.beta / (generation_s * slack_s), due_s, generation.order)

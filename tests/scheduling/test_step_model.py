@@ -1,0 +1,58 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.scheduling.step_model import LEAST_TOKENS, StepModel
+
+
+def engine_s(num_prompt_tokens, num_seqs, base_s=0.0214, rate_s=1.14e-4, slope_s=4.5e-4):
+    return max(base_s, rate_s * num_prompt_tokens) + slope_s * (num_seqs - 1)
+
+
+def run_engine(model, num_steps, seed=0, **engine):
+    """Runs an engine whose prompts fill what the model says is free."""
+    rng = random.Random(seed)
+    for _ in range(num_steps):
+        num_seqs = rng.randint(1, 16)
+        num_prompt_tokens = model.free_tokens if rng.randint(0, 2) else 0
+        model.observe(engine_s(num_prompt_tokens, num_seqs, **engine), num_prompt_tokens, num_seqs)
+    return model
+
+
+@pytest.mark.parametrize("rate_s", [3e-5, 1.14e-4, 5e-4])
+def test_it_finds_how_many_prompt_tokens_are_free(rate_s):
+    model = run_engine(StepModel(), 1000, rate_s=rate_s)
+    assert model.base_s == pytest.approx(0.0214, rel=0.02)
+    assert model.slope_s == pytest.approx(4.5e-4, rel=0.1)
+    assert model.free_tokens == pytest.approx(0.0214 / rate_s, rel=0.12)
+
+
+def test_it_recovers_from_a_wrong_start():
+    model = StepModel()
+    for _ in range(20):
+        model.observe(0.0214, 0, 1)
+        model.observe(0.5, 100, 1)  # something else held these steps up
+    assert model.free_tokens < 20
+    assert run_engine(model, 1000).free_tokens == pytest.approx(188, rel=0.12)
+
+
+def test_an_engine_that_became_slower_is_noticed():
+    model = run_engine(run_engine(StepModel(), 500), 500, base_s=0.05)
+    assert model.base_s == pytest.approx(0.05, rel=0.02)
+    assert model.recent_s > 0.04
+
+
+observations = st.lists(st.tuples(st.floats(1e-6, 100), st.integers(0, 5000), st.integers(1, 100)), max_size=40)
+
+
+@given(observations, st.integers(0, 5000), st.integers(1, 100))
+def test_estimates_stay_sane_whatever_is_observed(steps, num_prompt_tokens, num_seqs):
+    model = StepModel()
+    for duration_s, tokens, seqs in steps:
+        model.observe(duration_s, tokens, seqs)
+    assert model.base_s > 0
+    assert model.slope_s >= 0
+    assert model.free_tokens >= LEAST_TOKENS
+    assert 0 < model.step_s(num_prompt_tokens, num_seqs) <= model.step_s(num_prompt_tokens + 1, num_seqs + 1)
