@@ -17,9 +17,14 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = ("jazzy", "kilted")
 MAX_LINES = 300
-LONGER_WITH_REASON: dict[str, str] = {
-    "llm_planner/tasks/arm_wordings.py": "data: one wording per line",
-    "llm_planner/tasks/drone_wordings.py": "data: one wording per line",
+LONGER_WITH_REASON = {  # how long at most, and why
+    "llm_planner/robots/model.py": (320, "the schema of one file, read as one page; a third of it is docstrings"),
+    "llm_planner/scheduling/scheduler.py": (350, "one state machine; its one-step objects already stand apart"),
+    "llm_planner/serving/child.py": (340, "the parent's end of one protocol: link, health and server change together"),
+    "llm_planner/serving/loop.py": (330, "one state machine; admission, preparation and goals already stand apart"),
+    "llm_planner/tasks/arm_wordings.py": (1000, "data: one wording a line"),
+    "llm_planner/tasks/drone_wordings.py": (1000, "data: one wording a line"),
+    "tests/serving/test_loop.py": (400, "mirrors one module; its cases are independent of each other"),
 }
 
 # In pieces, so that this file does not match itself.
