@@ -5,6 +5,7 @@ import pytest
 from llm_planner.assembly import build_admission, build_library
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
+from llm_planner.ros.robot_node import MAX_REPLANS
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -26,6 +27,7 @@ PLANS = {
     "put the box on the plate": "pick(red_box);place(red_box,plate);home();",
     "fly away": "mf(50);mf(500);mf(500);mf(500);",
     "wait": "d(0);mf(20);",
+    "look again": "tp();rp();",
 }
 
 
@@ -96,6 +98,15 @@ def test_a_plan_that_leaves_the_geofence_ends_before_it_does(real_planner, start
     outcome = operator.outcome()
     assert outcome.error_code == ErrorCode.GEOFENCE_VIOLATED
     assert Snapshot.from_json(outcome.world).pose.x_m < 10.0
+
+
+def test_a_plan_that_asks_for_a_new_one_gets_it_but_not_for_ever(real_planner, start_operator):
+    operator = start_operator("indecisive")
+    operator.instruct("look again", tag="once")
+    assert operator.outcome(1 + MAX_REPLANS).plan == PLANS["look again"]
+    assert {outcome.tag for outcome in operator.outcomes} == {"once"}
+    operator.instruct("wait")
+    assert operator.outcome(2 + MAX_REPLANS).instruction == "wait"
 
 
 def test_a_robot_that_never_reports_is_silent(real_planner, start_robot):
