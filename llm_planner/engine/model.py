@@ -50,16 +50,6 @@ class Model:
         self._head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
         self._rope = RotaryTable(config, dtype, device)
 
-    @property
-    def num_parameters(self) -> int:
-        """Weights, the tied output layer counted once."""
-        tensors = [self._embedding, self._norm, *([] if self._head is self._embedding else [self._head])]
-        for layer in self._layers:
-            tensors += [layer.attention_norm, layer.mlp_norm]
-            for part in (layer.qkv, layer.output, layer.gate_up, layer.down):
-                tensors += [part.weight, *([] if part.bias is None else [part.bias])]
-        return sum(tensor.numel() for tensor in tensors)
-
     def forward(self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attention) -> torch.Tensor:
         """Returns hidden states (num_tokens, hidden_size) after the last layer, before the final norm.
 
