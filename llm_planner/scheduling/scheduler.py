@@ -40,9 +40,10 @@ class Scheduler:
         self.ledger = KVLedger(info.num_kv_blocks, info.block_size)
         self.pace = GenerationPace()
         self.forecast = EngineForecast(config.network_latency_s)
-        self._priced = policy if isinstance(policy, PricedPolicy) else None
-        if self._priced is not None:
-            self._priced.forecast = self.forecast
+        self._limiting: PricedPolicy | None = None  # the policy, if it limits batches
+        if isinstance(policy, PricedPolicy):
+            policy.forecast = self.forecast
+            self._limiting = policy if policy.limits_batch else None
         self._can_offload = info.can_offload
         self._running: dict[str, Generation] = {}
         self._ready = ReadyQueue(policy)
@@ -85,12 +86,13 @@ class Scheduler:
         self._wake(now_s)
         for request_id in self._released:
             self.ledger.close(request_id)
-        limit = None if self._priced is None else LatencyGuidedLimit(self._priced, self.forecast, now_s)
+        limit = None if self._limiting is None else LatencyGuidedLimit(self._limiting, self.forecast, now_s)
+        ranks = {g: self._rank(g, now_s) for g in self._running.values()}
         if limit is not None:
-            self._give_way(now_s)
+            self._give_way(ranks, now_s)
         step = StepBuilder(self.ledger, self.config.max_num_batched_tokens, self._released)
         self._released = []
-        preempted = self._schedule_running(step, limit, now_s)
+        preempted = self._schedule_running(step, limit, ranks)
         if limit is None:
             self._schedule_ready(step, now_s)
         else:
@@ -99,36 +101,37 @@ class Scheduler:
             self._ready.add(generation)
         return step.build()
 
-    def _give_way(self, now_s: float) -> None:
+    def _give_way(self, ranks: dict[Generation, Rank], now_s: float) -> None:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent."""
-        num_slots = self.config.max_num_seqs
-        if not self._ready or len(self._running) < num_slots:
+        if not self._ready or len(self._running) < self.config.max_num_seqs:
             return
-        worst = sorted(self._running.values(), key=lambda g: self._rank(g, now_s), reverse=True)
+        worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
         paused: list[Generation] = []
         with closing(self._ready.ranked(now_s)) as best:
             for incumbent, newcomer in zip(worst, best, strict=False):
-                if self._rank(newcomer, now_s) >= self._rank(incumbent, now_s):
+                if self._rank(newcomer, now_s) >= ranks[incumbent]:
                     break
                 paused.append(incumbent)
         for incumbent in paused:
-            del self._running[incumbent.request_id]
+            del self._running[incumbent.request_id], ranks[incumbent]
             incumbent.pause()
             self._ready.add(incumbent)
 
-    def _schedule_running(self, step: StepBuilder, limit: LatencyGuidedLimit | None, now_s: float) -> list[Generation]:
+    def _schedule_running(
+        self, step: StepBuilder, limit: LatencyGuidedLimit | None, ranks: dict[Generation, Rank]
+    ) -> list[Generation]:
         """Schedules running generations, decodes before prompts; returns those that lost their KV.
 
-        With a limit, prompts are left for ``_schedule_ready``, where they compete with those of newcomers.
+        With a limit, prompts are left for ``_schedule_limited``, where they compete with those of newcomers.
         """
-        ranked = sorted(self._running.values(), key=lambda g: (g.num_uncomputed_tokens > 1, self._rank(g, now_s)))
+        ranked = sorted(ranks, key=lambda g: (g.num_uncomputed_tokens > 1, ranks[g]))
         if limit is not None:
             ranked = [g for g in ranked if g.num_uncomputed_tokens == 1 and limit.admits(g)]
         preempted: list[Generation] = []
         while ranked and step.has_budget:
             generation = ranked[0]
             if not step.fits(generation) and not self._make_room(step, generation):
-                victim = max(ranked, key=lambda g: self._rank(g, now_s))
+                victim = max(ranked, key=lambda g: ranks[g])
                 ranked.remove(victim)
                 del self._running[victim.request_id]
                 step.preempt(victim)
@@ -158,9 +161,10 @@ class Scheduler:
         prompts = [g for g in (*running, *newcomers) if g.num_uncomputed_tokens > 1]
         prompts.sort(key=lambda g: self._rank(g, now_s))
         has_memory = True
+        stuck: list[Generation] = []
         for generation in prompts:
             if not step.has_budget:
-                return
+                break
             is_running = generation.state is GenerationState.RUNNING
             if not (is_running or has_memory) or not limit.admits(generation):
                 continue
@@ -168,6 +172,12 @@ class Scheduler:
                 has_memory = self._admit(step, generation, now_s)  # if not, nobody overtakes it: it would starve
             elif step.fits(generation) or self._make_room(step, generation):
                 step.run(generation)
+            else:
+                stuck.append(generation)
+        if stuck and step.runs_nothing:  # each holds memory that the others lack: the worst ranked one loses its KV
+            del self._running[stuck[-1].request_id]
+            step.preempt(stuck[-1])
+            self._ready.add(stuck[-1])
 
     def _admit(self, step: StepBuilder, generation: Generation, now_s: float) -> bool:
         """Gives a slot to a ready generation; returns False if there is no memory for it."""

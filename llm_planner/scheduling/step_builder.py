@@ -28,6 +28,11 @@ class StepBuilder:
         """Returns whether it runs in this step."""
         return generation.request_id in self._num_scheduled_tokens
 
+    @property
+    def runs_nothing(self) -> bool:
+        """Whether nobody runs in this step, so far."""
+        return not self._num_scheduled_tokens
+
     def limit_tokens(self, num_tokens: int) -> None:
         """Lets at most ``num_tokens`` more in."""
         self._budget_tokens = min(self._budget_tokens, num_tokens)

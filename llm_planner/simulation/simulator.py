@@ -112,6 +112,7 @@ class Simulator:
         self.scheduler = Scheduler(config.scheduler, policy, self.backend.info)
         preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
         self.loop = PlannerLoop(backend=self.backend, scheduler=self.scheduler, preparer=preparer)
+        self.loop.warm_up(_plan_request(row) for row in _one_per_prefix(trace))
         self._bound_s = _Bound(config, self._scripts)
         self._robots: dict[str, _Robot] = {}
         self._events: list[tuple[float, _Kind, int, object]] = []
@@ -173,16 +174,7 @@ class Simulator:
             bound_s=self._bound_s(row),
         )
         self._robots[row.request_id] = _Robot(record, row.durations_s, now_s)
-        request = PlanRequest(
-            request_id=row.request_id,
-            robot_id=row.robot_id,
-            robot_model=row.robot_model,
-            instruction=row.instruction,
-            scene=row.scene,
-            urgency=Urgency[row.urgency.upper()],
-            time_utility=row.time_utility,
-        )
-        self._take(self.loop.submit(request, now_s), now_s)
+        self._take(self.loop.submit(_plan_request(row), now_s), now_s)
 
     def _take(self, events: list[Event], now_s: float) -> None:
         for event in events:
@@ -202,6 +194,22 @@ class Simulator:
             request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s
         )
         self._push(robot.idle_at_s + self._network_s, _Kind.REPORT, report)
+
+
+def _plan_request(row: TraceRequest) -> PlanRequest:
+    return PlanRequest(
+        request_id=row.request_id,
+        robot_id=row.robot_id,
+        robot_model=row.robot_model,
+        instruction=row.instruction,
+        scene=row.scene,
+        urgency=Urgency[row.urgency.upper()],
+        time_utility=row.time_utility,
+    )
+
+
+def _one_per_prefix(trace: Trace) -> list[TraceRequest]:
+    return list({(row.robot_model, row.num_static_tokens): row for row in trace.requests}.values())
 
 
 class _Bound:

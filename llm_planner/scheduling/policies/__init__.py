@@ -10,6 +10,7 @@ from llm_planner.scheduling.policies.fcfs_stream import FcfsStream
 from llm_planner.scheduling.policies.gain_density import GainDensity
 from llm_planner.scheduling.policies.interface import Policy
 from llm_planner.scheduling.policies.pud import Pud
+from llm_planner.scheduling.policies.pud_printed import PudPrinted
 from llm_planner.scheduling.policies.tardiness import Tardiness
 
 _POLICIES: dict[str, Callable[[], Policy]] = {
@@ -17,6 +18,7 @@ _POLICIES: dict[str, Callable[[], Policy]] = {
     "fcfs_stream": FcfsStream,
     "fcfs_segment": FcfsSegment,
     "edf_segment": EdfSegment,
+    "pud_printed": PudPrinted,
     "pud": Pud,
     "gain_density": GainDensity,
     "tardiness": Tardiness,

@@ -46,11 +46,13 @@ class PricedPolicy:
     """Base of policies that suspend, deliver segments at once, and look at utility and time.
 
     Attributes:
+        limits_batch: Whether the latency-guided limit (``scheduling.batch_limit``) is asked in every step.
         forecast: Where estimates come from; the scheduler sets its own.
     """
 
     suspends = True
     streams = True
+    limits_batch = True
 
     def __init__(self, forecast: Forecast | None = None) -> None:
         self.forecast: Forecast = forecast or NominalForecast()
