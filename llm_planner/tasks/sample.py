@@ -102,44 +102,44 @@ _ARM_STEPS: dict[str, tuple[Family, int]] = {
 # family -> (robot, function, weight). The eleven tasks of TimelyLLM, Table 2, come first.
 FAMILIES: dict[str, tuple[str, Family, int]] = {
     "look_for": ("tello", drone.look_for, 6),
-    "check_or": ("tello", drone.check_or, 7),
-    "check_on": ("tello", drone.check_on, 5),
-    "find_under": ("tello", drone.find_under, 5),
+    "check_or": ("tello", drone.check_or, 12),
+    "check_on": ("tello", drone.check_on, 6),
+    "find_under": ("tello", drone.find_under, 7),
     "find_tool": ("tello", drone.find_tool, 8),
     "avoid_injury": ("tello", urgent.injury, 4),
     "prevent_collision": ("tello", urgent.collision, 4),
     "evade_animal": ("tello", urgent.pursuit, 6),
-    "stack": ("indy7", table_work.stack, 12),
-    "clean_desk": ("indy7", table_work.clean, 7),
-    "sort_food": ("indy7", table_work.sort_food, 7),
-    "move": ("tello", drone.move, 4),
+    "stack": ("indy7", table_work.stack, 16),
+    "clean_desk": ("indy7", table_work.clean, 6),
+    "sort_food": ("indy7", table_work.sort_food, 6),
+    "move": ("tello", drone.move, 5),
     "turn": ("tello", drone.turn, 3),
-    "fixed_motion": ("tello", drone.fixed_motion, 3),
-    "repeat": ("tello", drone.repeat, 8),
+    "fixed_motion": ("tello", drone.fixed_motion, 5),
+    "repeat": ("tello", drone.repeat, 14),
     "goto": ("tello", drone.goto, 5),
-    "look_at": ("tello", drone.look_at, 4),
-    "is_there": ("tello", drone.is_there, 5),
-    "conditional": ("tello", drone.conditional, 9),
+    "look_at": ("tello", drone.look_at, 8),
+    "is_there": ("tello", drone.is_there, 9),
+    "conditional": ("tello", drone.conditional, 12),
     "picture": ("tello", drone.picture, 2),
     "land": ("tello", drone.land, 2),
     "take_off": ("tello", drone.take_off, 2),
     "stop": ("tello", drone.stop, 2),
-    "say": ("tello", drone.say, 4),
+    "say": ("tello", drone.say, 5),
     "wait": ("tello", drone.wait, 2),
-    "cannot": ("tello", refusal.drone, 4),
-    "arm_put": ("indy7", arm.put, 7),
+    "cannot": ("tello", refusal.drone, 6),
+    "arm_put": ("indy7", arm.put, 5),
     "arm_pick": ("indy7", arm.pick, 3),
     "arm_push": ("indy7", arm.push, 2),
     "arm_move_to": ("indy7", arm.move_to, 4),
     "arm_fixed": ("indy7", arm.fixed, 2),
-    "arm_conditional": ("indy7", arm.conditional, 6),
-    "arm_say": ("indy7", arm.say, 3),
+    "arm_conditional": ("indy7", arm.conditional, 8),
+    "arm_say": ("indy7", arm.say, 4),
     "arm_stop": ("indy7", urgent.arm_stop, 2),
-    "arm_cannot": ("indy7", refusal.arm, 3),
+    "arm_cannot": ("indy7", refusal.arm, 5),
 }
 SEQUENCES: dict[str, tuple[str, Callable[[Draft, int], list[Clause]], int]] = {
-    "sequence": ("tello", _sequence_of(_DRONE_STEPS), 22),
-    "arm_sequence": ("indy7", _sequence_of(_ARM_STEPS), 12),
+    "sequence": ("tello", _sequence_of(_DRONE_STEPS), 34),
+    "arm_sequence": ("indy7", _sequence_of(_ARM_STEPS), 20),
 }
 FAMILY_NAMES = (*FAMILIES, *SEQUENCES)
 _SCENE_DOES_NOT_MATTER = frozenset(
@@ -240,7 +240,7 @@ def _finish(draft: Draft, name: str, clauses: list[Clause], difficulty: Difficul
     if draft.has_scene:
         most = max(1, difficulty.max_objects - len(draft.objects))
         wanted = draft.is_crowded and rng.random() < 0.85
-        draft.distract(int(math.exp(rng.random() ** 1.4 * math.log(most + 1))) - 1 if wanted else 0)
+        draft.distract(int(math.exp(rng.random() ** 2 * math.log(most + 1))) - 1 if wanted else 0)
     objects = tuple(draft.objects)
     plan = "".join(_resolve(clause, objects) for clause in clauses)
     text = join(rng, [clause.text for clause in clauses], held_out=draft.held_out)

@@ -1,9 +1,10 @@
 """Sentences from templates: alternatives, slots, held-out wordings, politeness and typing errors.
 
 A template is plain text with ``(a|b|)`` alternatives (not nested) and ``{slot}`` places; each way to fill its
-alternatives is a wording. One wording in six, by hash, is held out: training never sees it, and evaluation uses
-nothing else, as far as a family has some. A held-out wording is a new sentence of known words: all its words occur in
-wordings for training of the same family (a model that is trained from nothing cannot know a word that it never met).
+alternatives is a wording. Up to one wording in six, by hash, is held out: training never sees it, and evaluation uses
+nothing else, as far as a family has some. A held-out wording is a new sentence of known words, with at most one pair
+of neighbours that no wording for training of its family has (a model that is trained from nothing cannot know a word
+that it never met).
 """
 
 import itertools
@@ -15,7 +16,9 @@ from functools import cache
 
 _ALTERNATIVES = re.compile(r"\(([^()]*)\)")
 _WORD = re.compile(r"[a-z{}']+")
+_TOKEN = re.compile(r"[a-z{}']+|[^a-z{}'\s]")
 HELD_OUT_SHARE = 6
+_NEW_PAIRS = 1
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -126,15 +129,22 @@ def split(templates: tuple[str, ...]) -> tuple[Groups, Groups]:
 
 
 def _held_out(wordings: list[str]) -> set[str]:
-    """Returns one wording in six, but never the first (the plainest), and none with a word that no other has."""
-    held_out: set[str] = set()
+    """Returns up to one wording in six: never the first (the plainest), none with new words or several new pairs."""
+    candidates: set[str] = set()
     count = Counter(word for wording in wordings for word in set(_WORD.findall(wording)))
     for wording in sorted(wordings[1:], key=lambda text: zlib.crc32(text.encode())):
         words = set(_WORD.findall(wording))
-        if len(held_out) < len(wordings) / HELD_OUT_SHARE and words and all(count[word] > 1 for word in words):
-            held_out.add(wording)
+        if len(candidates) < len(wordings) / HELD_OUT_SHARE and words and all(count[word] > 1 for word in words):
+            candidates.add(wording)
             count.subtract(words)
-    return held_out
+    known = {pair for wording in wordings if wording not in candidates for pair in _pairs(wording)}
+    return {wording for wording in candidates if len(_pairs(wording) - known) <= _NEW_PAIRS}
+
+
+def _pairs(wording: str) -> set[tuple[str, str]]:
+    """Returns the neighbouring words and marks, the beginning and the end included."""
+    tokens = ["<", *_TOKEN.findall(wording), ">"]
+    return set(itertools.pairwise(tokens))
 
 
 def choose(rng: random.Random, templates: tuple[str, ...], *, held_out: bool, share: float = 1.0) -> str:

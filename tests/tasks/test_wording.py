@@ -1,5 +1,6 @@
 """Wordings: what is held out never reaches training, and is made of words that do."""
 
+import itertools
 import random
 import re
 
@@ -16,20 +17,26 @@ POOLS = {
 }
 
 
+def pairs(wording):
+    return set(itertools.pairwise(["<", *re.findall(r"[a-z{}']+|[^a-z{}'\s]", wording), ">"]))
+
+
 def words(groups):
     return {word for group in groups for wording in group for word in re.findall(r"[a-z']+", wording)}
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_held_out_wordings_are_new_sentences_of_known_words(name):
+def test_held_out_wordings_are_new_sentences_of_known_phrases(name):
     trained, held_out = split(POOLS[name])
     assert not {w for group in trained for w in group} & {w for group in held_out for w in group}
     assert words(held_out) <= words(trained)
+    known = {pair for group in trained for wording in group for pair in pairs(wording)}
+    assert all(len(pairs(wording) - known) <= 1 for group in held_out for wording in group)
 
 
 def test_most_families_hold_something_out():
     with_held_out = [name for name, pool in POOLS.items() if split(pool)[1]]
-    assert len(with_held_out) > 0.7 * len(POOLS)
+    assert len(with_held_out) > 0.6 * len(POOLS)
 
 
 @pytest.mark.parametrize("name", POOLS)
