@@ -105,12 +105,12 @@ def test_the_baselines_let_the_running_ones_run():
 
 
 def test_prompts_that_hold_memory_from_each_other_do_not_wait_for_ever():
-    scheduler = make_scheduler("tardiness", num_kv_blocks=20, block_size=4, max_num_batched_tokens=16)
+    scheduler = make_scheduler("tardiness", num_kv_blocks=22, block_size=4, max_num_batched_tokens=16)
     for request_id, time_utility in (("normal", NORMAL), ("urgent", URGENT)):
         generation = make_generation(request_id, 40)
         generation.request = replace(generation.request, time_utility=time_utility)
         scheduler.add(generation)
         scheduler.update(scheduler.schedule(0.0), StepOutput(duration_s=0.02), {}, 0.0)
-    scheduler.ledger.pin_prefix("late", 40)  # half of the memory goes, and both have begun
+    scheduler.ledger.pin_prefix("late", 48)  # more than half of the memory goes, and both have begun
     assert scheduler.schedule(0.1).is_empty is False
     assert scheduler.schedule(0.1).num_scheduled_tokens == {"urgent": 16}
