@@ -93,6 +93,7 @@ def refusal(task: Task, plan: str, model: RobotModel) -> str:
 
 
 def distinct(poses: list[Pose]) -> tuple[Pose, ...]:
+    """Returns the poses without those that repeat the one before."""
     kept: list[Pose] = []
     for pose in poses:
         if not kept or not is_near(kept[-1], pose, 1e-3, 0.1):
