@@ -11,14 +11,17 @@ from llm_planner.bench.decision import run_decision
 from llm_planner.bench.timely import Lab, TimelyBench, run_timely
 from llm_planner.bench.timely_page import write_page
 from llm_planner.core.config import SchedulerConfig
+from llm_planner.simulation.workload import workload
 
-POLICIES = ("fcfs", "fcfs_stream", "fcfs_segment", "edf_segment", "gain_density", "pud", "tardiness")
-WHOLE_STEP_POLICIES = ("fcfs_segment", "edf_segment")
+POLICIES = ("fcfs", "fcfs_stream", "fcfs_segment", "edf_segment", "pud_printed", "gain_density", "pud", "tardiness")
+WHOLE_STEP_POLICIES = ("fcfs_segment", "edf_segment", "pud_printed")
 LIMITS = SchedulerConfig(resume_margin_s=0.15)
 SMALL_STEPS_TOKENS = 192
 LOADS = (0.5, 1.0, 2.0, 4.0)
 BATCH_SIZES = (1, 2, 4, 6, 8, 12, 16)
 QUEUES = (8, 1000, 10000)
+FLEETS = (25, 100, 200, 400, 600, 800, 1000)
+FLEET_DURATION_S, FLEET_SLOTS = 60.0, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Section7:
 
     Args:
         lab: Shared traces and scripts.
-        num_seeds: Of the experiments at the paper's load; sweeps take two at most.
+        num_seeds: Of the experiments at the paper's load; sweeps take half as many.
         note: Hears one line per run.
     """
 
@@ -38,13 +41,13 @@ class Section7:
     def run(self) -> dict[str, Any]:
         """Returns all documents by the name of the experiment."""
         documents: dict[str, Any] = {}
-        for workload in ("wid1", "wid2", "wid3"):
+        for wid in ("wid1", "wid2", "wid3"):
             for reuses in (True, False):
-                name = f"{workload}{'' if reuses else '_no_reuse'}"
-                documents[name] = self._timely(workload, reuses_prefixes=reuses)
-        few = min(2, self.num_seeds)
-        for workload in ("wid1", "wid2"):
-            documents[f"{workload}_load"] = [self._timely(workload, load=load, num_seeds=few) for load in LOADS]
+                name = f"{wid}{'' if reuses else '_no_reuse'}"
+                documents[name] = self._timely(wid, reuses_prefixes=reuses)
+        few = max(2, self.num_seeds // 2)
+        for wid in ("wid1", "wid2"):
+            documents[f"{wid}_load"] = [self._timely(wid, load=load, num_seeds=few) for load in LOADS]
         small = replace(LIMITS, max_num_batched_tokens=SMALL_STEPS_TOKENS)
         documents["wid2_small_steps"] = [
             self._timely("wid2", load=load, num_seeds=few, scheduler=small, policies=WHOLE_STEP_POLICIES)
@@ -59,12 +62,27 @@ class Section7:
             )
             for size in BATCH_SIZES
         ]
+        documents["fleet"] = [self._fleet(num_robots) for num_robots in FLEETS]
         documents["decision"] = run_decision(QUEUES, "tardiness")
         return documents
 
-    def _timely(self, workload: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 (fields of TimelyBench)
+    def _fleet(self, num_robots: int) -> dict[str, Any]:
+        """Returns the run of a minute of WID 1, as busy per robot as there, with so many robots."""
+        load = num_robots / workload("wid1").num_robots
+        slots = replace(LIMITS, max_num_seqs=FLEET_SLOTS)
+        document = self._timely(
+            "wid1",
+            load=load,
+            duration_s=FLEET_DURATION_S,
+            num_seeds=1,
+            scheduler=slots,
+            policies=("fcfs_segment", "tardiness"),
+        )
+        return {**document, "num_robots": num_robots}
+
+    def _timely(self, wid: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 (fields of TimelyBench)
         fields = {"policies": POLICIES, "num_seeds": self.num_seeds, "scheduler": LIMITS, **changes}
-        return run_timely(TimelyBench(workload=workload, **fields), self.lab, self.note)
+        return run_timely(TimelyBench(workload=wid, **fields), self.lab, self.note)
 
 
 def run_section7(directory: Path, num_seeds: int, note: Callable[[str], None]) -> None:

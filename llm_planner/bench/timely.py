@@ -31,6 +31,7 @@ class TimelyBench:
         profile: Name or path of an engine profile.
         num_seeds: Traces composed of a preset; a trace file is replayed once.
         load: Factor on events and robots of a preset.
+        duration_s: Length of a composed trace; None for the preset's.
     """
 
     workload: str = "wid1"
@@ -38,6 +39,7 @@ class TimelyBench:
     profile: str = "llama3-8b-rtx4090"
     num_seeds: int = 3
     load: float = 1.0
+    duration_s: float | None = None
     reuses_prefixes: bool = True
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
 
@@ -54,7 +56,7 @@ class Lab:
 
     robots: RobotLibrary = field(default_factory=RobotLibrary)
     _scripts: ScriptLibrary | None = None
-    _traces: dict[tuple[str, float, int], list[Trace]] = field(default_factory=dict)
+    _traces: dict[tuple[str, float, float | None, int], list[Trace]] = field(default_factory=dict)
 
     @property
     def scripts(self) -> ScriptLibrary:
@@ -65,7 +67,7 @@ class Lab:
 
     def traces(self, bench: TimelyBench) -> list[Trace]:
         """Returns the traces of an experiment."""
-        key = (bench.workload, bench.load, bench.num_seeds)
+        key = (bench.workload, bench.load, bench.duration_s, bench.num_seeds)
         if key not in self._traces:
             self._traces[key] = self._load(bench)
         return self._traces[key]
@@ -74,6 +76,7 @@ class Lab:
         if bench.workload not in WORKLOADS and Path(bench.workload).is_file():
             return [read_trace(Path(bench.workload), self.robots)]
         spec = workload(bench.workload).scaled(bench.load)
+        spec = replace(spec, duration_s=bench.duration_s or spec.duration_s)
         return [compose(spec, seed, self.robots) for seed in range(bench.num_seeds)]
 
     def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:

@@ -34,6 +34,7 @@ def write_page(documents: Mapping[str, Any], path: Path) -> None:
         "## What the batch limit does, and what the order does\n\n" + _small_steps(documents),
         "## Robot arm tasks (WID 3)\n\n" + _arm_table(documents),
         "## Batch size (Fig. 7)\n\n" + _batch_table(documents),
+        "## How many robots one server holds\n\n" + _fleet_table(documents),
         "## Time of a decision (Table 5)\n\n" + _decision_table(documents),
         "## Figures\n\n" + _figures(path),
     ]
@@ -134,7 +135,7 @@ def _small_steps(documents: Mapping[str, Any]) -> str:
     by_load = {d["load"]: d for d in documents["wid2_load"]}
     rows += [
         [p, *(_share(by_load[d["load"]]["policies"][p]["urgent"]) for d in sweep)]
-        for p in ("edf_segment", "pud", "tardiness")
+        for p in ("edf_segment", "pud_printed", "pud", "tardiness")
     ]
     text = (
         "`pud`, `gain_density` and `tardiness` limit the prompt tokens of a step to what it computes while it\n"
@@ -177,6 +178,28 @@ def _batch_table(documents: Mapping[str, Any]) -> str:
     ]
     text = "The paper: TimelyLLM best at a batch of 6 (1.21), vLLM at 12 (0.74). The maximum here is about 1.37.\n\n"
     return text + _table(["WID2, mean utility", *(str(d["max_num_seqs"]) for d in sweep)], rows)
+
+
+def _fleet_table(documents: Mapping[str, Any]) -> str:
+    rows = []
+    for document in documents["fleet"]:
+        row = [str(document["num_robots"]), f"{document['num_requests'] / 60:.1f}"]
+        for policy, metrics in document["policies"].items():
+            engine = document["engine_metrics"][policy]
+            row += [
+                f"{metrics['urgent']['response_time_s']['p99']:.3f}",
+                _share(metrics["normal"]),
+                f"{engine['virtual_over_cpu']:.0f}x",
+            ]
+        rows.append(row)
+    header = ["robots", "requests per s"]
+    for policy in documents["fleet"][0]["policies"]:
+        header += [f"{policy}: urgent p99 [s]", "normal % of max", "virtual / CPU time"]
+    text = (
+        "A minute of WID 1 with each robot as busy as there, 64 slots. The server holds as many robots as keep the\n"
+        "urgent p99 within 0.2 s. The last column is the speed of the simulation, in CPU time of one core.\n\n"
+    )
+    return text + _table(header, rows)
 
 
 def _decision_table(documents: Mapping[str, Any]) -> str:
