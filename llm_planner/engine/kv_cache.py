@@ -8,6 +8,7 @@ from llm_planner.engine.model_config import ModelConfig
 
 # KV of one layer that is gathered at a time: on a CPU what stays in the cache, on a GPU what keeps it busy.
 _GATHERED_BYTES = {"cpu": 1 << 21, "cuda": 1 << 28}
+_MIN_SHARED_TOKENS = 256  # from this length on a shared prefix is attended once for all
 
 
 class KVCache:
@@ -16,6 +17,10 @@ class KVCache:
     ``pool`` is (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim); index 0 of the second axis holds keys
     (already rotated), 1 values. Token ``t`` of a sequence lies at ``blocks[t // block_size], t % block_size``. One
     block table serves all layers.
+
+    Attributes:
+        max_gathered_blocks: How much a group of decoding sequences gathers at a time.
+        min_shared_blocks: How long a prefix must be to be attended once for all sequences that share it.
     """
 
     def __init__(
@@ -26,6 +31,7 @@ class KVCache:
         shape = (config.num_layers, 2, num_blocks, block_size, config.num_kv_heads, config.head_dim)
         gathered_bytes = _GATHERED_BYTES[device.type]
         self.max_gathered_blocks = gathered_bytes * config.num_layers // self.block_bytes(config, block_size, dtype)
+        self.min_shared_blocks = -(-_MIN_SHARED_TOKENS // block_size)
         self.pool = torch.zeros(shape, dtype=dtype, device=device)
         self._layers = list(self.pool)  # views are taken once: at batch size 1 slicing costs as much as copying
         self._scratch = self.pool.new_empty(0)
@@ -55,6 +61,19 @@ class KVCache:
         rows = self._scratch_for(len(blocks))
         torch.index_select(self._layers[layer], 1, blocks, out=rows)
         keys, values = rows.view(2, num_seqs, -1, *rows.shape[-2:]).transpose(2, 3).unbind(0)
+        return keys, values
+
+    def read_shared(self, layer: int, blocks: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns keys and values, each (num_kv_heads, len(blocks) * block_size, head_dim); not to be written.
+
+        Blocks that follow each other, as those of a prefix mostly do, are not even copied.
+        """
+        first, last = blocks[0], blocks[-1]
+        if blocks == list(range(first, last + 1)):
+            rows = self._layers[layer][:, first : last + 1]
+        else:
+            rows = self._layers[layer].index_select(1, self._index(blocks))
+        keys, values = rows.flatten(1, 2).transpose(1, 2).unbind(0)
         return keys, values
 
     def _scratch_for(self, num_blocks: int) -> torch.Tensor:

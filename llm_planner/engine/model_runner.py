@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.engine.attention import DecodeAttention, PrefillAttention
+from llm_planner.engine.attention import PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint
+from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.hardware import default_num_blocks, select_device, select_dtype
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model
@@ -70,7 +71,9 @@ class ModelRunner:
                 if not chunk.state.num_uncomputed_tokens:
                     ready.append(chunk.state)
                     rows.append(hidden)
-        singles = sorted((chunk.state for chunk in chunks if chunk.num_tokens == 1), key=lambda state: state.kv_len)
+        singles = sorted(
+            (chunk.state for chunk in chunks if chunk.num_tokens == 1), key=lambda state: _row(state).order
+        )
         if singles:
             hidden = self._decode(singles)
             done = [row for row, state in enumerate(singles) if not state.num_uncomputed_tokens]
@@ -98,11 +101,15 @@ class ModelRunner:
         return self._model.forward(torch.tensor(token_ids, device=self._device), positions, attend)
 
     def _decode(self, states: Seq[SequenceState]) -> torch.Tensor:
-        """Returns the hidden states (num_seqs, hidden_size) of the next token of each sequence, shortest first."""
-        attend = DecodeAttention(self.cache, [s.blocks for s in states], [s.kv_len for s in states])
+        """Returns the hidden states (num_seqs, hidden_size) of the next token of each sequence, in decode order."""
+        attend = DecodeAttention(self.cache, [_row(state) for state in states])
         token_ids = torch.tensor([s.token_ids[s.num_computed_tokens] for s in states], device=self._device)
         positions = torch.tensor([s.num_computed_tokens for s in states], device=self._device)
         hidden = self._model.forward(token_ids, positions, attend)
         for state in states:
             state.advance(1)
         return hidden
+
+
+def _row(state: SequenceState) -> DecodeRow:
+    return DecodeRow(state.blocks, state.num_shared_blocks, state.kv_len)

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.engine.attention import DecodeAttention, PrefillAttention, _split
+from llm_planner.engine.attention import PrefillAttention
+from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow, split_rows
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model_config import read_model_config
 
@@ -41,36 +42,67 @@ def random_heads(generator, config, num_tokens):
     return draw(config.num_heads), draw(config.num_kv_heads), draw(config.num_kv_heads)
 
 
-@given(kv_lens=st.lists(st.integers(0, 30), min_size=1, max_size=6), limit=st.integers(1, 40), seed=st.integers(0, 99))
-def test_chunks_and_batches_over_scattered_blocks_equal_plain_attention(config, kv_lens, limit, seed):
+@given(kv_len=st.integers(0, 30), num_tokens=st.integers(1, 20), seed=st.integers(0, 99))
+def test_a_chunk_over_scattered_blocks_equals_plain_attention(config, kv_len, num_tokens, seed):
+    generator = torch.Generator().manual_seed(seed)
+    cache, end = make_cache(config), kv_len + num_tokens
+    table = torch.randperm(64, generator=generator).tolist()[: end // BLOCK_SIZE + 1]
+    heads = random_heads(generator, config, end)
+    for start, stop in ((0, kv_len), (kv_len, end)):
+        if start < stop:
+            chunk = PrefillAttention(cache, table, start, stop - start)(1, *(part[start:stop] for part in heads))
+            torch.testing.assert_close(
+                chunk, attend_plainly(heads[0][start:stop], *(part[:stop] for part in heads[1:]))
+            )
+
+
+@given(
+    sequences=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), min_size=1, max_size=8),
+    is_prefix_scattered=st.booleans(),
+    limits=st.tuples(st.integers(1, 40), st.integers(1, 4)),
+    seed=st.integers(0, 99),
+)
+def test_a_decode_batch_equals_plain_attention_row_by_row(config, sequences, is_prefix_scattered, limits, seed):
+    cache = make_cache(config, 128)
+    cache.max_gathered_blocks, cache.min_shared_blocks = limits
+    generator = torch.Generator().manual_seed(seed)
+    free = torch.randperm(125, generator=generator).tolist()
+    prefix = [free.pop() for _ in range(3)] if is_prefix_scattered else [125, 126, 127]
+    prefix_heads = random_heads(generator, config, 3 * BLOCK_SIZE)
+    PrefillAttention(cache, prefix, 0, 3 * BLOCK_SIZE)(1, *prefix_heads)
+    batch = []
+    for num_shared, num_own in sequences:  # blocks of the prefix, tokens behind it
+        kv_len = num_shared * BLOCK_SIZE + num_own
+        table = prefix[:num_shared] + [free.pop() for _ in range(num_own // BLOCK_SIZE + 1)]
+        own = random_heads(generator, config, num_own)
+        if num_own:
+            PrefillAttention(cache, table, num_shared * BLOCK_SIZE, num_own)(1, *own)
+        past = [
+            torch.cat((shared[: num_shared * BLOCK_SIZE], mine))
+            for shared, mine in zip(prefix_heads[1:], own[1:], strict=True)
+        ]
+        batch.append((DecodeRow(table, num_shared, kv_len), past))
+    batch.sort(key=lambda entry: entry[0].order)
+    queries, keys, values = random_heads(generator, config, len(batch))
+    attended = DecodeAttention(cache, [row for row, _ in batch])(1, queries, keys, values)
+    for row, (_, past) in enumerate(batch):
+        new = slice(row, row + 1)
+        expected = attend_plainly(queries[new], torch.cat((past[0], keys[new])), torch.cat((past[1], values[new])))
+        torch.testing.assert_close(attended[new], expected)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), min_size=1),
+    limit=st.integers(0, 60),
+)
+def test_groups_cover_all_rows_with_one_prefix_each_within_the_limit(config, rows, limit):
     cache = make_cache(config)
     cache.max_gathered_blocks = limit
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(64, generator=generator).tolist()
-    tables = [[order.pop() for _ in range(kv_len // BLOCK_SIZE + 1)] for kv_len in sorted(kv_lens)]
-    past = [random_heads(generator, config, kv_len) for kv_len in sorted(kv_lens)]
-    for table, heads in zip(tables, past, strict=True):
-        half = len(heads[0]) // 2
-        for start, end in ((0, half), (half, len(heads[0]))):
-            if start < end:
-                chunk = PrefillAttention(cache, table, start, end - start)(1, *(part[start:end] for part in heads))
-                expected = attend_plainly(heads[0][start:end], heads[1][:end], heads[2][:end])
-                torch.testing.assert_close(chunk, expected)
-    queries, keys, values = random_heads(generator, config, len(tables))
-    attended = DecodeAttention(cache, tables, sorted(kv_lens))(1, queries, keys, values)
-    for row, heads in enumerate(past):
-        all_keys, all_values = (
-            torch.cat((old, new[row : row + 1])) for old, new in zip(heads[1:], (keys, values), strict=True)
-        )
-        torch.testing.assert_close(
-            attended[row : row + 1], attend_plainly(queries[row : row + 1], all_keys, all_values)
-        )
-
-
-@given(widths=st.lists(st.integers(1, 20), min_size=1).map(sorted), limit=st.integers(0, 60))
-def test_groups_cover_all_rows_within_the_limit(widths, limit):
-    groups = _split(widths, limit)
-    assert [row for group in groups for row in range(len(widths))[group]] == list(range(len(widths)))
+    rows = sorted((DecodeRow([7] * 20, n, n * BLOCK_SIZE + kv_len) for n, kv_len in rows), key=lambda row: row.order)
+    groups = split_rows(rows, cache)
+    assert [row for group in groups for row in rows[group]] == rows
     for group in groups:
-        rows = widths[group]
-        assert len(rows) == 1 or len(rows) * rows[-1] <= limit
+        part = rows[group]
+        widest = part[-1].kv_len // BLOCK_SIZE + 1 - part[-1].num_shared_blocks
+        assert len({row.num_shared_blocks for row in part}) == 1
+        assert len(part) == 1 or len(part) * widest <= limit

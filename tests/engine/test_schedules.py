@@ -56,7 +56,8 @@ class Schedules(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.backend = TorchBackend(self.model_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE)
-        self.backend._runner.cache.max_gathered_blocks = 12  # a decode batch is split into groups
+        cache = self.backend._runner.cache
+        cache.max_gathered_blocks, cache.min_shared_blocks = 12, 1  # every way to group a decode batch
         assert self.backend.load_prefix("p", PREFIX) == 16
         self.requests = {}
         self.count = 0

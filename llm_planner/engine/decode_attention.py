@@ -1,0 +1,142 @@
+"""Attention over the paged cache for many sequences with one new token each."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from llm_planner.engine.attention import slot_of
+from llm_planner.engine.kv_cache import KVCache
+
+
+class DecodeRow(NamedTuple):
+    """One sequence of a decode batch: its block table, how much of it is a shared prefix, and its KV length."""
+
+    blocks: Sequence[int]
+    num_shared_blocks: int
+    kv_len: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Sort key that makes neighbours of the sequences that share a prefix, the shortest first."""
+        return (self.blocks[0] if self.num_shared_blocks else -1, self.num_shared_blocks, self.kv_len)
+
+
+class DecodeAttention:
+    """Implements ``Attention`` in groups of neighbouring rows that are alike.
+
+    In a group little is padded, a long shared prefix is read once, and what is gathered stays in the processor's cache
+    until it is attended.
+
+    Args:
+        cache: Holds the blocks.
+        rows: In ascending ``order``.
+    """
+
+    def __init__(self, cache: KVCache, rows: Sequence[DecodeRow]) -> None:
+        self._cache = cache
+        slots = [slot_of(row.blocks, row.kv_len, cache.block_size) for row in rows]
+        self._slots = torch.tensor(slots, dtype=torch.long, device=cache.pool.device)
+        self._groups = [(part, _make_group(cache, rows[part])) for part in split_rows(rows, cache)]
+
+    def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """See ``Attention``."""
+        self._cache.write(layer, self._slots, keys, values)
+        # The query heads of one KV head are laid out as its queries, so no key is copied for them.
+        grouped = queries.reshape(*keys.shape[:2], -1, keys.shape[2])
+        attended = [group.attend(layer, grouped[part]) for part, group in self._groups]
+        return (torch.cat(attended) if len(attended) > 1 else attended[0]).flatten(1)
+
+
+def split_rows(rows: Sequence[DecodeRow], cache: KVCache) -> list[slice]:
+    """Returns slices of sorted ``rows``: one prefix each, and no more to gather than the cache allows at a time."""
+    groups, start = [], 0
+    for end in range(1, len(rows) + 1):
+        is_last = end == len(rows)
+        if is_last or rows[end].order[:2] != rows[start].order[:2]:
+            is_full = True
+        else:
+            is_full = (end + 1 - start) * _width(rows[end], cache.block_size) > cache.max_gathered_blocks
+        if is_full:
+            groups.append(slice(start, end))
+            start = end
+    return groups
+
+
+def _width(row: DecodeRow, block_size: int) -> int:
+    """Returns how many blocks of its own a row reads, the new token included."""
+    return row.kv_len // block_size + 1 - row.num_shared_blocks
+
+
+class _Group(Protocol):
+    def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
+        """Returns the attended values of ``queries``, both (num_rows, num_kv_heads, group_size, head_dim)."""
+        ...
+
+
+def _make_group(cache: KVCache, rows: Sequence[DecodeRow]) -> _Group:
+    # Where it pays, as measured: several rows, and a long prefix, at least as long as what follows.
+    if len(rows) > 1 and rows[0].num_shared_blocks >= max(cache.min_shared_blocks, _width(rows[-1], cache.block_size)):
+        return _SharedGroup(cache, rows)
+    return _PaddedGroup(cache, [row._replace(num_shared_blocks=0) for row in rows])
+
+
+class _PaddedGroup:
+    """Rows of their own; shorter block tables are padded with the row's own first block."""
+
+    def __init__(self, cache: KVCache, rows: Sequence[DecodeRow]) -> None:
+        device, block_size = cache.pool.device, cache.block_size
+        self._cache = cache
+        skipped = rows[0].num_shared_blocks
+        width = _width(rows[-1], block_size)
+        tables = [row.blocks[skipped : skipped + width] for row in rows]
+        padded = [block for table in tables for block in [*table, *[table[0]] * (width - len(table))]]
+        self._blocks = torch.tensor(padded, dtype=torch.long, device=device)
+        lengths = [row.kv_len + 1 - skipped * block_size for row in rows]
+        self.longest = lengths[-1]
+        self.mask: torch.Tensor | None = None
+        if lengths[0] < lengths[-1]:
+            is_padding = torch.arange(self.longest, device=device) >= torch.tensor(lengths, device=device)[:, None]
+            mask = torch.zeros(is_padding.shape, dtype=cache.pool.dtype, device=device)
+            self.mask = mask.masked_fill_(is_padding, -math.inf)[:, None, None, :]
+        self._num_rows = len(rows)
+
+    def gather(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns keys and values, each (num_rows, num_kv_heads, longest, head_dim)."""
+        keys, values = self._cache.gather(layer, self._blocks, self._num_rows)
+        return keys[:, :, : self.longest], values[:, :, : self.longest]
+
+    def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
+        keys, values = self.gather(layer)
+        return scaled_dot_product_attention(queries, keys, values, attn_mask=self.mask)
+
+
+class _SharedGroup:
+    """Rows that begin with the same blocks: one matrix product for all of them, a padded one for what follows.
+
+    The two parts meet in one softmax, in float32, so the result is that of attention over both.
+    """
+
+    def __init__(self, cache: KVCache, rows: Sequence[DecodeRow]) -> None:
+        self._cache = cache
+        self._shared = list(rows[0].blocks[: rows[0].num_shared_blocks])
+        self._own = _PaddedGroup(cache, rows)
+
+    def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
+        num_rows, num_kv_heads, group_size, head_dim = queries.shape
+        queries = queries * head_dim**-0.5
+        shared_keys, shared_values = self._cache.read_shared(layer, self._shared)
+        own_keys, own_values = self._own.gather(layer)
+        own_scores = queries @ own_keys.transpose(2, 3)
+        if self._own.mask is not None:
+            own_scores += self._own.mask
+        # From here on (num_kv_heads, num_rows * group_size, ...): all rows are one matrix per KV head.
+        shared_scores = queries.transpose(0, 1).reshape(num_kv_heads, -1, head_dim).bmm(shared_keys.transpose(1, 2))
+        scores = torch.cat((shared_scores, own_scores.transpose(0, 1).flatten(1, 2)), dim=-1)
+        weights = scores.softmax(dim=-1, dtype=torch.float32).to(queries.dtype)
+        num_shared = shared_scores.shape[-1]
+        attended = weights[..., :num_shared].bmm(shared_values).view(num_kv_heads, num_rows, group_size, head_dim)
+        own_weights = weights[..., num_shared:].unflatten(1, (num_rows, group_size)).transpose(0, 1)
+        return attended.transpose(0, 1) + own_weights @ own_values
