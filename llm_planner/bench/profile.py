@@ -23,7 +23,7 @@ PROMPT_LENGTHS = (32, 64, 128, 256, 512, 1024)
 
 @dataclass(slots=True)
 class Prober:
-    """Drives a backend through single steps; medians, since machines do other things as well.
+    """Drives a backend through single steps; 10th percentiles, which tell what the machine takes when left alone.
 
     Args:
         backend: The engine.
@@ -43,16 +43,16 @@ class Prober:
         self._rng.seed(self.seed)
 
     def prefill_s(self, num_tokens: int) -> float:
-        """Returns the median seconds of a prompt of ``num_tokens`` on an idle engine."""
+        """Returns the seconds of a prompt of ``num_tokens`` on an idle engine."""
         times_s: list[float] = []
         for _ in range(self.num_repeats):
             (name,), output = self._start(1, num_tokens)
             times_s.append(output.duration_s)
             self._release([name])
-        return statistics.median(times_s)
+        return _quick_s(times_s)
 
     def decode_s(self, num_seqs: int, kv_len: int) -> float:
-        """Returns the median seconds of a step that decodes ``num_seqs`` sequences with ``kv_len`` tokens each.
+        """Returns the seconds of a step that decodes ``num_seqs`` sequences with ``kv_len`` tokens each.
 
         A sequence that the model ends is replaced by another of the same length, outside of what is measured.
         """
@@ -66,10 +66,10 @@ class Prober:
             output = self.backend.execute(SchedulerOutput(num_scheduled_tokens=dict.fromkeys(names, 1)))
             times_s.append(output.duration_s)
         self._release(names)
-        return statistics.median(times_s)
+        return _quick_s(times_s)
 
     def move_s(self, num_tokens: int) -> tuple[float, float]:
-        """Returns the median seconds to offload and to restore the KV of ``num_tokens``."""
+        """Returns the seconds to offload and to restore the KV of ``num_tokens``."""
         offload_s: list[float] = []
         restore_s: list[float] = []
         for _ in range(self.num_repeats):
@@ -77,7 +77,7 @@ class Prober:
             offload_s.append(self.backend.execute(SchedulerOutput(offload=(name,))).duration_s)
             restore_s.append(self.backend.execute(SchedulerOutput(restore=(name,))).duration_s)
             self._release([name])
-        return statistics.median(offload_s), statistics.median(restore_s)
+        return _quick_s(offload_s), _quick_s(restore_s)
 
     def _start(self, num_seqs: int, num_tokens: int) -> tuple[list[str], StepOutput]:
         names = [f"probe-{self._num_requests + index}" for index in range(num_seqs)]
@@ -92,6 +92,10 @@ class Prober:
     def _release(self, names: Sequence[str]) -> None:
         if names:
             self.backend.execute(SchedulerOutput(release=tuple(names)))
+
+
+def _quick_s(times_s: list[float]) -> float:
+    return statistics.quantiles(times_s, n=10, method="inclusive")[0]
 
 
 def measure_profile(

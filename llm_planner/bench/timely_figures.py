@@ -1,10 +1,12 @@
 """The figures of TimelyLLM's section 7 from the documents of ``bench.timely``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_planner.bench.timeline import Span, SpanKind, draw_timeline
+from llm_planner.bench.chrome_trace import spans_of
+from llm_planner.bench.timeline import draw_timeline
 from llm_planner.bench.timely_metrics import quantile
 from llm_planner.simulation.records import RequestRecord, RunRecord
 
@@ -58,17 +60,11 @@ def draw_two_lanes(run: RunRecord, policy: str, path: Path) -> None:
     """Two lanes: a normal and an urgent request of the same event (Fig. 6 of the paper)."""
     pair = _rivals(run.requests)
     origin_s = min((record.arrival_s for record in pair), default=0.0)
-    spans: list[Span] = []
-    for record in pair:
-        idle_s, lane = record.arrival_s, f"{record.urgency}, task {record.task}"
-        for segment in record.segments:
-            times = (idle_s - origin_s, segment.started_s - origin_s, segment.ended_s - origin_s)
-            is_urgent = record.urgency == "urgent"
-            spans += [
-                Span(lane=lane, kind=SpanKind.WAITING, start_s=times[0], end_s=times[1], is_urgent=is_urgent),
-                Span(lane=lane, kind=SpanKind.EXECUTION, start_s=times[1], end_s=times[2], is_urgent=is_urgent),
-            ]
-            idle_s = segment.ended_s
+    spans = [
+        replace(span, start_s=span.start_s - origin_s, end_s=span.end_s - origin_s)
+        for record in pair
+        for span in spans_of(record, f"{record.urgency}, task {record.task}")
+    ]
     draw_timeline(spans, path, f"{policy}: an urgent and a normal request of the same event")
 
 

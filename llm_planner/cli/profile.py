@@ -15,7 +15,7 @@ def profile(
     path: Annotated[Path, typer.Argument(help="The YAML file to write; its name becomes the profile's.")],
     model: ModelOption = None,
     config: ConfigOption = None,
-    repeats: Annotated[int, typer.Option(min=3, help="Steps per point; the median counts.")] = 15,
+    repeats: Annotated[int, typer.Option(min=3, help="Steps per point; the 10th percentile counts.")] = 15,
 ) -> None:
     """Measure prefill, decoding, offloading and resuming, and write an engine profile.
 

@@ -46,7 +46,7 @@ class SimulatedBackend:
         self._prefixes: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
         self._free_blocks = profile.num_kv_blocks
-        self.step_end_s = 0.0
+        self._last_chunks: list[Chunk] = []
         self.busy_s = 0.0
         self.num_steps = 0
         self.info = BackendInfo(
@@ -56,6 +56,12 @@ class SimulatedBackend:
             max_model_len=profile.max_model_len,
             can_offload=True,
         )
+
+    @property
+    def last_step(self) -> tuple[int, int]:
+        """Prompt tokens and decoding generations of the last step."""
+        prompts = [chunk.num_tokens for chunk in self._last_chunks if chunk.num_tokens > 1]
+        return sum(prompts), len(self._last_chunks) - len(prompts)
 
     def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
@@ -96,6 +102,7 @@ class SimulatedBackend:
                 finished[request_id] = FinishReason.STOP
         if self._free_blocks < 0:
             raise MemoryError("the scheduler overdrew the KV cache")
+        self._last_chunks = chunks
         duration_s += self._profile.step_s(chunks)
         self.busy_s += duration_s
         self.num_steps += 1

@@ -67,6 +67,16 @@ class RequestRecord:
         return self.time_utility(self.bound_s)
 
 
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """One step of the engine."""
+
+    start_s: float
+    duration_s: float
+    num_prompt_tokens: int
+    num_decodes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
     """A run.
@@ -74,13 +84,14 @@ class RunRecord:
     Attributes:
         busy_s: Time in which the engine computed.
         end_s: When the last thing happened.
-        queue_peak: Most generations that were ready but not running.
+        steps: Every step, if the simulation was to keep them.
     """
 
     requests: Sequence[RequestRecord]
     busy_s: float
     end_s: float
     num_steps: int
+    steps: Sequence[StepTimes] = ()
 
     @property
     def busy_share(self) -> float:

@@ -17,7 +17,7 @@ from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.simulation.backend import SimulatedBackend
-from llm_planner.simulation.records import RequestRecord, RunRecord, SegmentTimes
+from llm_planner.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
 from llm_planner.simulation.script import Script, ScriptedSession, ScriptLibrary
 from llm_planner.simulation.trace import Trace, TraceRequest
 
@@ -30,11 +30,13 @@ class SimulationConfig:
         profile: The engine.
         scheduler: Policy, limits and network delay; the same delay applies to the simulated network.
         reuses_prefixes: Whether the static part of a prompt is prefilled once or with every request.
+        keeps_steps: Whether the record holds every step.
     """
 
     profile: EngineProfile
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     reuses_prefixes: bool = True
+    keeps_steps: bool = False
 
 
 class _Kind(IntEnum):
@@ -117,6 +119,8 @@ class Simulator:
         self._robots: dict[str, _Robot] = {}
         self._events: list[tuple[float, _Kind, int, object]] = []
         self._num_events = 0
+        self._keeps_steps = config.keeps_steps
+        self._steps: list[StepTimes] = []
         for row in trace.requests:
             self._push(row.time_s + self._network_s, _Kind.ARRIVAL, row)
 
@@ -139,6 +143,9 @@ class Simulator:
             is_idle = wakeup_s == now_s and not (duration_s or events)
             num_idle_steps = num_idle_steps + 1 if is_idle else 0
             now_s = wakeup_s + duration_s
+            if self._keeps_steps and duration_s:
+                prompt_tokens, decodes = self.backend.last_step
+                self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
             self._take(events, now_s)
             if num_idle_steps > 1000:
                 raise RuntimeError(f"the loop spins at {now_s} s without getting on")
@@ -147,6 +154,7 @@ class Simulator:
             busy_s=self.backend.busy_s,
             end_s=now_s,
             num_steps=self.backend.num_steps,
+            steps=tuple(self._steps),
         )
 
     def _push(self, time_s: float, kind: _Kind, what: object) -> None:
