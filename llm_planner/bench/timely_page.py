@@ -22,6 +22,35 @@ as a share of what it is if every response comes in time; it is negative where l
 """
 
 
+_TAIL = """## The JSON document
+
+`llm-planner bench timely --json OUT` writes one document, a list of them with `--sweep`; `timely.json` beside this page
+holds all of this page's by the name of the experiment.
+
+| key | meaning |
+| --- | --- |
+| `workload`, `load`, `profile`, `engine`, `reuses_prefixes`, `seeds` | what was run |
+| `max_num_seqs`, `max_num_batched_tokens` | limits of a step |
+| `commit` | of the source; `+` if files were changed since |
+| `num_requests`, `num_left_out` | requests of all traces; tasks for which no robot was free |
+| `policies.NAME.CLASS` | CLASS is `all`, `urgent`, `normal` and each task id |
+| `utility_sum`, `utility_mean`, `utility_share_of_max` | Eq. (1) |
+| `utility_share_of_bound` | of the same requests, each with the engine to itself; null if that is not positive |
+| `utility_mean_ci95`, `utility_share_of_max_ci95` | half-width of the 95 % interval over seeds; null with one seed |
+| `response_time_s`, `waiting_time_s` | `mean`, `p50`, `p95`, `p99`, `max`; waiting is the sum over segments of Fig. 3 |
+| `deadline_hit`, `share_served`, `n` | share with a response within ERT; share that ended well; requests |
+| `engine_metrics.NAME` | busy share of the engine, steps, virtual, wall and CPU seconds |
+
+A request that was never served counts with utility 0 and in `share_served`.
+
+## What this page does not show
+
+A live engine: no run here was compared with one, and the step model's assumptions are stated above. Chat (section
+7.4.2), grammar-forced tokens, and segmentation overhead on a live engine are not part of it. Requests that cannot
+meet a time budget end at the budget with their code; they are not refused beforehand.
+"""
+
+
 def write_page(documents: Mapping[str, Any], path: Path) -> None:
     """Writes the page."""
     first = documents["wid1"]
@@ -37,6 +66,7 @@ def write_page(documents: Mapping[str, Any], path: Path) -> None:
         "## How many robots one server holds\n\n" + _fleet_table(documents),
         "## Time of a decision (Table 5)\n\n" + _decision_table(documents),
         "## Figures\n\n" + _figures(path),
+        _TAIL,
     ]
     path.write_text("\n".join(section.rstrip() + "\n" for section in sections), encoding="utf-8")
 
