@@ -182,7 +182,7 @@ IMPOSSIBLE_FOR_ARMS = lines(
 )
 
 SAYINGS = _split("""
-hello hi welcome done ready goodbye thanks dinner is served the show begins now stay back please wait here mission
+hello hi welcome done ready goodbye dinner is served the show begins stay back wait here mission
 complete all clear good morning evening help coming lunch break over battery fine target reached watch out be careful
 we are closing soon meeting starts at noon task finished nothing to see
 """)
