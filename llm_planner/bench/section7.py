@@ -90,7 +90,7 @@ def run_section7(directory: Path, num_seeds: int, note: Callable[[str], None]) -
     lab = Lab()
     documents = Section7(lab, num_seeds, note).run()
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "timely.json").write_text(json.dumps(documents, indent=1) + "\n", encoding="utf-8")
+    (directory / "timely.json").write_text(json.dumps(rounded(documents)) + "\n", encoding="utf-8")
     draw(documents, lab, directory / "figures")
     write_page(documents, directory / "timely.md")
 
@@ -111,3 +111,12 @@ def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
     figures.draw_response_cdf(runs, "wid2, 1x load, prefixes reused, simulated", directory / "timely_wid2_cdf.png")
     for policy in ("fcfs", "tardiness"):
         figures.draw_two_lanes(runs[policy][0], policy, directory / f"timely_two_lanes_{policy}.png")
+
+
+def rounded(value: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Returns a document with numbers of six significant digits."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

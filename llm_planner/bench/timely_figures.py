@@ -46,7 +46,10 @@ def draw_response_cdf(runs: Mapping[str, Sequence[RunRecord]], title: str, path:
 
 def draw_sweep(documents: Sequence[Document], key: str, label: str, path: Path, class_name: str = "urgent") -> None:
     """Lines: mean utility of a class against a parameter (Fig. 7 of the paper: batch size), with 95 % intervals."""
-    with _Figure(path, f"{_title(documents[0])}: utility of {class_name} requests") as axes:
+    first = documents[0]
+    load = "" if key == "load" else f", {first['load']:g}x load"
+    title = f"{first['workload']}{load}, prefixes reused, {first['engine']}: utility of {class_name} requests"
+    with _Figure(path, title) as axes:
         for policy in documents[0]["policies"]:
             places = [document[key] for document in documents]
             metrics = [document["policies"][policy][class_name] for document in documents]
