@@ -53,19 +53,38 @@ class Row:
         return None if self.transformers is None else self.transformers.p50_ms / self.ours.p50_ms
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is measured; ``prompt_tokens`` follow the ``shared_tokens`` with which all prompts begin."""
+
+    prompt_tokens: int
+    shared_tokens: int
+    new_tokens: int
+    rounds: int
+    threads: int
+    seed: int
+    cpu_time: bool
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds of the processor, which other programs disturb less, or of the wall."""
+        return time.process_time if self.cpu_time else time.perf_counter
+
+
 class Ours:
     """Our engine with random prompts, driven step by step."""
 
-    def __init__(self, model: Path, num_seqs: int, prompts: list[list[int]], num_blocks: int) -> None:
+    def __init__(self, model: Path, prompts: list[list[int]], num_blocks: int, shared_tokens: int) -> None:
         self._backend = TorchBackend(model, num_kv_blocks=num_blocks)
-        self._ids = tuple(f"request_{index}" for index in range(num_seqs))
-        self._prompts = prompts
+        self._num_cached = self._backend.load_prefix("shared", prompts[0][:shared_tokens])
+        self._ids = tuple(f"request_{index}" for index in range(len(prompts)))
+        self._prompts = dict(zip(self._ids, map(tuple, prompts), strict=True))
         self._lengths = dict.fromkeys(self._ids, 0)
         self._stopped: list[str] = []
 
     def prefill(self) -> None:
         """Starts all sequences anew."""
-        self._start(dict(zip(self._ids, map(tuple, self._prompts), strict=True)))
+        self._start(self._prompts)
 
     def decode(self) -> None:
         """Computes one token of each sequence."""
@@ -74,12 +93,13 @@ class Ours:
     def replace_stopped(self) -> None:
         """Puts a sequence of the same length in the place of each that the model ended (not timed)."""
         if self._stopped:
-            self._start({name: (3,) * self._lengths[name] for name in self._stopped})
+            self._start({name: (self._prompts[name] * 9)[: self._lengths[name]] for name in self._stopped})
 
     def _start(self, prompts: dict[str, tuple[int, ...]]) -> None:
-        new = tuple(Sequence(request_id=name, prompt_token_ids=prompt) for name, prompt in prompts.items())
-        scheduled = {name: len(prompt) for name, prompt in prompts.items()}
-        self._lengths |= dict.fromkeys(prompts, 0)
+        cached = {"prefix_id": "shared", "num_cached_tokens": self._num_cached}
+        new = tuple(Sequence(request_id=n, prompt_token_ids=p, **cached) for n, p in prompts.items())  # type: ignore[arg-type]
+        scheduled = {name: len(prompt) - self._num_cached for name, prompt in prompts.items()}
+        self._lengths |= dict.fromkeys(prompts, self._num_cached)
         self._run(SchedulerOutput(release=tuple(prompts), new=new, num_scheduled_tokens=scheduled))
 
     def offload_and_restore(self) -> None:
@@ -134,24 +154,24 @@ class Transformers:
         self._last = output.logits[:, -1].argmax(dim=-1, keepdim=True)
 
 
-def measure(
-    model: Path, num_seqs: int, prompt_tokens: int, new_tokens: int, rounds: int, seed: int, clock: Callable[[], float]
-) -> list[Row]:
+def measure(model: Path, num_seqs: int, setting: Setting) -> list[Row]:
     """Returns prefill, decode and offload times for one batch size; the sides take turns, round by round."""
-    rng = random.Random(seed)
+    rng, clock = random.Random(setting.seed), setting.clock
     vocab_size = read_model_config(model).vocab_size
-    prompts = [[rng.randrange(vocab_size) for _ in range(prompt_tokens)] for _ in range(num_seqs)]
-    num_blocks = num_seqs * (-(-(prompt_tokens + new_tokens) // 16) + 1)
-    ours, theirs = Ours(model, num_seqs, prompts, num_blocks), Transformers(model, prompts)
+    shared = [rng.randrange(vocab_size) for _ in range(setting.shared_tokens)]
+    prompts = [shared + [rng.randrange(vocab_size) for _ in range(setting.prompt_tokens)] for _ in range(num_seqs)]
+    longest = len(prompts[0]) + setting.new_tokens
+    ours = Ours(model, prompts, num_blocks=(num_seqs + 1) * (longest // 16 + 2), shared_tokens=len(shared))
+    theirs = Transformers(model, prompts)
     times: dict[str, list[float]] = {}
-    for index in range(rounds + 1):  # the first round warms up
+    for index in range(setting.rounds + 1):  # the first round warms up
         kept = times if index else {}
         for name, side in (("ours", ours), ("theirs", theirs)):
             _time(side.prefill, kept.setdefault(f"prefill {name}", []), clock)
-            for _ in range(new_tokens):
+            for _ in range(setting.new_tokens):
                 ours.replace_stopped()
                 _time(side.decode, kept.setdefault(f"decode {name}", []), clock)
-        kept.setdefault("generate", []).append(theirs.generate(new_tokens, clock))
+        kept.setdefault("generate", []).append(theirs.generate(setting.new_tokens, clock))
         _time(ours.offload_and_restore, kept.setdefault("offload", []), clock)
     took = {name: Times.of(values) for name, values in times.items()}
     return [
@@ -171,7 +191,8 @@ def _time(action: Callable[[], None], into: list[float], clock: Callable[[], flo
 def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     model: Annotated[Path, typer.Option(help="Hugging Face checkpoint directory.")],
     batch: Annotated[list[int], typer.Option(help="Batch sizes.")] = [1, 4, 16],  # noqa: B006 (typer copies it)
-    prompt_tokens: Annotated[int, typer.Option(min=1)] = 256,
+    prompt_tokens: Annotated[int, typer.Option(min=2, help="Tokens of each prompt behind the shared ones.")] = 256,
+    shared_tokens: Annotated[int, typer.Option(min=0, help="Tokens with which all prompts begin.")] = 0,
     new_tokens: Annotated[int, typer.Option(min=1)] = 64,
     rounds: Annotated[int, typer.Option(min=2)] = 7,
     threads: Annotated[int, typer.Option(min=1)] = 1,
@@ -181,8 +202,16 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
 ) -> None:
     """Times our engine beside transformers on the CPU in float32."""
     torch.set_num_threads(threads)
-    clock = time.process_time if cpu_time else time.perf_counter
-    rows = [row for size in batch for row in measure(model, size, prompt_tokens, new_tokens, rounds, seed, clock)]
+    setting = Setting(
+        prompt_tokens=prompt_tokens,
+        shared_tokens=shared_tokens,
+        new_tokens=new_tokens,
+        rounds=rounds,
+        threads=threads,
+        seed=seed,
+        cpu_time=cpu_time,
+    )
+    rows = [row for size in batch for row in measure(model, size, setting)]
     table = Table(
         f"{'CPU ' * cpu_time}ms: median (p10)",
         "sequences",
@@ -196,16 +225,11 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
         table.add_row(row.what, str(row.num_seqs), str(row.ours), *theirs)
     Console().print(table)
     if json_file:
-        setting = {"model": model.name, "prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "rounds": rounds}
-        machine = {
-            "threads": threads,
-            "seed": seed,
-            "cpu_time": cpu_time,
-            "torch": torch.__version__,
-            "processor": platform.processor(),
-        }
+        machine = {"model": model.name, "torch": torch.__version__, "processor": platform.processor()}
         figures = [asdict(row) | {"ratio": row.ratio} for row in rows]
-        json_file.write_text(json.dumps(setting | machine | {"rows": figures}, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(
+            json.dumps(machine | asdict(setting) | {"rows": figures}, indent=2) + "\n", encoding="utf-8"
+        )
 
 
 command = typer.Typer(add_completion=False)

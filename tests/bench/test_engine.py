@@ -9,7 +9,20 @@ from tests.engine.builders import save_model
 def test_every_batch_size_is_measured_beside_transformers(tmp_path):
     model = save_model(tmp_path / "model")
     file = tmp_path / "figures.json"
-    options = ["--batch", "1", "--batch", "3", "--prompt-tokens", "20", "--new-tokens", "4", "--rounds", "2"]
+    options = [
+        "--batch",
+        "1",
+        "--batch",
+        "3",
+        "--prompt-tokens",
+        "20",
+        "--new-tokens",
+        "4",
+        "--shared-tokens",
+        "40",
+        "--rounds",
+        "2",
+    ]
     result = CliRunner().invoke(command, ["--model", str(model), *options, "--json-file", str(file)])
     assert result.exit_code == 0, result.output
     rows = json.loads(file.read_text())["rows"]
