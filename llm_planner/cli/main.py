@@ -5,7 +5,7 @@ import sys
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli import bench, check, demo, fleet, plan, robots, trace, train_planner
+from llm_planner.cli import bench, check, demo, fleet, plan, profile, robots, trace, train_planner
 from llm_planner.cli.output import print_error, print_json
 from llm_planner.core.errors import PlannerError
 
@@ -23,6 +23,7 @@ app.command("up")(fleet.up)
 app.command("send")(fleet.send)
 app.command("demo")(demo.demo)
 app.command("train-planner")(train_planner.train_planner)
+app.command("profile")(profile.profile)
 app.add_typer(bench.app, name="bench")
 app.add_typer(trace.app, name="trace")
 
