@@ -8,9 +8,9 @@ Document = Mapping[str, Any]
 
 _HEAD = """# Time-utility scheduling: section 7 of TimelyLLM, and ours
 
-Written by `llm-planner bench section7 --output docs/benchmarks --seeds {seeds}` at commit `{commit}`. **Everything on
-this page is simulated** (docs/policies.md and docs/traces.md say how): the planner's own loop and scheduler in virtual
-time, engine profile `{profile}`, traces of Table 3 composed with seeds 0 to {last_seed}, robots whose durations are
+The experiments of `llm-planner bench section7 --output docs/benchmarks --seeds {seeds}`, at commits {commits}.
+**Everything on this page is simulated** (docs/policies.md and docs/traces.md say how): the planner's own loop and
+scheduler in virtual time, engine profile `{profile}`, traces of Table 3 composed with seeds 0 to {last_seed} (0 to {last_sweep_seed} in sweeps), robots whose durations are
 sampled from the robot models, 8 ms of network each way, at most {max_num_seqs} sequences and
 {max_num_batched_tokens} tokens per step, resumption 150 ms ahead. No run here used a GPU; that a step takes 0.3 ms more
 per sequence, and computes prompts while it reads the weights, is assumed. The paper measured its figures on an RTX
@@ -54,7 +54,11 @@ meet a time budget end at the budget with their code; they are not refused befor
 def write_page(documents: Mapping[str, Any], path: Path) -> None:
     """Writes the page."""
     first = documents["wid1"]
-    head = _HEAD.format(last_seed=first["seeds"] - 1, **first)
+    runs = [run for document in documents.values() for run in (document if isinstance(document, list) else [document])]
+    commits = ", ".join(f"`{name}`" for name in sorted({run["commit"] for run in runs}))
+    head = _HEAD.format(
+        last_seed=first["seeds"] - 1, last_sweep_seed=documents["wid2_load"][0]["seeds"] - 1, commits=commits, **first
+    )
     sections = [
         head,
         "## Urgent and normal requests at the paper's load\n\n" + _paper_note() + _class_tables(documents),
