@@ -8,13 +8,14 @@ Document = Mapping[str, Any]
 
 _HEAD = """# Time-utility scheduling: section 7 of TimelyLLM, and ours
 
-The experiments of `llm-planner bench section7 --output docs/benchmarks --seeds {seeds}`, at commits {commits}.
+The experiments of `llm-planner bench section7 --output docs/benchmarks --seeds {seeds}`.
 **Everything on this page is simulated** (docs/policies.md and docs/traces.md say how): the planner's own loop and
-scheduler in virtual time, engine profile `{profile}`, traces of Table 3 composed with seeds 0 to {last_seed} (0 to {last_sweep_seed} in sweeps), robots whose durations are
-sampled from the robot models, 8 ms of network each way, at most {max_num_seqs} sequences and
-{max_num_batched_tokens} tokens per step, resumption 150 ms ahead. No run here used a GPU; that a step takes 0.3 ms more
-per sequence, and computes prompts while it reads the weights, is assumed. The paper measured its figures on an RTX
-4090 with vLLM: ours say how policies compare under one model of that machine, not that we would beat a measurement.
+scheduler in virtual time, engine profile `{profile}`, traces of Table 3 composed with seeds 0 to {last_seed}
+(0 to {last_sweep_seed} in sweeps), robots whose durations are sampled from the robot models, 8 ms of network each way,
+at most {max_num_seqs} sequences and {max_num_batched_tokens} tokens per step, resumption 150 ms ahead. No run here used
+a GPU; that a step takes 0.3 ms more per sequence, and computes prompts while it reads the weights, is assumed. The
+paper measured its figures on an RTX 4090 with vLLM: ours say how policies compare under one model of that machine, not
+that we would beat a measurement. Commits of the runs (`+`: with changes): {commits}.
 
 Utility is Eq. (1) of the response time (arrival at the planner until the robot's first action). `% of max` is utility
 as a share of what it is if every response comes in time; it is negative where lateness costs more than is won.
