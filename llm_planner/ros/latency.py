@@ -1,6 +1,6 @@
 """Measures the ROS interface: how long until a goal is accepted, a segment arrives, a cancel is acknowledged.
 
-    python -m llm_planner.ros.latency --trials 200 --parameter engine.model:=planner-small
+    python -m llm_planner.ros.latency --trials 200
 
 Three processes over DDS, as in life: the planner (with its engine in a fourth), a load of robots that keep every slot
 busy, and this one, which measures. Segments are stamped when the server hands them to the node, so that their way
@@ -16,10 +16,12 @@ import platform
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from rclpy.task import Future
@@ -27,8 +29,8 @@ from rclpy.task import Future
 from llm_planner.action import PlanTask
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.bridge import Bridge
-from llm_planner.ros.composition import Composition, Fleet
-from llm_planner.ros.latency_peers import LOAD_INSTRUCTION, LOAD_SCENE, TIMEOUT_S, run_load, serve_stamps
+from llm_planner.ros.composition import Fleet
+from llm_planner.ros.latency_peers import LOAD_INSTRUCTION, LOAD_SCENE, TIMEOUT_S, run_load, serve_long, serve_stamps
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.spinning import spinning
 
@@ -115,12 +117,20 @@ def noise_s() -> float:
     return time.monotonic() - started_s - 1e-3
 
 
-def measure_goals(planner: str, trials: int) -> dict[str, Quantiles]:
-    """Returns the latencies of goals and cancels, one after the other."""
+def measure_goals(planner: str, trials: int) -> dict[str, Any]:
+    """Returns the latencies of goals and cancels, one after the other, and how often how many slots were taken."""
+    num_running: list[int] = []
+
+    def on_diagnostics(message: DiagnosticArray) -> None:
+        for status in message.status:
+            num_running.extend(int(pair.value) for pair in status.values if pair.key == "num_running")
+
     with spinning("latency_probe") as node:
         probe = Probe(node, planner)
+        node.create_subscription(DiagnosticArray, "/diagnostics", on_diagnostics, 10)
         measured = [probe.trial(f"probe_{i}") for i in range(trials)]
-    return {name: Quantiles.of([trial[name] for trial in measured]) for name in measured[0]}
+    latencies = {name: Quantiles.of([trial[name] for trial in measured]) for name in measured[0]}
+    return {**latencies, "num_slots_taken": dict(sorted(Counter(num_running).items()))}
 
 
 def measure_segments(planner: str, trials: int) -> Quantiles:
@@ -141,14 +151,15 @@ def measure_segments(planner: str, trials: int) -> Quantiles:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints one JSON object; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("role", nargs="?", choices=["measure", "serve-stamps", "load"], default="measure")
+    parser.add_argument("role", nargs="?", choices=["measure", "serve-stamps", "serve-long", "load"], default="measure")
     parser.add_argument("--trials", type=int, default=200, help="samples per latency")
     parser.add_argument("--slots", type=int, default=8, help="scheduler.max_num_seqs of the planner")
     parser.add_argument("--robots", type=int, default=16, help="robots that keep the slots busy")
-    parser.add_argument("--parameter", action="append", default=[], help="of the planner, as NAME:=VALUE")
     options = parser.parse_args(arguments)
     if options.role == "serve-stamps":
         return serve_stamps()
+    if options.role == "serve-long":
+        return serve_long(options.slots)
     if options.role == "load":
         return run_load(options.robots)
     print(json.dumps(measure(options), indent=2, default=asdict))  # noqa: T201 -- a program's output
@@ -160,10 +171,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     this = [sys.executable, "-m", "llm_planner.ros.latency"]
     with Fleet({"planner": [*this, "serve-stamps"]}):
         segments = measure_segments("/planner", options.trials)
-    parameters = dict(parameter.split(":=", 1) for parameter in options.parameter)
-    parameters |= {"scheduler.max_num_seqs": str(options.slots)}
-    planner = Composition(drones=0, arms=0, planner=parameters).commands()
-    with Fleet(planner):
+    with Fleet({"planner": [*this, "serve-long", "--slots", str(options.slots)]}):
         idle = measure_goals("/planner", options.trials)
         with Fleet({"load": [*this, "load", "--robots", str(options.robots)]}):
             time.sleep(WARM_UP_S)
@@ -174,7 +182,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "busy": busy,
         "slots": options.slots,
         "robots": options.robots,
-        "parameters": parameters,
+        "load_average": os.getloadavg(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
     }
 

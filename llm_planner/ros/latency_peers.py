@@ -1,11 +1,16 @@
 """The other sides of a latency measurement: a planner that stamps its segments, and a load of busy robots."""
 
+import functools
 import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from rclpy.parameter import Parameter
+
+from llm_planner.assembly import build_admission, build_library
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanRequest, PlanResult
@@ -16,12 +21,21 @@ from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.planner_node import PlannerNode
 from llm_planner.ros.spinning import spinning
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.child import ChildServer
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.server import PlanServer, ServerStatus
 
 TIMEOUT_S = 30.0
 LOAD_INSTRUCTION = "go to the chair, then turn around, then go to the table, then take a picture, then land"
+# With whole-plan generation a slot is taken until all of a plan is written: 485 tokens. Few statements, because a burst
+# of hundreds of segments, reported at once, would measure the reports instead of the slots.
+LONG_PLAN = f"l('{'a' * 285}');" * 5
 LOAD_SCENE = "chair, table, " + ", ".join(f"box_{i}" for i in range(100))
 
 
@@ -95,6 +109,28 @@ def serve_stamps() -> int:
         return StampingServer(on_event)
 
     return process.run(lambda: PlannerNode(build), [])
+
+
+def build_long_loop(config: PlannerConfig) -> PlannerLoop:
+    """Returns a loop whose scripted model writes hundreds of tokens for anything, in steps of 10 ms or more."""
+    backend = FakeBackend(default_plan=LONG_PLAN, sleep=time.sleep)
+    return PlannerLoop(
+        backend=backend,
+        scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
+        preparer=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=build_library(config)),
+    )
+
+
+def serve_long(num_slots: int) -> int:
+    """Runs a planner node whose engine, in its own process, holds a slot for seconds; returns the exit status."""
+
+    def build(config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:
+        factory = functools.partial(build_long_loop, config)
+        return ChildServer(factory, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
+
+    values = {"scheduler.max_num_seqs": num_slots, "scheduler.policy": "fcfs", "backend": "fake"}
+    overrides = [Parameter(name, value=value) for name, value in values.items()]
+    return process.run(lambda: PlannerNode(build, parameter_overrides=overrides), [])
 
 
 def run_load(num_robots: int) -> int:
