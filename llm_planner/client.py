@@ -12,6 +12,7 @@ Example::
 """
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment
 from llm_planner.ros.plan_handle import PlanHandle
@@ -24,6 +25,7 @@ __all__ = [
     "PlanResult",
     "PlannerClient",
     "PlannerError",
+    "Pose",
     "ReportStatus",
     "Segment",
     "Urgency",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment
 from llm_planner.core.time_utility import CHAT, NORMAL, URGENT, TimeUtility
 
@@ -40,6 +41,7 @@ class PlanRequest:
         scene: What the robot sees, untrusted; may be empty.
         time_budget_s: Hard limit from arrival to the first segment; None for none.
         max_tokens: Most tokens that the plan may have.
+        start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
     """
 
@@ -53,6 +55,7 @@ class PlanRequest:
     time_budget_s: float | None = None
     overrun: OverrunStrategy = OverrunStrategy.KILL
     max_tokens: int = 512
+    start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
 
 

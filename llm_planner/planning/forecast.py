@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.planning.poses import Box, Poses, merged
 from llm_planner.planning.space import space_of
 from llm_planner.robots.effect import (
@@ -29,7 +30,7 @@ from llm_planner.robots.effect import (
     Translate,
     Turn,
 )
-from llm_planner.robots.model import Pose, RobotKind, RobotModel, Skill
+from llm_planner.robots.model import RobotKind, RobotModel, Skill
 
 MAX_ALTERNATIVES = 16  # more are merged into one larger set: bounds the time that a branching plan can take
 

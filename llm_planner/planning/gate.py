@@ -8,6 +8,7 @@ types and ranges, and no motion leaves the robot's space. docs/safety.md explain
 from collections.abc import Iterator
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.syntax import (
     Assign,
@@ -24,7 +25,7 @@ from llm_planner.language.syntax import (
 from llm_planner.planning.forecast import Alternatives, Forecast, joined
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
 from llm_planner.planning.types import TypeChecker, tests
-from llm_planner.robots.model import Pose, ReturnType, RobotModel
+from llm_planner.robots.model import ReturnType, RobotModel
 
 
 class SafetyGate:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from llm_planner.core import pose
 from llm_planner.core.skill import ArgumentType
 from llm_planner.robots.effect import Delay, Effect, Perceive, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.record import Record, require
@@ -116,13 +117,8 @@ def trapezoids(duration: DurationModel) -> tuple[Trapezoid, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pose(Record):
-    """Where a body or tool is: metres, and degrees counter-clockwise from the x axis."""
-
-    x_m: float = 0.0
-    y_m: float = 0.0
-    z_m: float = 0.0
-    yaw_deg: float = 0.0
+class Pose(pose.Pose, Record):
+    """A pose that may stand in a robot model file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

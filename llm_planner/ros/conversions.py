@@ -14,6 +14,7 @@ from typing import TypeVar
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall, Value
@@ -48,6 +49,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
         time_utility=_time_utility(goal.time_utility, urgency),
         time_budget_s=to_time_budget(goal.time_budget_s),
         overrun=_enum(OverrunStrategy, goal.overrun, ErrorCode.INVALID_URGENCY, "overrun"),
+        start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
 
@@ -90,6 +92,9 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         overrun=request.overrun.value,
         max_tokens=request.max_tokens,
     )
+    if (pose := request.start_pose) is not None:
+        goal.has_start_pose = True
+        goal.start_pose = msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
     if request.time_utility != request.urgency.time_utility:
         utility = request.time_utility
         goal.time_utility = msgs.TimeUtility(ert_s=utility.ert_s, alpha=utility.alpha, beta=utility.beta)
@@ -251,6 +256,10 @@ def to_error(number: int, text: str) -> tuple[ErrorCode, str]:
         return ErrorCode(number), text
     except ValueError:
         return ErrorCode.ENGINE_FAILED, f"{text} (error code {number} is unknown to this version)"
+
+
+def _to_pose(message: msgs.Pose) -> Pose:
+    return Pose(x_m=message.x_m, y_m=message.y_m, z_m=message.z_m, yaw_deg=message.yaw_deg)
 
 
 def _to_call(message: msgs.SkillCall) -> SkillCall:

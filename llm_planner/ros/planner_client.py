@@ -19,6 +19,7 @@ import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.interfaces import Clock
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.ros import conversions, qos
@@ -102,6 +103,7 @@ class PlannerClient:
         scene: str = "",
         urgency: Urgency = Urgency.NORMAL,
         time_budget_s: float | None = None,
+        start_pose: Pose | None = None,
         on_segment: Callable[[Segment], None] | None = None,
     ) -> PlanHandle:
         """Asks for a plan and returns at once; whatever goes wrong is in the handle's result.
@@ -111,6 +113,7 @@ class PlannerClient:
             scene: What the robot sees.
             urgency: How much it matters when the plan comes.
             time_budget_s: Hard limit until the first segment; None for none.
+            start_pose: Where the robot is, from its home: what the safety gate counts from.
             on_segment: Called with each segment, in order, in the executor's thread; iterate over the handle without.
         """
         request = PlanRequest(
@@ -122,6 +125,7 @@ class PlannerClient:
             urgency=urgency,
             time_utility=urgency.time_utility,
             time_budget_s=time_budget_s,
+            start_pose=start_pose,
         )
         return self.ask(request, on_segment=on_segment)
 

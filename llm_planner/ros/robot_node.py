@@ -144,6 +144,7 @@ class RobotNode(Node):
             scene=order.scene or self._robot.view,
             urgency=urgency,
             time_budget_s=time_budget_s,
+            start_pose=self._robot.pose,
             on_segment=self._on_segment,
         )
         self._mission = Mission(order=order, handle=handle, asked_at=self._stamp(), num_replans=num_replans)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from llm_planner.core.interfaces import Clock
+from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.kinematics import KinematicDriver
@@ -102,6 +103,11 @@ class SimulatedRobot:
             self._executor.reflex(now_s, calls, "reflex: something came too near")
         self._executor.tick(now_s)
         return calls is not None
+
+    @property
+    def pose(self) -> Pose:
+        """Where it is now."""
+        return self._driver.pose_at(self._now_s())
 
     def snapshot(self) -> Snapshot:
         """Returns the robot and its world as they are, and what it did for the present goal."""

@@ -96,6 +96,9 @@ def _check_numbers(request: PlanRequest) -> None:
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
         )
+    pose = request.start_pose
+    if pose is not None and not all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))):
+        raise PlannerError(ErrorCode.INVALID_POSE, f"start_pose {pose} is not finite; leave it out if it is unknown")
     if not 1 <= request.max_tokens <= MAX_PLAN_TOKENS:
         raise PlannerError(
             ErrorCode.INVALID_MAX_TOKENS, f"max_tokens is {request.max_tokens}; give 1 to {MAX_PLAN_TOKENS}"

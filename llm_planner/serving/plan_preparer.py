@@ -70,7 +70,7 @@ class PlanPreparer:
         session = PlanSession(
             tokenizer=self._tokenizer,
             parser=IncrementalParser(),
-            gate=SafetyGate(model),
+            gate=SafetyGate(model, request.start_pose),
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
         )

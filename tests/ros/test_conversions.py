@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
@@ -46,6 +47,7 @@ requests = st.builds(
     time_budget_s=st.none() | st.floats(1e-3, 1e6),
     overrun=st.sampled_from(OverrunStrategy),
     max_tokens=st.integers(1, 2**32 - 1),
+    start_pose=st.none() | st.builds(Pose, x_m=numbers, y_m=numbers, z_m=numbers, yaw_deg=numbers),
 )
 metrics = st.builds(
     PlanMetrics,

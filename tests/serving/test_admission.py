@@ -5,6 +5,7 @@ import math
 import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
 from tests.serving.builders import make_admission, make_request
 
@@ -27,6 +28,7 @@ REFUSED = {
     "zero budget": ({"time_budget_s": 0.0}, ErrorCode.INVALID_TIME_BUDGET),
     "NaN budget": ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
     "infinite budget": ({"time_budget_s": math.inf}, ErrorCode.INVALID_TIME_BUDGET),
+    "lost robot": ({"start_pose": Pose(x_m=float("nan"))}, ErrorCode.INVALID_POSE),
     "no tokens": ({"max_tokens": 0}, ErrorCode.INVALID_MAX_TOKENS),
     "too many tokens": ({"max_tokens": 8193}, ErrorCode.INVALID_MAX_TOKENS),
 }

@@ -4,6 +4,7 @@ import pytest
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
@@ -51,6 +52,18 @@ def test_the_gate_stands_between_model_and_robot():
     events = plan({"pick": "mf(100);"}, "indy7", "pick")
     assert [type(e) for e in events] == [Finished]
     assert events[0].result.error_code is ErrorCode.UNKNOWN_SKILL
+
+
+def test_the_gate_counts_from_where_the_robot_is():
+    backend = FakeBackend()
+    prepare = make_preparer(backend).prepare
+    forward = backend.tokenizer.encode("mf(300);")
+    at_home = prepare(make_request("home", "go")).session.feed(forward)
+    near_the_fence = Pose(x_m=8.0, z_m=1.0)
+    far_out = prepare(make_request("far", "go", start_pose=near_the_fence)).session.feed(forward)
+    assert at_home.error is None
+    assert far_out.error is not None
+    assert far_out.error.code is ErrorCode.GEOFENCE_VIOLATED
 
 
 def test_the_static_part_is_shared():
