@@ -160,7 +160,7 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, PlanP
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
     del options["model"]
     backend = TorchBackend(directory, **options)
-    style, markup = _prompt_format(directory)
+    style, markup = _prompt_format(directory, backend.tokenizer.start_text)
     sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
     preparer = PlanPreparer(
         backend=backend, tokenizer=backend.tokenizer, library=library, style=style, markup=markup, sampling=sampling
@@ -168,7 +168,7 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, PlanP
     return backend, preparer
 
 
-def _prompt_format(directory: Path) -> tuple[PromptStyle, PromptMarkup]:
+def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, PromptMarkup]:
     """Returns how to ask the model: as its ``planner.json`` says, else in full, in its chat template if it has one."""
     from llm_planner.engine.chat import load_chat_format
 
@@ -177,7 +177,7 @@ def _prompt_format(directory: Path) -> tuple[PromptStyle, PromptMarkup]:
         return PromptStyle(json.loads(own.read_text(encoding="utf-8"))["prompt_style"]), PromptMarkup()
     chat = load_chat_format(directory)
     if chat is None:
-        return PromptStyle.INSTRUCT, PromptMarkup()
+        return PromptStyle.INSTRUCT, PromptMarkup(before_static=start_text)
     markup = PromptMarkup(
         before_static=chat.before_system, before_dynamic=chat.before_user, after_dynamic=chat.after_user
     )

@@ -38,6 +38,11 @@ class HFTokenizer:
         return self._eos_token_ids
 
     @property
+    def start_text(self) -> str:
+        """The start tokens as text; only ``encode(..., allow_special=True)`` turns it back into them."""
+        return "".join(str(self._fast.id_to_token(token_id)) for token_id in self.start_token_ids)
+
+    @property
     def vocab_size(self) -> int:
         """Number of tokens, special ones included."""
         return int(self._fast.get_vocab_size(with_added_tokens=True))

@@ -82,6 +82,7 @@ def test_bytes_of_special_added_and_unused_tokens(byte_level, sentencepiece):
     assert sentencepiece.token_bytes(3 + 0x0A) == b"\n"
     assert sentencepiece.token_bytes(3 + 256 + 5) == b" go"
     assert sentencepiece.start_token_ids == (1,)
+    assert tuple(sentencepiece.encode(sentencepiece.start_text, allow_special=True)) == (1,)
 
 
 def test_a_special_token_that_merges_could_make_stays_out_of_reach(tmp_path):
