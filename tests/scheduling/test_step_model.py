@@ -29,6 +29,26 @@ def test_it_finds_how_many_prompt_tokens_are_free(rate_s):
     assert model.free_tokens == pytest.approx(0.0214 / rate_s, rel=0.12)
 
 
+def adding_engine_s(num_prompt_tokens, num_seqs):
+    return 0.0214 + 1.14e-4 * num_prompt_tokens + 4.5e-4 * (num_seqs - 1)
+
+
+def test_an_engine_that_hides_nothing_is_found_out_and_back():
+    model, rng = StepModel(), random.Random(0)
+    for _ in range(1500):
+        num_seqs = rng.randint(1, 16)
+        num_prompt_tokens = rng.choice((0, model.free_tokens, model.free_tokens // 3))
+        model.observe(adding_engine_s(num_prompt_tokens, num_seqs), num_prompt_tokens, num_seqs)
+    assert not model.hides_prompts
+    assert model.free_tokens == pytest.approx(188, rel=0.15)  # a full step takes twice as long, not four times
+    for _ in range(1500):
+        num_seqs = rng.randint(1, 16)
+        num_prompt_tokens = rng.choice((0, model.free_tokens, model.free_tokens // 3))
+        model.observe(engine_s(num_prompt_tokens, num_seqs), num_prompt_tokens, num_seqs)
+    assert model.hides_prompts
+    assert model.free_tokens == pytest.approx(188, rel=0.15)
+
+
 def test_it_recovers_from_a_wrong_start():
     model = StepModel()
     for _ in range(20):
