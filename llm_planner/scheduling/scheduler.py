@@ -208,7 +208,8 @@ class Scheduler:
         Those whose robot is busy longest give first. Their KV is offloaded if the backend can, else lost.
         """
         needed = step.missing_blocks(generation) + headroom_blocks
-        holders = [g for g in (*self._sleeping.values(), *self._ready.values()) if self._holds_memory(g)]
+        suspended = (*self._sleeping.values(), *self._ready.values())
+        holders = [g for g in suspended if g is not generation and self._holds_memory(g)]
         if needed > self.ledger.available_blocks + sum(self.ledger.claimed_blocks(g.request_id) for g in holders):
             return False
         holders.sort(key=lambda g: (g.resume_at_s, g.order))

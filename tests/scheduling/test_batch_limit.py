@@ -8,7 +8,7 @@ from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
 from llm_planner.scheduling.forecast import DEFAULT_SEGMENT_TOKENS, EngineForecast
 from llm_planner.scheduling.generation import GenerationState
 from llm_planner.scheduling.policies.tardiness import Tardiness
-from tests.scheduling.builders import make_generation, make_scheduler
+from tests.scheduling.builders import make_generation, make_scheduler, make_segment
 
 STEP_S, SLOPE_S = 0.018, 0.002
 
@@ -114,3 +114,16 @@ def test_prompts_that_hold_memory_from_each_other_do_not_wait_for_ever():
     scheduler.ledger.pin_prefix("late", 48)  # more than half of the memory goes, and both have begun
     assert scheduler.schedule(0.1).is_empty is False
     assert scheduler.schedule(0.1).num_scheduled_tokens == {"urgent": 16}
+
+
+def test_nobody_gives_its_own_memory_to_come_back():
+    scheduler = make_scheduler("fcfs_segment", num_kv_blocks=6, block_size=4, max_num_seqs=1)
+    scheduler.add(make_generation("r", 19))
+    scheduled = scheduler.schedule(0.0)
+    generation = next(iter(scheduler.generations))
+    generation.execution.deliver(make_segment(0, 5.0), 0.0)
+    scheduler.update(scheduled, StepOutput(token_ids={"r": (7,)}, duration_s=0.02), {"r": 1}, 0.0)
+    assert generation.state is GenerationState.SUSPENDED
+    scheduler.ledger.pin_prefix("late", 4)  # all that was free
+    again = scheduler.schedule(10.0)
+    assert (again.offload, again.restore) == ((), ())
