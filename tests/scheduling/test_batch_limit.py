@@ -118,7 +118,7 @@ def test_prompts_that_hold_memory_from_each_other_do_not_wait_for_ever():
 
 def test_nobody_gives_its_own_memory_to_come_back():
     scheduler = make_scheduler("fcfs_segment", num_kv_blocks=6, block_size=4, max_num_seqs=1)
-    scheduler.add(make_generation("r", 19))
+    scheduler.add(make_generation("r", 20))
     scheduled = scheduler.schedule(0.0)
     generation = next(iter(scheduler.generations))
     generation.execution.deliver(make_segment(0, 5.0), 0.0)
