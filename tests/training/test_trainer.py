@@ -1,5 +1,6 @@
 """The training loop in seconds: reproducible, resumable, and it learns."""
 
+import math
 from dataclasses import replace
 
 from llm_planner.training.network import load_network
@@ -37,7 +38,8 @@ def test_it_learns(options):
     before = trainer.exact_match()
     reports = []
     trainer.run(reports.append, every_steps=10, exact_every=1000)
-    assert reports[-1].task_loss < 0.85 * reports[0].task_loss
+    chance = math.log(len(trainer.tokenizer))
+    assert reports[-1].task_loss < 0.8 * chance  # the mean of the whole run, its beginning included
     assert 0.0 <= before <= reports[-1].exact_match <= 1.0
 
 
