@@ -69,8 +69,9 @@ def demo(
     num_good = sum(outcome.is_as_expected for outcome in outcomes)
     for outcome in outcomes:
         if not outcome.is_as_expected:
-            console.print(f"{outcome.goal.tag}: {outcome.goal.task.instruction!r}", style="red", markup=False)
-            console.print(f"    {outcome.plan} {outcome.error_msg} {outcome.reason}", markup=False)
+            asked = f"{outcome.goal.tag}: {outcome.goal.task.instruction!r}"
+            got = f"{outcome.plan} {outcome.error_msg} {outcome.reason}"
+            console.print(f"{asked}\n    {got}", style="red", markup=False, soft_wrap=True)
     console.print(f"{num_good} of {len(outcomes)} goals ended as they should; look at {out / 'timeline.png'}")
     raise typer.Exit(0 if num_good == len(outcomes) == sum(map(len, goals.values())) else 1)
 
@@ -223,7 +224,7 @@ class _Progress:
         self.states[outcome.goal.tag] = f"{mark} ({outcome.error_code.name.lower()}), first segment after {shown}"
         self.plans[outcome.goal.tag] = outcome.plan
         if not console.is_terminal:
-            console.print(f"{outcome.goal.tag}: {outcome.plan}  {self.states[outcome.goal.tag]}")
+            console.print(f"{outcome.goal.tag}: {outcome.plan}  {self.states[outcome.goal.tag]}", soft_wrap=True)
 
     def table(self) -> Table:
         """Returns the table of all goals."""
