@@ -3,8 +3,8 @@
 import threading
 from dataclasses import dataclass, field, replace
 
-from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -22,6 +22,13 @@ class _Entry:
     reports: dict[tuple[int, ReportStatus], tuple[float, SegmentReport]] = field(default_factory=dict)
     is_plan_complete: bool = False
     num_attempts: int = 0
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether the first segment came after the time budget, or never."""
+        budget_s = self.request.time_budget_s
+        is_late = not self.delivered_at_s or self.delivered_at_s[0] - self.arrival_s > (budget_s or 0.0)
+        return budget_s is not None and is_late
 
     def result(self, code: ErrorCode, message: str) -> PlanResult:
         """Returns an end that the loop did not decide; it knows no counts of tokens."""
@@ -49,6 +56,7 @@ class GoalBook:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._entries: dict[str, _Entry] = {}
+        self._robots_to_skip: set[str] = set()
         self._lock = threading.Lock()
 
     def open(self, request: PlanRequest, now_s: float) -> Finished | None:
@@ -60,6 +68,7 @@ class GoalBook:
         with self._lock:
             unfinished = {request_id: entry.request for request_id, entry in self._entries.items()}
             previous = self._admission.check(request, unfinished)
+            self._skip_if_due(request)
             ended = None
             if previous is not None:
                 message = f"superseded by the urgent goal {request.request_id}"
@@ -84,7 +93,7 @@ class GoalBook:
                     return None
                 entry.is_plan_complete = True
             else:
-                del self._entries[event.request_id]
+                self._close(event.request_id)
                 event = Finished(replace(event.result, segments=tuple(entry.segments)))
             return event
 
@@ -94,8 +103,26 @@ class GoalBook:
             return self._end(request_id, code, message)
 
     def _end(self, request_id: str, code: ErrorCode, message: str) -> Finished | None:
-        entry = self._entries.pop(request_id, None)
+        entry = self._close(request_id)
         return None if entry is None else Finished(entry.result(code, message))
+
+    def _close(self, request_id: str) -> _Entry | None:
+        entry = self._entries.pop(request_id, None)
+        if entry is not None and entry.is_overrun and entry.request.overrun is OverrunStrategy.SKIP_NEXT:
+            self._robots_to_skip.add(entry.request.robot_id)
+        return entry
+
+    def _skip_if_due(self, request: PlanRequest) -> None:
+        """Skip-Next (TimeBill, section 6.1): the goal after one that overran is refused.
+
+        Deviation: an urgent goal is never skipped; it is not the one that may pay for another's overrun.
+        """
+        if request.robot_id in self._robots_to_skip and request.urgency is not Urgency.URGENT:
+            self._robots_to_skip.discard(request.robot_id)
+            raise PlannerError(
+                ErrorCode.BUDGET_EXCEEDED,
+                "skipped, because this robot's last goal exceeded its time budget (SKIP_NEXT); send it again",
+            )
 
     def report(self, report: SegmentReport, now_s: float) -> bool:
         """Enters a robot's report; returns whether its goal is known."""

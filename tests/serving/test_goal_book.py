@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.request import OverrunStrategy, PlanResult, Urgency
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import failed, make_admission, make_request, make_segment, started, succeeded
@@ -102,3 +102,26 @@ def test_whatever_loops_say_the_owner_hears_a_clean_story(events):
             assert mine[-1] is ends[0]
             assert len(ends[0].result.segments) == len(indices)
         assert sum(isinstance(e, PlanComplete) for e in mine) <= 1
+
+
+@pytest.mark.parametrize(("response_s", "is_skipped"), [(0.5, False), (1.5, True), (None, True)])
+def test_skip_next_refuses_one_goal_after_an_overrun(response_s, is_skipped):
+    book = GoalBook(make_admission())
+    book.open(make_request("r1", robot_id="drone", time_budget_s=1.0, overrun=OverrunStrategy.SKIP_NEXT), 1.0)
+    if response_s is not None:
+        book.accept(SegmentReady("r1", make_segment(0)), 1.0 + response_s)
+    book.end("r1", ErrorCode.CANCELLED, "")
+    book.open(make_request("urgent", robot_id="drone", urgency=Urgency.URGENT), 5.0)  # is never skipped
+    book.end("urgent", ErrorCode.CANCELLED, "")
+    if is_skipped:
+        with pytest.raises(PlannerError) as caught:
+            book.open(make_request("r2", robot_id="drone"), 6.0)
+        assert caught.value.code is ErrorCode.BUDGET_EXCEEDED
+    assert book.open(make_request("r2", robot_id="drone"), 7.0) is None
+
+
+def test_kill_skips_nothing():
+    book = GoalBook(make_admission())
+    book.open(make_request("r1", robot_id="drone", time_budget_s=1.0), 1.0)
+    book.end("r1", ErrorCode.BUDGET_EXCEEDED, "")
+    assert book.open(make_request("r2", robot_id="drone"), 3.0) is None
