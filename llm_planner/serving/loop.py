@@ -9,7 +9,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult
 from llm_planner.core.segment import SegmentReport
-from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.scheduling.generation import Generation
@@ -102,13 +102,26 @@ class PlannerLoop:
         return self._finish_if_done(goal)
 
     def warm_up(self, requests: Iterable[PlanRequest]) -> None:
-        """Loads the shared prefix of each request's robot model, so that no robot waits for it. Plans nothing.
+        """Loads the shared prefix of each request's robot model, compiles its grammar and runs the model once.
+
+        So no robot waits for what only the first request of its kind needs. The scheduler learns nothing from it.
 
         Raises:
             PlannerError: If a request cannot be prepared.
         """
         for request in requests:
-            self._pin_prefix(self._preparer.prepare(request))
+            prepared = self._preparer.prepare(request)
+            self._pin_prefix(prepared)
+            self._run_once(prepared.sequence)
+
+    def _run_once(self, sequence: Sequence) -> None:
+        """Computes the first token of a sequence and forgets it, if there is room in the KV cache."""
+        ledger = self._scheduler.ledger
+        num_tokens = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
+        if num_tokens <= ledger.free_blocks * ledger.block_size:
+            request_id = sequence.request_id
+            self._backend.execute(SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens}))
+            self._backend.execute(SchedulerOutput(release=(request_id,)))
 
     def _pin_prefix(self, prepared: Prepared) -> None:
         sequence = prepared.sequence
