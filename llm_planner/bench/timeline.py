@@ -69,7 +69,13 @@ def draw_timeline(spans: Iterable[Span], path: Path, title: str) -> None:
         offset, height = _OFFSET_AND_HEIGHT[span.kind]
         width_s = max(span.end_s - span.start_s, _SHORTEST_VISIBLE_S if span.kind is SpanKind.GENERATION else 0.0)
         colour = _COLOURS[span.kind][span.is_urgent]
-        axes.broken_barh([(span.start_s, width_s)], (lanes.index(span.lane) + offset, height), facecolors=colour)
+        axes.broken_barh(
+            [(span.start_s, width_s)],
+            (lanes.index(span.lane) + offset, height),
+            facecolors=colour,
+            edgecolors="white",
+            linewidth=0.5,
+        )
         if span.label and width_s > 0.008 * end_s * len(span.label):
             middle = (span.start_s + width_s / 2, lanes.index(span.lane) + offset + height / 2)
             axes.text(*middle, span.label, ha="center", va="center", fontsize=7, family="monospace")
