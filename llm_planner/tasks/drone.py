@@ -2,7 +2,7 @@
 
 from llm_planner.tasks import drone_wordings, quantity
 from llm_planner.tasks.draft import Clause, Draft
-from llm_planner.tasks.names import NamedThing, kind_of, word
+from llm_planner.tasks.names import NamedThing, word
 from llm_planner.tasks.words import FURNITURE, PURPOSES, SAYINGS, SMALL_THINGS, THINGS
 
 
@@ -279,8 +279,3 @@ def _small_step(draft: Draft) -> Clause:
         return Clause(draft.say(drone_wordings.TURNS[skill], n=said), f"{skill}({number});", (skill, str(number)))
     number, said = quantity.distance_cm(draft.rng, 20, 60)
     return Clause(draft.say(drone_wordings.MOVES[skill], n=said), f"{skill}({number});", (skill, str(number)))
-
-
-def listed_kind(draft: Draft, kind: str) -> list[str]:
-    """Returns the listed objects of a kind, in the order of the scene."""
-    return [placed.name for placed in draft.objects if placed.is_listed and kind_of(placed.name) == kind]
