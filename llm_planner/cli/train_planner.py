@@ -7,7 +7,7 @@ import typer
 
 from llm_planner.cli.options import SeedOption
 
-_WARM_PROGRESS = 0.6  # a model that goes on has left the easy tasks behind
+_WARM_PROGRESS = 0.35  # a model that goes on has left the easy tasks behind
 
 
 def train_planner(

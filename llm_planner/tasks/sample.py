@@ -109,7 +109,7 @@ FAMILIES: dict[str, tuple[str, Family, int]] = {
     "avoid_injury": ("tello", urgent.injury, 7),
     "prevent_collision": ("tello", urgent.collision, 6),
     "evade_animal": ("tello", urgent.pursuit, 7),
-    "stack": ("indy7", table_work.stack, 22),
+    "stack": ("indy7", table_work.stack, 40),
     "clean_desk": ("indy7", table_work.clean, 6),
     "sort_food": ("indy7", table_work.sort_food, 4),
     "move": ("tello", drone.move, 5),
@@ -138,8 +138,8 @@ FAMILIES: dict[str, tuple[str, Family, int]] = {
     "arm_cannot": ("indy7", refusal.arm, 5),
 }
 SEQUENCES: dict[str, tuple[str, Callable[[Draft, int], list[Clause]], int]] = {
-    "sequence": ("tello", _sequence_of(_DRONE_STEPS), 44),
-    "arm_sequence": ("indy7", _sequence_of(_ARM_STEPS), 28),
+    "sequence": ("tello", _sequence_of(_DRONE_STEPS), 80),
+    "arm_sequence": ("indy7", _sequence_of(_ARM_STEPS), 50),
 }
 FAMILY_NAMES = (*FAMILIES, *SEQUENCES)
 _SCENE_DOES_NOT_MATTER = frozenset(

@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ _FIRST_TOKEN = 3  # after <pad> <s> </s>
 _POOL = 96  # tasks that are drawn together and sorted by length
 _MAX_LENGTH = 2600
 _INDUCTION_LENGTH = 64
+_SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few
+_LONG_SHARE = 0.3  # of the tasks may have longer ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,10 @@ class BatchStream:
         return Batch(token_ids, is_target, "induction")
 
     def _draw(self, progress: float) -> Iterator[Batch]:
-        difficulty = difficulty_at(progress, self._max_objects)
-        rows = [encode_task(self._tokenizer, sample(self._rng, difficulty)) for _ in range(_POOL)]
+        longest = difficulty_at(progress, self._max_objects)
+        short = replace(longest, max_objects=min(_SHORT_OBJECTS, longest.max_objects))
+        drawn = self._rng.choices((longest, short), (_LONG_SHARE, 1.0 - _LONG_SHARE), k=_POOL)
+        rows = [encode_task(self._tokenizer, sample(self._rng, difficulty)) for difficulty in drawn]
         rows = sorted((row for row in rows if len(row[0]) <= _MAX_LENGTH), key=lambda row: len(row[0]))
         group: list[tuple[list[int], int]] = []
         for row in rows:

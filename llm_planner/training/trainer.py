@@ -1,4 +1,4 @@
-"""The training loop: AdamW, warm-up and cosine, bf16 autocast, checkpoints from which a run goes on."""
+"""The training loop: AdamW, warm-up and cosine, bfloat16, checkpoints from which a run goes on."""
 
 import math
 import random
@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from llm_planner.tasks.sample import Difficulty, sample
 from llm_planner.training.copying import lay_induction_circuit
 from llm_planner.training.data import Batch, BatchStream, collate, encode_task
+from llm_planner.training.master_weights import MasterWeights
 from llm_planner.training.network import Network, NetworkConfig, load_network, save_network
 from llm_planner.training.tokenizer import save_tokenizer, train_tokenizer
 
@@ -34,8 +35,9 @@ class TrainOptions:
         start_from: A finished model to continue with new data (warm start); None to start from nothing.
         first_progress: Where in the curriculum a warm start begins, 0 to 1.
         learning_rate: Peak.
-        workers: Processes of one thread each that average their gradients after every step. On a machine that
-            others use too they lose less time to each other than threads do, which meet after every operation.
+        workers: Processes of one thread each, each with batches of its own, that average their gradients after every
+            step. On a machine that others use too they lose less time to each other than threads do, which meet
+            after every operation.
         seed: Of weights and data.
         network: Shape of the network; a warm start keeps the old one.
         max_objects: Longest scenes at the end of the run.
@@ -81,8 +83,9 @@ class Trainer:
         self.rank = rank
         self.checkpoint = options.output / "checkpoint.pt"
         self.tokenizer, self.network = self._start()
+        self.weights = MasterWeights(self.network)
         self.optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
+            self.weights.masters, lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
         )
         self.step = 0
         self.elapsed_s = 0.0
@@ -92,13 +95,7 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
-        self.stream = BatchStream(
-            self.tokenizer,
-            seed,
-            tokens=2048 // options.workers,
-            seqs=16 // options.workers,
-            max_objects=options.max_objects,
-        )
+        self.stream = BatchStream(self.tokenizer, seed, max_objects=options.max_objects)
         self.held_out = self._held_out_batches()
 
     @property
@@ -137,7 +134,7 @@ class Trainer:
     def exact_match(self) -> float:
         """Returns the share of held-out tasks whose greedy plan is the reference, by teacher forcing."""
         right = total = 0
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        with torch.no_grad():
             for batch in self.held_out:
                 hidden = self.network.hidden(batch.token_ids[:, :-1])
                 hit = self.network.logits(hidden).argmax(-1) == batch.token_ids[:, 1:]
@@ -150,7 +147,7 @@ class Trainer:
         save_network(self.network, self.options.output)
         save_tokenizer(self.tokenizer, self.options.output)
         state: dict[str, Any] = {
-            "network": self.network.state_dict(),
+            "masters": self.weights.masters,
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
             "elapsed_s": self.elapsed_s,
@@ -175,22 +172,22 @@ class Trainer:
 
     def _resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
-        self.network.load_state_dict(state["network"])
+        self.weights.load(state["masters"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.elapsed_s, self.num_tokens = state["step"], state["elapsed_s"], state["num_tokens"]
 
     def _learn(self, batch: Batch) -> float:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
-        with torch.autocast("cpu", torch.bfloat16):
-            hidden = self.network.hidden(batch.token_ids[:, :-1])[batch.is_target[:, 1:]]
-            logits = self.network.logits(hidden)
+        hidden = self.network.hidden(batch.token_ids[:, :-1])[batch.is_target[:, 1:]]
+        logits = self.network.logits(hidden)
         loss = functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][batch.is_target[:, 1:]])
         loss.backward()
+        self.weights.take_gradients()
         self._average()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(self.weights.masters, 1.0)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.weights.publish()
         return loss.item()
 
     def _average(self) -> None:
@@ -198,7 +195,7 @@ class Trainer:
         now_s = time.monotonic()
         took_s, self._stepped_s = now_s - self._stepped_s, now_s
         if self.options.workers > 1:
-            gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+            gradients = [master.grad for master in self.weights.masters if master.grad is not None]
             flat = torch.cat([*(gradient.flatten() for gradient in gradients), torch.tensor([took_s])])
             dist.all_reduce(flat)
             flat /= self.options.workers
