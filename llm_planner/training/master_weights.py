@@ -10,7 +10,8 @@ class MasterWeights:
     """Turns a network to bfloat16 and keeps its parameters in float32 beside it.
 
     Gradients are computed in bfloat16, the optimizer moves the float32 masters, the network follows (Micikevicius et
-    al. 2018). On a CPU this is 1.6 times as fast as autocast, which casts every weight and keeps activations in float32.
+    al. 2018). On a CPU this is 1.6 times as fast as autocast, which casts every weight and keeps activations in
+    float32.
     """
 
     def __init__(self, network: nn.Module) -> None:
