@@ -1,30 +1,16 @@
 """A server whose loop lives in a child process: no step, no crash and no hang of the engine reaches the owner."""
 
 import logging
-import multiprocessing
-import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.admission import Admission
-from llm_planner.serving.child_process import (
-    Beat,
-    Cancel,
-    ChildMessage,
-    ParentMessage,
-    Report,
-    StartFailed,
-    Stop,
-    Submit,
-    run_child,
-)
+from llm_planner.serving.child_link import ChildLink, Patience
+from llm_planner.serving.child_process import Beat, Cancel, Report, Stop, Submit
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished
 from llm_planner.serving.goal_book import GoalBook
@@ -32,75 +18,6 @@ from llm_planner.serving.loop import LoopStatus, PlannerLoop
 from llm_planner.serving.server import ServerStatus
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long, and how often, a ``ChildServer`` bears with its child.
-
-    Attributes:
-        start_timeout_s: For loading the model.
-        hang_timeout_s: Longest silence of a child that is ready: longer than any step.
-        stop_timeout_s: For an orderly end.
-        beat_interval_s: How often the child says that it lives.
-        max_restarts: Restarts in a row without any event in between; then the server gives up.
-        max_attempts: Children in a row that may be given the same goal without getting any further with it.
-    """
-
-    start_timeout_s: float = 600.0
-    hang_timeout_s: float = 60.0
-    stop_timeout_s: float = 2.0
-    beat_interval_s: float = 0.5
-    max_restarts: int = 5
-    max_attempts: int = 3
-
-
-class _Link:
-    """One child, and a thread that writes to it: the pipe may be full, the owner must not wait for that."""
-
-    def __init__(self, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(
-            target=run_child, args=(theirs, factory, beat_interval_s), name="planner-engine", daemon=True
-        )
-        self._outbox: queue.SimpleQueue[ParentMessage | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, name="planner-writer", daemon=True)
-        self.process.start()
-        theirs.close()  # or the end of the child would not show as the end of the pipe
-        self._writer.start()
-
-    def send(self, message: ParentMessage) -> None:
-        """Queues a message; never blocks. What a dead child does not get, the next one is told anew."""
-        self._outbox.put(message)
-
-    def _write(self) -> None:
-        try:
-            while (message := self._outbox.get()) is not None:
-                self.connection.send(message)
-        except (OSError, ValueError):
-            return
-
-    def end(self, timeout_s: float) -> None:
-        """Tells the child to end, kills it after ``timeout_s``, and frees everything."""
-        self._outbox.put(Stop())
-        self.process.join(timeout_s)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self._outbox.put(None)
-        self._writer.join()
-        self.connection.close()
-        self.process.close()
-
-
-@dataclass(slots=True)
-class _Health:
-    """What is known of the present child."""
-
-    last_word_s: float
-    is_ready: bool = False
-    error: PlannerError | None = field(default=None)
 
 
 class ChildServer:
@@ -133,7 +50,7 @@ class ChildServer:
         self._dispatcher = Dispatcher(on_event)
         self._watcher = threading.Thread(target=self._watch, name="planner-watch", daemon=True)
         self._lock = threading.Lock()  # a goal is opened and sent, or a child replaced: one at a time
-        self._link: _Link | None = None
+        self._link: ChildLink | None = None
         self._loop_status: LoopStatus | None = None
         self._error: PlannerError | None = None
         self._is_ready = threading.Event()
@@ -206,7 +123,7 @@ class ChildServer:
     def child_pid(self) -> int | None:
         """Process id of the child, if there is one now."""
         link = self._link
-        return None if link is None else link.process.pid
+        return None if link is None else link.pid
 
     def close(self) -> None:
         """Ends all goals with SHUTTING_DOWN, then the child; safe to call twice."""
@@ -251,10 +168,10 @@ class ChildServer:
         Raises:
             PlannerError: If another one would do no better.
         """
-        link = _Link(self._factory, self._patience.beat_interval_s)
+        link = ChildLink(self._factory, self._clock, self._patience)
         try:
             self._adopt(link)
-            health = self._listen(link)
+            link.listen(self._hear, self._is_closing)
         finally:
             self._is_ready.clear()
             with self._lock:
@@ -263,23 +180,23 @@ class ChildServer:
         if self._is_closing.is_set():
             return
         self._num_failures += 1
-        if health.error is not None and self._num_restarts == 0:
-            raise health.error
+        if link.error is not None and self._num_restarts == 0:
+            raise link.error
         if self._num_failures > self._patience.max_restarts:
             message = f"the engine failed {self._num_failures} times in a row; see its log, then restart the planner"
-            raise health.error or PlannerError(ErrorCode.ENGINE_FAILED, message)
+            raise link.error or PlannerError(ErrorCode.ENGINE_FAILED, message)
         self._num_restarts += 1
         _log.warning("the engine process ended or hung; restart %d", self._num_restarts)
         self._is_closing.wait(min(2.0, 0.05 * 2**self._num_failures))
 
-    def _adopt(self, link: _Link) -> None:
+    def _adopt(self, link: ChildLink) -> None:
         """Makes ``link`` the present one and tells it all unfinished goals."""
         with self._lock:
             self._link = link
             for request_id in self._book.request_ids:
                 self._hand_over(request_id, link)
 
-    def _hand_over(self, request_id: str, link: _Link) -> None:
+    def _hand_over(self, request_id: str, link: ChildLink) -> None:
         handed = self._book.hand_over(request_id, self._patience.max_attempts)
         if handed is not None:
             link.send(Submit(*handed))
@@ -289,42 +206,12 @@ class ChildServer:
         if finished is not None:
             self._dispatcher.put(finished)
 
-    def _listen(self, link: _Link) -> _Health:
-        """Hears the child until it has ended, hangs, or the server closes and it is told to end."""
-        health = _Health(last_word_s=self._clock.now_s())
-        while not self._is_closing.is_set():
-            timeout_s = self._patience.hang_timeout_s if health.is_ready else self._patience.start_timeout_s
-            left_s = health.last_word_s + timeout_s - self._clock.now_s()
-            if left_s <= 0:
-                _log.error("the engine process said nothing for %g s: killing it", timeout_s)
-                link.process.kill()
-                self._drain(link.connection, health)
-                return health
-            ready = wait([link.connection, link.process.sentinel], min(left_s, self._patience.beat_interval_s))
-            if ready and not self._drain(link.connection, health):
-                return health
-        return health
-
-    def _drain(self, connection: Connection, health: _Health) -> bool:
-        """Hears what has arrived; returns False at the end of the pipe."""
-        try:
-            while connection.poll():
-                self._hear(connection.recv(), health)
-        except (EOFError, OSError):
-            return False
-        return True
-
-    def _hear(self, message: ChildMessage, health: _Health) -> None:
-        now_s = self._clock.now_s()
-        health.last_word_s = now_s
-        if isinstance(message, StartFailed):
-            health.error = message.error
-        elif isinstance(message, Beat):
-            health.is_ready = True
+    def _hear(self, message: Beat | Event) -> None:
+        if isinstance(message, Beat):
             self._loop_status = message.status
             self._is_ready.set()
-        else:
-            self._num_failures = 0
-            accepted = self._book.accept(message, now_s)
-            if accepted is not None:
-                self._dispatcher.put(accepted)
+            return
+        self._num_failures = 0
+        accepted = self._book.accept(message, self._clock.now_s())
+        if accepted is not None:
+            self._dispatcher.put(accepted)

@@ -16,7 +16,8 @@ import pytest
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
-from llm_planner.serving.child import ChildServer, Patience
+from llm_planner.serving.child import ChildServer
+from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.loop import PlannerLoop
