@@ -27,7 +27,8 @@ from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import Event
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
+from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 from llm_planner.serving.server import PlanServer
 
 T = TypeVar("T")
@@ -145,7 +146,13 @@ def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> Plan
     else:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
     scheduler = Scheduler(config.scheduler, policy, backend.info)
-    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=do_clients_report)
+    loop = PlannerLoop(
+        backend=backend,
+        scheduler=scheduler,
+        preparer=preparer,
+        do_clients_report=do_clients_report,
+        stopwatch=MonotonicClock(),
+    )
     loop.warm_up(
         PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction="-")
         for name in library.names()
@@ -166,6 +173,15 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, PlanP
         backend=backend, tokenizer=backend.tokenizer, library=library, style=style, markup=markup, sampling=sampling
     )
     return backend, preparer
+
+
+def build_prompt_encoder(directory: Path) -> PromptEncoder:
+    """Returns what turns requests into the prompts of a checkpoint, exactly as a planner with this model does."""
+    from llm_planner.engine.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(directory)
+    style, markup = _prompt_format(directory, tokenizer.start_text)
+    return PromptEncoder(tokenizer=tokenizer, style=style, markup=markup)
 
 
 def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, PromptMarkup]:

@@ -1,6 +1,5 @@
 """Prepares requests for a language model: prompt, shared prefix, grammar, and the session that reads the answer."""
 
-from dataclasses import dataclass
 from functools import partial
 
 from llm_planner.core.interfaces import Backend, Tokenizer
@@ -9,27 +8,17 @@ from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
-from llm_planner.planning.prompt import PromptStyle, build_prompt
+from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.preparation import Prepared
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptMarkup:
-    """What a chat model wants around the parts of a prompt, special tokens included; nothing for a plain model."""
-
-    before_static: str = ""
-    before_dynamic: str = ""
-    after_dynamic: str = ""
+from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 
 
 class PlanPreparer:
     """Prepares requests for a language model.
-
-    Markup may spell special tokens, the prompt's own text may not: scene and instruction are untrusted.
 
     Args:
         backend: Holds the prefix store.
@@ -54,8 +43,7 @@ class PlanPreparer:
         self._backend = backend
         self._tokenizer = tokenizer
         self._library = library
-        self._style = style
-        self._markup = markup or PromptMarkup()
+        self._encoder = PromptEncoder(tokenizer=tokenizer, style=style, markup=markup or PromptMarkup())
         self._sampling = sampling or SamplingParams()
         self._is_constrained = is_constrained
         self._grammars: dict[str, str] = {}
@@ -74,27 +62,18 @@ class PlanPreparer:
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
         )
-        prompt = build_prompt(model, request.instruction, request.scene, self._style)
-        static_ids = [*self._mark(self._markup.before_static), *self._tokenizer.encode(prompt.static)]
-        dynamic_ids = [
-            *self._mark(self._markup.before_dynamic),
-            *self._tokenizer.encode(prompt.dynamic),
-            *self._mark(self._markup.after_dynamic),
-        ]
+        prompt = self._encoder.encode(model, request.instruction, request.scene)
         delivered_ids = self._tokenizer.encode("".join(segment.text for segment in request.delivered))
-        prefix_id = f"{model.name}/{self._style.value}"
+        prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
-            prompt_token_ids=(*static_ids, *dynamic_ids, *delivered_ids),
+            prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
-            num_cached_tokens=self._backend.load_prefix(prefix_id, static_ids),
+            num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
             grammar=self._grammar(model) if self._is_constrained else None,
             sampling=self._sampling,
         )
         return Prepared(sequence, session, len(delivered_ids))
-
-    def _mark(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, allow_special=True)
 
     def _grammar(self, model: RobotModel) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""
