@@ -34,6 +34,8 @@ class Segment:
         calls: The flat skill calls in ``text``, in order of appearance.
         expected: Duration on the robot that was asked.
         generation_time_s: From the start or resumption of its generation to the token that completed it.
+        num_tokens: Tokens that the model wrote for it; 0 if unknown, or if they came in one step with those of the
+            segment before.
     """
 
     index: int
@@ -41,6 +43,7 @@ class Segment:
     calls: tuple[SkillCall, ...]
     expected: ExpectedDuration
     generation_time_s: float = 0.0
+    num_tokens: int = 0
 
 
 class ReportStatus(Enum):

@@ -187,7 +187,8 @@ class PlannerLoop:
         progress = {goal.request.request_id: _read(goal, output) for goal in ran}
         events: list[Event] = []
         for goal in ran:
-            events += self._deliver(goal, progress[goal.request.request_id], now_s)
+            num_tokens = len(output.token_ids.get(goal.request.request_id, ()))
+            events += self._deliver(goal, progress[goal.request.request_id], num_tokens, now_s)
         segments = {request_id: len(p.segments) for request_id, p in progress.items()}
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
@@ -199,12 +200,13 @@ class PlannerLoop:
                 events += self._conclude(goal, progress[goal.request.request_id])
         return events
 
-    def _deliver(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
-        """Sends new segments to the robot, or holds them until the plan is complete."""
+    def _deliver(self, goal: Goal, progress: Progress, num_tokens: int, now_s: float) -> list[Event]:
+        """Sends new segments, which ``num_tokens`` completed, to the robot, or holds them until the plan is complete."""
         start_s = goal.generation.segment_started_at_s
+        num_tokens += goal.generation.num_segment_tokens
         for segment in progress.segments:
-            goal.held.append(replace(segment, generation_time_s=now_s - start_s))
-            start_s = now_s
+            goal.held.append(replace(segment, generation_time_s=now_s - start_s, num_tokens=num_tokens))
+            start_s, num_tokens = now_s, 0
         is_whole = progress.is_complete and progress.error is None
         if not (self._scheduler.policy.streams or is_whole):
             return []

@@ -381,3 +381,13 @@ def test_two_segments_of_one_step_share_its_time():
     first, second = run.result().segments
     assert first.generation_time_s > 0.0
     assert second.generation_time_s == 0.0
+    assert (first.num_tokens, second.num_tokens) == (1, 0)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_segment"])
+def test_a_segment_says_how_many_tokens_the_model_wrote_for_it(policy):
+    backend = FakeBackend(plans={"go": "mf(50);tc(90);ld();"}, tokenizer=FakeTokenizer(bytes_per_token=1))
+    run = Run(make_loop(backend=backend, policy=policy))
+    run.submit()
+    run.go()
+    assert [segment.num_tokens for segment in run.result().segments] == [7, 7, 5]
