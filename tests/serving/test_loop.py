@@ -390,4 +390,4 @@ def test_a_segment_says_how_many_tokens_the_model_wrote_for_it(policy):
     run = Run(make_loop(backend=backend, policy=policy))
     run.submit()
     run.go()
-    assert [segment.num_tokens for segment in run.result().segments] == [7, 7, 5]
+    assert [segment.num_tokens for segment in run.result().segments] == [6, 7, 5]  # a call ends at its parenthesis
