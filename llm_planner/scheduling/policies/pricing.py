@@ -16,7 +16,7 @@ AGEING_PER_S = 0.05
 
 def weight(time_utility: TimeUtility, lateness_s: float) -> float:
     """Returns the utility that is lost per second; see ``PricedPolicy.weight``."""
-    return LEAST_WEIGHT - time_utility.alpha + (AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0)
+    return LEAST_WEIGHT + time_utility.loss_per_s(lateness_s) + (AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0)
 
 
 class Forecast(Protocol):
@@ -82,13 +82,16 @@ class PricedPolicy:
 
     def utility(self, generation: GenerationView, now_s: float) -> float:
         """Returns TUF(W(s_k; t)): what its next segment will be worth if it runs from now on."""
-        time_utility = generation.request.time_utility
-        lateness_s = -self.slack_s(generation, now_s)
-        return min(time_utility.beta, time_utility.beta + time_utility.alpha * lateness_s)
+        return generation.request.time_utility.after_ert(-self.slack_s(generation, now_s))
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the kind of work, and its due time: of two alike, the one that is due first goes first."""
+        """Returns the kind of work, and its due time: of two alike, the one that is due first goes first.
+
+        That holds for Eq. (1). What falls otherwise may have less to lose the later it is, and gets its own lane.
+        """
         request, time_utility = generation.request, generation.request.time_utility
+        if not time_utility.is_linear:
+            return (generation.order, ())
         kind = (
             request.robot_model,
             time_utility.ert_s,

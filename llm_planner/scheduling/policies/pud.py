@@ -27,5 +27,5 @@ class Pud(PricedPolicy):
         slack_s = due_s - now_s - generation_s
         time_utility = generation.request.time_utility
         if slack_s <= SHORTEST_S:
-            return (0.0, time_utility.alpha / generation_s, due_s, generation.order)
+            return (0.0, -time_utility.loss_per_s(now_s - due_s) / generation_s, due_s, generation.order)
         return (1.0, -time_utility.beta / (generation_s * slack_s), due_s, generation.order)
