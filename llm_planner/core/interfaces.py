@@ -42,6 +42,8 @@ class BackendInfo:
         block_size: Tokens per block.
         max_model_len: Most tokens of a sequence, prompt and output together.
         can_offload: Whether suspended KV can move to host memory.
+        device: What it runs on, as an engine profile names it; empty if that means nothing.
+        can_evict: Whether it can remove part of a sequence's KV (``SchedulerOutput.evict``).
     """
 
     model: str
@@ -49,6 +51,8 @@ class BackendInfo:
     block_size: int
     max_model_len: int
     can_offload: bool
+    device: str = ""
+    can_evict: bool = False
 
 
 class Backend(Protocol):

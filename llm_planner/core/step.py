@@ -31,6 +31,8 @@ class Sequence:
         output_token_ids: Tokens that it generated before it was preempted: their KV is computed again together with
             the prompt's, and the grammar continues behind them.
         grammar: llguidance Lark grammar that the output must match, or None.
+        evictable: Half-open ranges of prompt positions whose KV may be removed, as far as ``core.eviction`` allows;
+            everything else is protected. Empty for a sequence that is never evicted.
     """
 
     request_id: str
@@ -40,16 +42,19 @@ class Sequence:
     output_token_ids: tuple[int, ...] = ()
     grammar: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
+    evictable: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOutput:
-    """One step. A backend applies the fields in this order: release, offload, restore, new, run.
+    """One step. A backend applies the fields in this order: release, offload, evict, restore, new, run.
 
     Attributes:
         release: Requests that ended: free all they hold (unknown ids are ignored).
         offload: Suspended requests whose KV moves to host memory.
-        restore: Offloaded requests whose KV comes back to the accelerator.
+        evict: Per request, from how many of its removable tokens the KV is removed (``core.eviction``), once its prompt
+            is computed. One that is also restored in this step is evicted right after its own restore.
+        restore: Offloaded requests whose KV comes back to the accelerator, one after the other.
         new: Sequences that run for the first time in this step.
         num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the
             prompt (and of ``output_token_ids``), or 1 when decoding. A request that is not named stays as it is: that
@@ -58,6 +63,7 @@ class SchedulerOutput:
 
     release: tuple[str, ...] = ()
     offload: tuple[str, ...] = ()
+    evict: Mapping[str, int] = field(default_factory=dict)
     restore: tuple[str, ...] = ()
     new: tuple[Sequence, ...] = ()
     num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from llm_planner.core.eviction import Eviction
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import Sequence
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
@@ -34,7 +35,9 @@ class Generation:
         execution: The picture of the robot that carries the plan out.
         max_output_tokens: Most tokens that it may generate.
         order: Rank of arrival among equals, given by the scheduler.
-        num_computed_tokens: Tokens whose KV exists, shared prefix included.
+        num_computed_tokens: Tokens that went through the model, shared prefix included.
+        eviction: Decided for it, if any (``scheduling.eviction``): due when so many tokens are computed.
+        num_evicted_tokens: Computed tokens whose KV was removed.
         num_segments: Complete segments so far.
         num_segment_tokens: Tokens generated since the last segment boundary.
         segment_started_at_s: When the generation of the present segment began.
@@ -51,6 +54,8 @@ class Generation:
     max_output_tokens: int
     order: int = 0
     num_computed_tokens: int = 0
+    eviction: Eviction | None = None
+    num_evicted_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
     num_segments: int = 0
     num_segment_tokens: int = 0
@@ -96,6 +101,32 @@ class Generation:
         """Tokens that must be computed before the next one comes out: 1 when decoding."""
         return len(self.sequence.prompt_token_ids) + len(self.output_token_ids) - self.num_computed_tokens
 
+    @property
+    def kv_len(self) -> int:
+        """Tokens in the KV cache, shared prefix included."""
+        return self.num_computed_tokens - self.num_evicted_tokens
+
+    @property
+    def peak_kv_len(self) -> int:
+        """Tokens in the KV cache at its fullest until the next token comes out."""
+        if self.eviction is None or self.num_evicted_tokens:
+            return self.num_tokens - self.num_evicted_tokens
+        return max(self.eviction.after_tokens, self.num_tokens - self.eviction.num_removed_tokens)
+
+    @property
+    def num_tokens_to_eviction(self) -> int | None:
+        """Tokens to compute before its eviction is due: 0 if it is; None if none is ahead."""
+        if self.eviction is None or self.num_evicted_tokens:
+            return None
+        return max(0, self.eviction.after_tokens - self.num_computed_tokens)
+
+    def evict(self) -> int:
+        """Counts the eviction that is due as done; returns how many tokens lose their KV."""
+        if self.eviction is None or self.num_tokens_to_eviction != 0:
+            raise ValueError(f"{self.request_id} is due for no eviction")
+        self.num_evicted_tokens = self.eviction.num_removed_tokens
+        return self.num_evicted_tokens
+
     def admit(self) -> Sequence:
         """WAITING -> RUNNING; returns what the backend must be handed."""
         self._move(GenerationState.RUNNING, GenerationState.WAITING)
@@ -120,6 +151,7 @@ class Generation:
         """RUNNING or SUSPENDED -> WAITING: the KV is lost, the tokens are kept."""
         self._move(GenerationState.WAITING, GenerationState.RUNNING, GenerationState.SUSPENDED)
         self.num_computed_tokens = self.sequence.num_cached_tokens
+        self.num_evicted_tokens = 0
         self.num_preemptions += 1
 
     def finish(self) -> None:

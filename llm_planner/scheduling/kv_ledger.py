@@ -53,6 +53,11 @@ class KVLedger:
         """Blocks that nobody holds and nobody was promised; negative if a prefix was pinned over a promise."""
         return self.capacity_blocks - self._num_claimed
 
+    @property
+    def offloaded_blocks(self) -> int:
+        """Blocks in host memory; counted anew, for people."""
+        return sum(account.allocated_blocks for account in self._accounts.values() if account.is_offloaded)
+
     def blocks_for(self, kv_len: int) -> int:
         """Returns how many blocks ``kv_len`` tokens fill, shared ones included."""
         return -(-kv_len // self.block_size)
@@ -92,6 +97,12 @@ class KVLedger:
         needed = self.blocks_for(kv_len) - account.shared_blocks
         if needed != account.allocated_blocks:
             self._change(request_id, allocated=needed)
+
+    def evict(self, request_id: str, kv_len: int, promised_kv_len: int) -> None:
+        """Frees what is beyond ``kv_len`` tokens, and promises no more than ``promised_kv_len`` from now on."""
+        shared = self._accounts[request_id].shared_blocks
+        allocated, reserved = self.blocks_for(kv_len) - shared, self.blocks_for(promised_kv_len) - shared
+        self._change(request_id, allocated=allocated, reserved=reserved)
 
     def offload(self, request_id: str) -> None:
         """Moves its private blocks to host memory: they become free on the accelerator."""

@@ -343,6 +343,6 @@ class Scheduler:
         assert all(g.state in (GenerationState.WAITING, GenerationState.SUSPENDED) for g in queued)
         for generation in self.generations:
             shared = generation.sequence.num_cached_tokens // self.ledger.block_size
-            kv_blocks = self.ledger.blocks_for(generation.num_computed_tokens) - shared
+            kv_blocks = self.ledger.blocks_for(generation.kv_len) - shared
             expected = 0 if generation.is_offloaded else kv_blocks
             assert self.ledger.private_blocks(generation.request_id) == expected, generation

@@ -15,6 +15,7 @@ class StepBuilder:
         self._budget_tokens = max_num_batched_tokens
         self._release = list(released)
         self._offload: list[str] = []
+        self._evict: dict[str, int] = {}
         self._restore: list[str] = []
         self._new: list[Sequence] = []
         self._num_scheduled_tokens: dict[str, int] = {}
@@ -45,14 +46,14 @@ class StepBuilder:
         """Returns how many blocks it needs beyond its own before it can run."""
         if generation.state is GenerationState.WAITING:
             shared = generation.sequence.num_cached_tokens // self._ledger.block_size
-            return self._ledger.blocks_for(generation.num_tokens) - shared
-        return self._ledger.missing_blocks(generation.request_id, generation.num_tokens)
+            return self._ledger.blocks_for(generation.peak_kv_len) - shared
+        return self._ledger.missing_blocks(generation.request_id, generation.peak_kv_len)
 
     def admit(self, generation: Generation) -> None:
         """Takes a waiting or suspended generation in; it fits."""
         request_id = generation.request_id
         if generation.state is GenerationState.WAITING:
-            self._ledger.open(request_id, generation.num_tokens, generation.sequence.num_cached_tokens)
+            self._ledger.open(request_id, generation.peak_kv_len, generation.sequence.num_cached_tokens)
             self._new.append(generation.admit())
         else:
             if generation.is_offloaded:
@@ -63,13 +64,22 @@ class StepBuilder:
         self.run(generation)
 
     def run(self, generation: Generation) -> None:
-        """Schedules as many of its uncomputed tokens as the budget allows; its blocks fit."""
+        """Schedules as many of its uncomputed tokens as the budget allows; its blocks fit.
+
+        An eviction that is due comes first; no chunk goes beyond one that is still ahead.
+        """
         num_tokens = min(generation.num_uncomputed_tokens, self._budget_tokens)
         if num_tokens == 0:
             return
+        to_eviction = generation.num_tokens_to_eviction
+        if to_eviction == 0:
+            self._evict[generation.request_id] = generation.evict()
+            self._ledger.evict(generation.request_id, generation.kv_len, generation.peak_kv_len)
+        elif to_eviction is not None:
+            num_tokens = min(num_tokens, to_eviction)
         self._budget_tokens -= num_tokens
         self._num_scheduled_tokens[generation.request_id] = num_tokens
-        self._ledger.grow(generation.request_id, generation.num_computed_tokens + num_tokens)
+        self._ledger.grow(generation.request_id, generation.kv_len + num_tokens)
 
     def offload(self, generation: Generation) -> None:
         """Moves the KV of a suspended generation to host memory."""
@@ -88,6 +98,7 @@ class StepBuilder:
         return SchedulerOutput(
             release=tuple(self._release),
             offload=tuple(self._offload),
+            evict=self._evict,
             restore=tuple(self._restore),
             new=tuple(self._new),
             num_scheduled_tokens=self._num_scheduled_tokens,

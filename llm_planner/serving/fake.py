@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 
@@ -61,6 +62,7 @@ class _State:
 
     prompt: str
     tokens_to_compute: int
+    num_computed_tokens: int
     plan_token_ids: list[int]
     num_generated: int = 0
     kv_len: int = 0
@@ -92,6 +94,7 @@ class FakeBackend:
     block_size: int = 16
     max_model_len: int = 32768
     can_offload: bool = True
+    can_evict: bool = True
     _prefixes: dict[str, int] = field(default_factory=dict)
     _states: dict[str, _State] = field(default_factory=dict)
 
@@ -104,6 +107,7 @@ class FakeBackend:
             block_size=self.block_size,
             max_model_len=self.max_model_len,
             can_offload=self.can_offload,
+            can_evict=self.can_evict,
         )
 
     def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
@@ -117,12 +121,16 @@ class FakeBackend:
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
         """Runs one step and returns its tokens."""
+        if scheduled.evict and not self.can_evict:
+            raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "this backend was told that it cannot evict KV")
         for request_id in scheduled.release:
             self._states.pop(request_id, None)
         for request_id in scheduled.offload:
             self._states[request_id].is_offloaded = True
         for request_id in scheduled.restore:
             self._states[request_id].is_offloaded = False
+        for request_id, num_removed in scheduled.evict.items():
+            self._states[request_id].kv_len -= num_removed
         failed = {s.request_id: "scripted failure" for s in scheduled.new if not self._open(s)}
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
@@ -172,6 +180,7 @@ class FakeBackend:
         self._states[sequence.request_id] = _State(
             prompt=prompt,
             tokens_to_compute=len(sequence.prompt_token_ids) + num_output,
+            num_computed_tokens=sequence.num_cached_tokens,
             plan_token_ids=[*self.tokenizer.encode(plan[num_delivered:]), EOS_TOKEN_ID],
             num_generated=num_output,
             kv_len=sequence.num_cached_tokens,
@@ -190,7 +199,8 @@ class FakeBackend:
         if state.is_offloaded:
             raise MemoryError(f"{request_id} was scheduled while offloaded")
         state.kv_len += num_tokens
-        if state.kv_len < state.tokens_to_compute:
+        state.num_computed_tokens += num_tokens
+        if state.num_computed_tokens < state.tokens_to_compute:
             return
         token_id = state.plan_token_ids[state.num_generated]
         state.num_generated += 1

@@ -17,11 +17,13 @@ class _Run:
 
     Attributes:
         kv_len: Tokens in its cache, shared ones included.
+        num_computed_tokens: Tokens that went through the model; more than ``kv_len`` once KV was evicted.
         num_tokens: Prompt and output tokens so far.
         num_left: Tokens of the script still to be written.
     """
 
     kv_len: int
+    num_computed_tokens: int
     shared_blocks: int
     num_tokens: int
     num_left: int
@@ -55,6 +57,8 @@ class SimulatedBackend:
             block_size=profile.block_size,
             max_model_len=profile.max_model_len,
             can_offload=True,
+            device=profile.device,
+            can_evict=True,
         )
 
     @property
@@ -82,6 +86,7 @@ class SimulatedBackend:
             num_output, cached = len(sequence.output_token_ids), sequence.num_cached_tokens
             self._runs[sequence.request_id] = _Run(
                 kv_len=cached,
+                num_computed_tokens=cached,
                 shared_blocks=cached // self._profile.block_size,
                 num_tokens=len(sequence.prompt_token_ids) + num_output,
                 num_left=self._num_plan_tokens(sequence.request_id) - num_output,
@@ -117,11 +122,12 @@ class SimulatedBackend:
         size = self._profile.block_size
         before = -(-run.kv_len // size)
         run.kv_len += num_tokens
+        run.num_computed_tokens += num_tokens
         self._free_blocks -= -(-run.kv_len // size) - before
-        return run.kv_len >= run.num_tokens
+        return run.num_computed_tokens >= run.num_tokens
 
     def _move(self, scheduled: SchedulerOutput) -> float:
-        """Releases, offloads and restores KV; returns the seconds that it takes."""
+        """Releases, offloads, restores and evicts KV; returns the seconds that it takes: none for an eviction."""
         duration_s = 0.0
         for request_id in scheduled.release:
             run = self._runs.pop(request_id, None)
@@ -137,6 +143,11 @@ class SimulatedBackend:
             run.is_offloaded = False
             self._free_blocks -= self._private_blocks(run)
             duration_s += self._profile.resume.time_s(self._private_tokens(run))
+        for request_id, num_removed in scheduled.evict.items():
+            run = self._runs[request_id]
+            before = self._private_blocks(run)
+            run.kv_len -= num_removed
+            self._free_blocks += before - self._private_blocks(run)
         return duration_s
 
     def _private_blocks(self, run: _Run) -> int:

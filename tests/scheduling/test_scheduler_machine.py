@@ -4,6 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from llm_planner.core.eviction import Eviction
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.generation import Generation, GenerationState
@@ -24,6 +25,8 @@ class ModelBackend:
     def __init__(self) -> None:
         self.kv_len: dict[str, int] = {}
         self.shared: dict[str, int] = {}
+        self.prompts: dict[str, int] = {}
+        self.computed: dict[str, int] = {}
         self.to_compute: dict[str, int] = {}
         self.offloaded: set[str] = set()
 
@@ -39,19 +42,28 @@ class ModelBackend:
             assert request_id in self.kv_len
             assert request_id not in self.offloaded
             self.offloaded.add(request_id)
+        for request_id, num_removed in scheduled.evict.items():
+            assert request_id in scheduled.num_scheduled_tokens
+            assert self.computed[request_id] >= self.prompts[request_id]
+            if request_id not in scheduled.restore:
+                self.kv_len[request_id] -= num_removed
         for request_id in scheduled.restore:
             self.offloaded.remove(request_id)
+            assert self.free_blocks() >= 0
+            self.kv_len[request_id] -= scheduled.evict.get(request_id, 0)
         for sequence in scheduled.new:
             assert sequence.request_id not in self.kv_len
-            self.kv_len[sequence.request_id] = sequence.num_cached_tokens
+            self.kv_len[sequence.request_id] = self.computed[sequence.request_id] = sequence.num_cached_tokens
+            self.prompts[sequence.request_id] = len(sequence.prompt_token_ids)
             self.shared[sequence.request_id] = sequence.num_cached_tokens // BLOCK_SIZE
             self.to_compute[sequence.request_id] = len(sequence.prompt_token_ids) + len(sequence.output_token_ids)
         token_ids = {}
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             assert request_id not in self.offloaded
-            assert 1 <= num_tokens <= self.to_compute[request_id] - self.kv_len[request_id]
+            assert 1 <= num_tokens <= self.to_compute[request_id] - self.computed[request_id]
             self.kv_len[request_id] += num_tokens
-            if self.kv_len[request_id] == self.to_compute[request_id]:
+            self.computed[request_id] += num_tokens
+            if self.computed[request_id] == self.to_compute[request_id]:
                 self.to_compute[request_id] += 1
                 token_ids[request_id] = (self.to_compute[request_id],)
         assert self.free_blocks() >= 0
@@ -102,6 +114,17 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler.end(name)
         assert self.alive.pop(name).state is GenerationState.FINISHED
         self.scheduler.end(name)  # twice is once
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def order_eviction(self, data: st.DataObject) -> None:
+        generation = self.alive[data.draw(st.sampled_from(sorted(self.alive)))]
+        sequence = generation.sequence
+        num_own = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
+        if not generation.num_evicted_tokens:
+            after = max(generation.num_prompt_tokens, generation.num_computed_tokens)
+            removed = data.draw(st.integers(1, num_own))
+            generation.eviction = Eviction(after_tokens=after, num_removed_tokens=removed)
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), status=st.sampled_from([ReportStatus.STARTED, ReportStatus.SUCCEEDED]))

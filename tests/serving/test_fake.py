@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence
 from llm_planner.serving.fake import EOS_TOKEN_ID, FakeBackend, FakeTiming, FakeTokenizer
 
@@ -49,3 +50,27 @@ def test_an_overdrawn_cache_is_an_error():
     backend = FakeBackend(num_kv_blocks=1, block_size=4)
     with pytest.raises(MemoryError):
         write(backend, "x" * 100)
+
+
+def test_an_eviction_gives_blocks_back_and_the_plan_goes_on():
+    backend = FakeBackend(default_plan="abcdef();", block_size=4)
+    prompt = tuple(backend.tokenizer.encode("x" * 60))  # 20 tokens
+    backend.execute(
+        SchedulerOutput(
+            new=(Sequence(request_id="r", prompt_token_ids=prompt),), num_scheduled_tokens={"r": len(prompt)}
+        )
+    )
+    assert backend.num_free_blocks == backend.num_kv_blocks - 5
+    output = backend.execute(SchedulerOutput(evict={"r": 13}, num_scheduled_tokens={"r": 1}))
+    assert output.token_ids["r"]
+    assert output.free_kv_blocks == backend.num_kv_blocks - 2  # 7 tokens and a new one
+
+
+def test_a_backend_that_cannot_evict_says_so_before_it_does_anything():
+    backend = FakeBackend(can_evict=False)
+    sequence = Sequence(request_id="r", prompt_token_ids=(1, 2))
+    with pytest.raises(PlannerError, match="cannot evict") as caught:
+        backend.execute(SchedulerOutput(new=(sequence,), evict={"r": 1}, num_scheduled_tokens={"r": 2}))
+    assert caught.value.code is ErrorCode.EVICTION_UNSUPPORTED
+    assert backend.num_free_blocks == backend.num_kv_blocks
+    assert not backend.info.can_evict
