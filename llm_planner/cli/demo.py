@@ -141,7 +141,7 @@ def _order(goal: DemoGoal) -> "Instruct.Request":
 
 def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome:
     """Returns the outcome with the verdict of the goal test on what the robot really did."""
-    from llm_planner.ros import conversions
+    from llm_planner.ros.metrics import to_metrics
 
     def seconds(stamp: object) -> float:
         return float(stamp.sec + stamp.nanosec * 1e-9 - start_s)  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
     )
     code = ErrorCode(message.error_code)
     is_success, reason = (False, "") if code is not ErrorCode.NONE else _verdict(goal, message.world)
-    metrics: PlanMetrics = conversions.to_metrics(message.metrics)
+    metrics: PlanMetrics = to_metrics(message.metrics)
     return DemoOutcome(
         goal=goal,
         error_code=code,

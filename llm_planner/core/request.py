@@ -23,10 +23,22 @@ class Urgency(Enum):
 
 
 class OverrunStrategy(Enum):
-    """What happens to a request that exceeds its time budget (TimeBill, section 6.1)."""
+    """What happens to a request that exceeds its time budget (TimeBill, section 6.1; PARTIAL is ours).
+
+    KILL ends it. SKIP_NEXT lets it go on; what its robot asks until then is refused. PARTIAL closes the plan at its
+    last complete segment, early enough that this is still in time.
+    """
 
     KILL = 0
     SKIP_NEXT = 1
+    PARTIAL = 2
+
+
+class BudgetScope(Enum):
+    """What must have left the planner when a time budget is over: what lets the robot begin, or everything."""
+
+    FIRST_SEGMENT = 0
+    WHOLE_PLAN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +51,9 @@ class PlanRequest:
         robot_model: Name of its robot model (``tello``).
         instruction: Natural language, untrusted.
         scene: What the robot sees, untrusted; may be empty.
-        time_budget_s: Hard limit from arrival to the first segment; None for none.
+        time_budget_s: Hard limit from arrival to what ``budget_scope`` says; None for none.
+        overrun: What happens if the budget cannot be kept.
+        budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
@@ -54,6 +68,7 @@ class PlanRequest:
     time_utility: TimeUtility = NORMAL
     time_budget_s: float | None = None
     overrun: OverrunStrategy = OverrunStrategy.KILL
+    budget_scope: BudgetScope = BudgetScope.FIRST_SEGMENT
     max_tokens: int = 512
     start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
@@ -71,6 +86,12 @@ class PlanMetrics:
         num_prompt_tokens: Prompt length, cached tokens included.
         num_cached_tokens: Of these, how many came from the prefix store.
         num_suspensions: How often the generation was suspended.
+        plan_time_s: From arrival to the last segment leaving the planner; None if more should have come.
+        predicted_output_tokens: Expected length of the plan; None without a prediction.
+        predicted_time_s: Expected time from arrival to what the time budget covers; None without a prediction.
+        wcet_s: Worst case of the same.
+        eviction_ratio: Share of the prompt's KV that was removed, 0 to 1.
+        levers: What was done to keep the time budget, in the order in which it was tried.
     """
 
     response_time_s: float | None = None
@@ -81,6 +102,12 @@ class PlanMetrics:
     num_cached_tokens: int = 0
     num_output_tokens: int = 0
     num_suspensions: int = 0
+    plan_time_s: float | None = None
+    predicted_output_tokens: int | None = None
+    predicted_time_s: float | None = None
+    wcet_s: float | None = None
+    eviction_ratio: float = 0.0
+    levers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

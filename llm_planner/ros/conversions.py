@@ -15,10 +15,11 @@ import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.core.time_utility import TimeUtility
+from llm_planner.ros import metrics
 
 E = TypeVar("E", bound=Enum)
 
@@ -48,7 +49,8 @@ def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
         urgency=urgency,
         time_utility=_time_utility(goal.time_utility, urgency),
         time_budget_s=to_time_budget(goal.time_budget_s),
-        overrun=_enum(OverrunStrategy, goal.overrun, ErrorCode.INVALID_URGENCY, "overrun"),
+        overrun=to_overrun(goal.overrun),
+        budget_scope=to_budget_scope(goal.budget_scope),
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
@@ -61,6 +63,24 @@ def to_urgency(number: int) -> Urgency:
         PlannerError: INVALID_URGENCY.
     """
     return _enum(Urgency, number, ErrorCode.INVALID_URGENCY, "urgency")
+
+
+def to_overrun(number: int) -> OverrunStrategy:
+    """Returns an overrun strategy from the wire.
+
+    Raises:
+        PlannerError: INVALID_URGENCY.
+    """
+    return _enum(OverrunStrategy, number, ErrorCode.INVALID_URGENCY, "overrun")
+
+
+def to_budget_scope(number: int) -> BudgetScope:
+    """Returns what a time budget covers, from the wire.
+
+    Raises:
+        PlannerError: INVALID_TIME_BUDGET.
+    """
+    return _enum(BudgetScope, number, ErrorCode.INVALID_TIME_BUDGET, "budget_scope")
 
 
 def to_time_budget(budget_s: float) -> float | None:
@@ -90,6 +110,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         urgency=request.urgency.value,
         time_budget_s=request.time_budget_s or 0.0,
         overrun=request.overrun.value,
+        budget_scope=request.budget_scope.value,
         max_tokens=request.max_tokens,
     )
     if (pose := request.start_pose) is not None:
@@ -178,7 +199,7 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
         error_code=code,
         error_msg=text,
         segments=tuple(to_segment(s) for s in message.segments),
-        metrics=to_metrics(message.metrics),
+        metrics=metrics.to_metrics(message.metrics),
     )
 
 
@@ -190,21 +211,7 @@ def from_result(result: PlanResult) -> PlanTask.Result:
         error_msg=result.error_msg,
         plan=result.plan,
         segments=[from_segment(s, result.request_id, is_last=i == last) for i, s in enumerate(result.segments)],
-        metrics=from_metrics(result.metrics),
-    )
-
-
-def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
-    """Returns the message of metrics; what is None there is NaN here."""
-    return msgs.PlanMetrics(
-        response_time_s=math.nan if metrics.response_time_s is None else metrics.response_time_s,
-        waiting_time_s=metrics.waiting_time_s,
-        execution_time_s=metrics.execution_time_s,
-        time_utility=math.nan if metrics.time_utility is None else metrics.time_utility,
-        num_prompt_tokens=metrics.num_prompt_tokens,
-        num_cached_tokens=metrics.num_cached_tokens,
-        num_output_tokens=metrics.num_output_tokens,
-        num_suspensions=metrics.num_suspensions,
+        metrics=metrics.from_metrics(result.metrics),
     )
 
 
@@ -265,24 +272,6 @@ def _to_pose(message: msgs.Pose) -> Pose:
 def _to_call(message: msgs.SkillCall) -> SkillCall:
     arguments = tuple(to_value(argument) for argument in message.arguments)
     return SkillCall(message.name, tuple(a for a in arguments if a is not None))
-
-
-def to_metrics(message: msgs.PlanMetrics) -> PlanMetrics:
-    """Returns the metrics in a message; NaN there is None here."""
-
-    def optional(value: float) -> float | None:
-        return None if math.isnan(value) else value
-
-    return PlanMetrics(
-        response_time_s=optional(message.response_time_s),
-        waiting_time_s=message.waiting_time_s,
-        execution_time_s=message.execution_time_s,
-        time_utility=optional(message.time_utility),
-        num_prompt_tokens=message.num_prompt_tokens,
-        num_cached_tokens=message.num_cached_tokens,
-        num_output_tokens=message.num_output_tokens,
-        num_suspensions=message.num_suspensions,
-    )
 
 
 def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:

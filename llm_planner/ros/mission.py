@@ -7,7 +7,7 @@ from builtin_interfaces.msg import Time
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
-from llm_planner.ros import conversions
+from llm_planner.ros import conversions, metrics
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.srv import Instruct
 
@@ -77,6 +77,6 @@ class Mission:
             error_msg=result.error_msg,
             plan=result.plan,
             segments=[self._outcomes[index] for index in sorted(self._outcomes)],
-            metrics=conversions.from_metrics(result.metrics),
+            metrics=metrics.from_metrics(result.metrics),
             world=self.world,
         )

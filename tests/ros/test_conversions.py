@@ -10,7 +10,7 @@ import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
@@ -46,6 +46,7 @@ requests = st.builds(
     time_utility=st.builds(TimeUtility, seconds, st.floats(-1e3, 0), st.floats(0.01, 1e3)),
     time_budget_s=st.none() | st.floats(1e-3, 1e6),
     overrun=st.sampled_from(OverrunStrategy),
+    budget_scope=st.sampled_from(BudgetScope),
     max_tokens=st.integers(1, 2**32 - 1),
     start_pose=st.none() | st.builds(Pose, x_m=numbers, y_m=numbers, z_m=numbers, yaw_deg=numbers),
 )
@@ -59,6 +60,12 @@ metrics = st.builds(
     num_cached_tokens=counts,
     num_output_tokens=counts,
     num_suspensions=counts,
+    plan_time_s=st.none() | seconds,
+    predicted_output_tokens=st.none() | st.integers(1, 2**32 - 1),
+    predicted_time_s=st.none() | seconds,
+    wcet_s=st.none() | seconds,
+    eviction_ratio=st.floats(0, 1),
+    levers=st.lists(texts, max_size=3).map(tuple),
 )
 
 
@@ -85,7 +92,12 @@ def test_error_codes_are_the_enum():
 
 @pytest.mark.parametrize(
     ("cls", "message"),
-    [(Urgency, PlanTask.Goal), (OverrunStrategy, PlanTask.Goal), (ReportStatus, msgs.SegmentReport)],
+    [
+        (Urgency, PlanTask.Goal),
+        (OverrunStrategy, PlanTask.Goal),
+        (BudgetScope, PlanTask.Goal),
+        (ReportStatus, msgs.SegmentReport),
+    ],
 )
 def test_constants_are_the_enums(cls, message):
     assert {m.name: m.value for m in cls} == {m.name: getattr(message, m.name) for m in cls}
@@ -150,6 +162,7 @@ def test_presets_apply_without_a_time_utility():
         ({"robot_model": "\x1b[2J"}, ErrorCode.INVALID_ENCODING),
         ({"urgency": 3}, ErrorCode.INVALID_URGENCY),
         ({"overrun": 255}, ErrorCode.INVALID_URGENCY),
+        ({"budget_scope": 2}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": math.inf}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": -1.0}, ErrorCode.INVALID_TIME_BUDGET),
