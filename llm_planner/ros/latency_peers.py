@@ -81,6 +81,9 @@ class StampingServer:
             self.cancel(report.request_id, ErrorCode.NONE, "")
         return True
 
+    def look(self) -> None:
+        """Shows nothing."""
+
     @property
     def status(self) -> ServerStatus:
         """Always ready."""

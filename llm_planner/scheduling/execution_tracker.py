@@ -66,6 +66,11 @@ class ExecutionTracker:
         return len(self._executions)
 
     @property
+    def num_ended(self) -> int:
+        """Of these, how many the robot has ended, as reported or implied."""
+        return self._num_ended
+
+    @property
     def is_all_reported(self) -> bool:
         """True if the robot has ended everything that it was sent."""
         return self._num_ended == len(self._executions)

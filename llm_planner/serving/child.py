@@ -10,12 +10,13 @@ from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.child_link import ChildLink, Patience
-from llm_planner.serving.child_process import Beat, Cancel, Report, Stop, Submit
+from llm_planner.serving.child_process import Beat, Cancel, ChildWord, Look, Report, Seen, Stop, Submit
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished
 from llm_planner.serving.goal_book import GoalBook
-from llm_planner.serving.loop import LoopStatus, PlannerLoop
+from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.server import ServerStatus
+from llm_planner.serving.view import LoopStatus, LoopView
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class ChildServer:
         self._lock = threading.Lock()  # a goal is opened and sent, or a child replaced: one at a time
         self._link: ChildLink | None = None
         self._loop_status: LoopStatus | None = None
+        self._view: LoopView | None = None
+        self._is_looking = False  # a view was asked for and has not come yet
         self._error: PlannerError | None = None
         self._is_ready = threading.Event()
         self._is_closing = threading.Event()
@@ -108,6 +111,13 @@ class ChildServer:
                 self._link.send(Report(report, now_s))
         return is_known
 
+    def look(self) -> None:
+        """Asks the loop for a view, unless it owes one; ``status.view`` holds it soon."""
+        with self._lock:
+            if self._link is not None and self._is_ready.is_set() and not self._is_looking:
+                self._is_looking = True
+                self._link.send(Look())
+
     @property
     def status(self) -> ServerStatus:
         """How it is."""
@@ -116,6 +126,7 @@ class ChildServer:
             num_restarts=self._num_restarts,
             request_ids=self._book.request_ids,
             loop=self._loop_status,
+            view=self._view,
             error=self._error,
         )
 
@@ -175,7 +186,7 @@ class ChildServer:
         finally:
             self._is_ready.clear()
             with self._lock:
-                self._link = None
+                self._link, self._is_looking = None, False
             link.end(self._patience.stop_timeout_s if self._is_closing.is_set() else 0.0)
         if self._is_closing.is_set():
             return
@@ -206,12 +217,15 @@ class ChildServer:
         if finished is not None:
             self._dispatcher.put(finished)
 
-    def _hear(self, message: Beat | Event) -> None:
-        if isinstance(message, Beat):
-            self._loop_status = message.status
-            self._is_ready.set()
-            return
-        self._num_failures = 0
-        accepted = self._book.accept(message, self._clock.now_s())
-        if accepted is not None:
-            self._dispatcher.put(accepted)
+    def _hear(self, message: ChildWord) -> None:
+        match message:
+            case Beat(status):
+                self._loop_status = status
+                self._is_ready.set()
+            case Seen(view):
+                self._view, self._is_looking = view, False
+            case event:
+                self._num_failures = 0
+                accepted = self._book.accept(event, self._clock.now_s())
+                if accepted is not None:
+                    self._dispatcher.put(accepted)

@@ -11,8 +11,15 @@ from multiprocessing.context import SpawnProcess
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.serving.child_process import Beat, ChildMessage, ParentMessage, StartFailed, Stop, run_child
-from llm_planner.serving.events import Event
+from llm_planner.serving.child_process import (
+    Beat,
+    ChildMessage,
+    ChildWord,
+    ParentMessage,
+    StartFailed,
+    Stop,
+    run_child,
+)
 from llm_planner.serving.loop import PlannerLoop
 
 _log = logging.getLogger(__name__)
@@ -78,7 +85,7 @@ class ChildLink:
         """Queues a message; never blocks. What a dead child does not get, the next one is told anew."""
         self._outbox.put(message)
 
-    def listen(self, on_message: Callable[[Beat | Event], None], is_closing: threading.Event) -> None:
+    def listen(self, on_message: Callable[[ChildWord], None], is_closing: threading.Event) -> None:
         """Hears the child until it has ended, hangs and is killed, or ``is_closing`` is set."""
         while not is_closing.is_set():
             timeout_s = self._patience.hang_timeout_s if self.is_ready else self._patience.start_timeout_s
@@ -111,7 +118,7 @@ class ChildLink:
         except (OSError, ValueError):
             return
 
-    def _drain(self, on_message: Callable[[Beat | Event], None]) -> bool:
+    def _drain(self, on_message: Callable[[ChildWord], None]) -> bool:
         """Hears what has arrived; returns False at the end of the pipe."""
         try:
             while self._connection.poll():

@@ -14,8 +14,9 @@ from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal import History
-from llm_planner.serving.loop import LoopStatus, PlannerLoop
+from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.runner import Command, LoopRunner
+from llm_planner.serving.view import LoopStatus, LoopView
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 5.0
@@ -46,6 +47,11 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Parent to child: send a view. The parent sends no second one before it has the answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Parent to child: end."""
 
@@ -58,14 +64,22 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """Child to parent: the answer to ``Look``."""
+
+    view: LoopView
+
+
+@dataclass(frozen=True, slots=True)
 class StartFailed:
     """Child to parent: the loop could not be built."""
 
     error: PlannerError
 
 
-ParentMessage = Submit | Cancel | Report | Stop
-ChildMessage = Beat | StartFailed | Event
+ParentMessage = Submit | Cancel | Report | Look | Stop
+ChildWord = Beat | Seen | Event
+ChildMessage = ChildWord | StartFailed
 
 
 def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
@@ -120,8 +134,14 @@ class _Child:
                 return lambda loop: loop.cancel(request_id)
             case Report(report, heard_at_s):
                 return lambda loop: loop.report(report, heard_at_s)
+            case Look():
+                return self._look
             case Stop():
                 raise AssertionError("the listener ends before this")
+
+    def _look(self, loop: PlannerLoop) -> list[Event]:
+        self._connection.send(Seen(loop.look(self._clock.now_s())))
+        return []
 
     def _tell(self, events: list[Event]) -> None:
         for event in events:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.step import StepOutput
+from llm_planner.planning.session import Progress
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.serving.preparation import Session
@@ -66,6 +68,15 @@ class Goal:
         self.delivered.append(segment)
         if self.first_delivered_at_s is None:
             self.first_delivered_at_s = now_s
+
+    def read(self, output: StepOutput) -> Progress:
+        """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
+        request_id = self.request.request_id
+        progress = self.session.feed(output.token_ids.get(request_id, ()))
+        if progress.is_complete or request_id not in output.finished:
+            return progress
+        end = self.session.finish()
+        return Progress((*progress.segments, *end.segments), end.error, end.is_complete)
 
     def result(self, error_code: ErrorCode, error_msg: str) -> PlanResult:
         """Returns how it ended."""

@@ -15,6 +15,7 @@ from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.runner import LoopRunner
 from llm_planner.serving.server import ServerStatus
+from llm_planner.serving.view import LoopView
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class InProcessServer:
         self._runner = LoopRunner(loop, clock=clock, on_turn=self._tell)
         self._thread = threading.Thread(target=self._run, name="planner-loop", daemon=True)
         self._loop_status = loop.status
+        self._view: LoopView | None = None
         self._error: PlannerError | None = None
 
     def start(self) -> None:
@@ -86,6 +88,10 @@ class InProcessServer:
             self._runner.put(lambda loop: loop.report(report, now_s))
         return is_known
 
+    def look(self) -> None:
+        """Asks the loop for a view, which ``status.view`` holds soon."""
+        self._runner.put(self._look)
+
     @property
     def status(self) -> ServerStatus:
         """How it is."""
@@ -94,6 +100,7 @@ class InProcessServer:
             num_restarts=0,
             request_ids=self._book.request_ids,
             loop=self._loop_status,
+            view=self._view,
             error=self._error,
         )
 
@@ -104,6 +111,10 @@ class InProcessServer:
         if self._thread.is_alive():
             self._thread.join()
         self._dispatcher.close()
+
+    def _look(self, loop: PlannerLoop) -> list[Event]:
+        self._view = loop.look(self._clock.now_s())
+        return []
 
     def _announce_end(self, finished: Event) -> None:
         self._dispatcher.put(finished)

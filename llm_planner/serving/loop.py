@@ -3,10 +3,10 @@
 import heapq
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import Backend
+from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
@@ -16,23 +16,11 @@ from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import Goal, History
+from llm_planner.serving.meter import Meter
 from llm_planner.serving.preparation import Prepared, Preparer
+from llm_planner.serving.view import LoopStatus, LoopView, look
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopStatus:
-    """How busy the loop is, for people and diagnostics."""
-
-    model: str
-    policy: str
-    num_goals: int
-    num_running: int
-    num_ready: int
-    num_sleeping: int
-    num_kv_blocks: int
-    num_free_kv_blocks: int
 
 
 class PlannerLoop:
@@ -47,15 +35,23 @@ class PlannerLoop:
         do_clients_report: Whether robots report their segments. If so, a goal finishes when the robot has ended the
             last segment, and a robot that falls silent ends it; if not, execution is estimated and a goal finishes
             with its plan.
+        stopwatch: Measures how long decisions take, for people; None where time is virtual.
     """
 
     def __init__(
-        self, *, backend: Backend, scheduler: Scheduler, preparer: Preparer, do_clients_report: bool = True
+        self,
+        *,
+        backend: Backend,
+        scheduler: Scheduler,
+        preparer: Preparer,
+        do_clients_report: bool = True,
+        stopwatch: Clock | None = None,
     ) -> None:
         self._backend = backend
         self._scheduler = scheduler
         self._preparer = preparer
         self._do_clients_report = do_clients_report
+        self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
         self._deadlines: list[tuple[float, str]] = []  # heap of times at which a goal must be looked at
         self._is_kv_off = False
@@ -165,13 +161,14 @@ class PlannerLoop:
         The step ends at ``now_s`` plus the duration that the backend states.
         """
         events = self._look_after_deadlines(now_s)
-        scheduled = self._scheduler.schedule(now_s)
+        scheduled = self._meter.decide(self._scheduler, now_s)
         for request_id in self._scheduler.take_hopeless():
             message = "the plan outgrew the KV cache; give the engine more KV blocks"
             events.append(self._end(self._goals[request_id], ErrorCode.OUT_OF_MEMORY, message))
         if scheduled.is_empty:
             return events
         output = self._backend.execute(scheduled)
+        self._meter.count(scheduled, output)
         return events + self._book(scheduled, output, now_s + output.duration_s)
 
     def next_wakeup_s(self, now_s: float) -> float | None:
@@ -184,7 +181,7 @@ class PlannerLoop:
     def _book(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
         """Hands tokens to their sessions, segments to their robots, and all of it to the scheduler."""
         ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
-        progress = {goal.request.request_id: _read(goal, output) for goal in ran}
+        progress = {goal.request.request_id: goal.read(output) for goal in ran}
         events: list[Event] = []
         for goal in ran:
             num_tokens = len(output.token_ids.get(goal.request.request_id, ()))
@@ -305,19 +302,13 @@ class PlannerLoop:
             num_free_kv_blocks=scheduler.ledger.free_blocks,
         )
 
+    def look(self, now_s: float) -> LoopView:
+        """Returns a view of its goals and its memory: for people, at their pace, as it walks over all goals."""
+        return look(self.status, self._scheduler, self._goals.values(), self._deadline_s, self._meter.totals, now_s)
+
     def close(self) -> None:
         """Frees the backend; safe to call twice."""
         self._backend.close()
-
-
-def _read(goal: Goal, output: StepOutput) -> Progress:
-    """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
-    request_id = goal.request.request_id
-    progress = goal.session.feed(output.token_ids.get(request_id, ()))
-    if progress.is_complete or request_id not in output.finished:
-        return progress
-    end = goal.session.finish()
-    return Progress((*progress.segments, *end.segments), end.error, end.is_complete)
 
 
 def _refusal(request: PlanRequest, error: PlannerError) -> PlanResult:

@@ -6,7 +6,7 @@ from typing import Protocol
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
-from llm_planner.serving.loop import LoopStatus
+from llm_planner.serving.view import LoopStatus, LoopView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,7 @@ class ServerStatus:
         num_restarts: How often the engine was restarted.
         request_ids: Unfinished goals.
         loop: The last word of the loop; None before the first.
+        view: The last answer to ``PlanServer.look``; None before the first.
         error: Why it takes no goals any more; None while it does.
     """
 
@@ -25,11 +26,12 @@ class ServerStatus:
     num_restarts: int
     request_ids: tuple[str, ...]
     loop: LoopStatus | None
+    view: LoopView | None = None
     error: PlannerError | None = None
 
 
 class PlanServer(Protocol):
-    """Plans for goals. ``submit``, ``cancel``, ``report`` and ``status`` never block and may be called on any thread.
+    """Plans for goals. ``submit``, ``cancel``, ``report``, ``look`` and ``status`` never block, on any thread.
 
     Events come one after the other on one thread of the server. Every request that ``submit`` takes ends with exactly
     one ``Finished``.
@@ -53,6 +55,10 @@ class PlanServer(Protocol):
 
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
+        ...
+
+    def look(self) -> None:
+        """Asks the loop for a view; ``status.view`` holds it soon, between two steps."""
         ...
 
     @property

@@ -47,6 +47,7 @@ class ScriptedServer:
         self._dispatcher = Dispatcher(on_event)
         self.requests, self.segments, self.reports, self.ended = {}, {}, [], {}
         self.is_closed = False
+        self.num_looks, self.view = 0, None
 
     def start(self):
         self._dispatcher.start()
@@ -100,9 +101,12 @@ class ScriptedServer:
         result = PlanResult(request_id=request_id, error_code=code, error_msg=message, segments=segments)
         self._dispatcher.put(Finished(result))
 
+    def look(self):
+        self.num_looks += 1
+
     @property
     def status(self):
-        return ServerStatus(is_ready=True, num_restarts=0, request_ids=tuple(self.requests), loop=None)
+        return ServerStatus(is_ready=True, num_restarts=0, request_ids=tuple(self.requests), loop=None, view=self.view)
 
     def close(self):
         self.is_closed = True

@@ -5,6 +5,7 @@ from typing import Any
 
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
@@ -82,6 +83,7 @@ def make_loop(
     policy: str = "fcfs_segment",
     backend: FakeBackend | None = None,
     do_clients_report: bool = True,
+    stopwatch: Clock | None = None,
     **scheduler: Any,
 ) -> PlannerLoop:
     backend = backend or FakeBackend(plans=plans or {})
@@ -91,6 +93,7 @@ def make_loop(
         scheduler=Scheduler(config, make_policy(policy), backend.info),
         preparer=StubPreparer(backend),
         do_clients_report=do_clients_report,
+        stopwatch=stopwatch,
     )
 
 

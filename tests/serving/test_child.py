@@ -21,6 +21,7 @@ from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.view import LoopView
 from tests.serving.builders import make_admission, make_loop, make_request, succeeded
 
 PLAN = "a(1);b(2);c(3);d(4);e(5);f(6);"
@@ -188,6 +189,30 @@ def test_a_model_that_does_not_load_is_told_at_once(own):
     with pytest.raises(PlannerError, match="MODEL_NOT_FOUND"):
         owner.server.submit(make_request())
     assert owner.server.status.error is not None
+
+
+def test_a_view_comes_when_it_is_asked_for_and_from_the_next_child_too(own):
+    owner = own(functools.partial(build, step_s=0.05))
+    owner.server.look()  # nobody is there yet
+    assert owner.server.wait_ready(30.0)
+    assert owner.server.status.view is None
+    owner.server.submit(make_request("r1", "go"))
+    assert _look(owner).goals[0].request_id == "r1"
+    os.kill(owner.server.child_pid, signal.SIGKILL)
+    while owner.server.status.num_restarts == 0:
+        owner.server.look()  # some of these are never answered
+        time.sleep(0.01)
+    owner.result("r1")
+    assert _look(owner).goals == ()
+
+
+def _look(owner: Owner) -> LoopView:
+    before, deadline_s = owner.server.status.view, time.monotonic() + 20.0
+    while (view := owner.server.status.view) is before or view is None:
+        assert time.monotonic() < deadline_s
+        owner.server.look()
+        time.sleep(0.01)
+    return view
 
 
 def test_goals_before_the_child_is_ready_wait(own):

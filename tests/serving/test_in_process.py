@@ -85,6 +85,18 @@ def test_cancel_does_not_wait_for_the_step(own):
     assert not owner.server.cancel("r1")
 
 
+def test_a_view_comes_when_it_is_asked_for(own):
+    owner = own(FakeBackend(plans={"go": "mf(50);"}, timing=FakeTiming(step_s=0.2), sleep=time.sleep))
+    owner.server.submit(make_request())
+    assert owner.server.status.view is None
+    owner.server.look()
+    deadline_s = time.monotonic() + 10.0
+    while (view := owner.server.status.view) is None:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    assert [goal.request_id for goal in view.goals] == ["r1"]
+
+
 def test_an_idle_loop_sleeps(own):
     steps = []
     backend = FakeBackend(plans={"go": "mf(50);"}, sleep=steps.append)

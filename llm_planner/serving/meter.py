@@ -1,0 +1,100 @@
+"""How much a loop has done since it began, for people: nothing is decided by it."""
+
+from dataclasses import dataclass
+
+from llm_planner.core.interfaces import Clock
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.scheduling.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums since the loop began; they only grow, so two of them tell what happened in between.
+
+    Attributes:
+        num_computed_tokens: Prompt tokens and decoded ones.
+        num_output_tokens: Tokens that came out.
+        busy_s: Time in which the engine ran steps.
+        decision_s: Time in which the scheduler made ``num_decisions``; 0 of 0 if nobody held a watch.
+    """
+
+    num_steps: int = 0
+    num_computed_tokens: int = 0
+    num_output_tokens: int = 0
+    busy_s: float = 0.0
+    num_decisions: int = 0
+    decision_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What happened between two moments.
+
+    Attributes:
+        tokens_per_s: Tokens that came out.
+        busy_share: Share of the time in which the engine ran a step.
+        decision_s: Mean time of one decision of the scheduler; None if it made none.
+    """
+
+    tokens_per_s: float
+    computed_tokens_per_s: float
+    steps_per_s: float
+    busy_share: float
+    decision_s: float | None
+
+
+class Meter:
+    """Counts the steps of one loop.
+
+    Args:
+        stopwatch: Measures decisions; None where time is virtual.
+    """
+
+    def __init__(self, stopwatch: Clock | None = None) -> None:
+        self._stopwatch = stopwatch
+        self._num_steps = self._num_computed_tokens = self._num_output_tokens = self._num_decisions = 0
+        self._busy_s = self._decision_s = 0.0
+
+    def decide(self, scheduler: Scheduler, now_s: float) -> SchedulerOutput:
+        """Returns the scheduler's next step, and notes how long it took to decide on it."""
+        if self._stopwatch is None:
+            return scheduler.schedule(now_s)
+        began_s = self._stopwatch.now_s()
+        scheduled = scheduler.schedule(now_s)
+        if not scheduled.is_empty:
+            self._decision_s += self._stopwatch.now_s() - began_s
+            self._num_decisions += 1
+        return scheduled
+
+    def count(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
+        """Adds a step that was executed."""
+        self._num_steps += 1
+        self._num_computed_tokens += sum(scheduled.num_scheduled_tokens.values())
+        self._num_output_tokens += sum(map(len, output.token_ids.values()))
+        self._busy_s += output.duration_s
+
+    @property
+    def totals(self) -> Totals:
+        """The sums so far."""
+        return Totals(
+            num_steps=self._num_steps,
+            num_computed_tokens=self._num_computed_tokens,
+            num_output_tokens=self._num_output_tokens,
+            busy_s=self._busy_s,
+            num_decisions=self._num_decisions,
+            decision_s=self._decision_s,
+        )
+
+
+def rates(before: Totals, after: Totals, duration_s: float) -> Rates | None:
+    """Returns what happened in ``duration_s``; None if no time passed, or another loop began to count meanwhile."""
+    if duration_s <= 0 or after.num_steps < before.num_steps or after.num_decisions < before.num_decisions:
+        return None
+    num_decisions = after.num_decisions - before.num_decisions
+    return Rates(
+        tokens_per_s=(after.num_output_tokens - before.num_output_tokens) / duration_s,
+        computed_tokens_per_s=(after.num_computed_tokens - before.num_computed_tokens) / duration_s,
+        steps_per_s=(after.num_steps - before.num_steps) / duration_s,
+        busy_share=min(1.0, (after.busy_s - before.busy_s) / duration_s),
+        decision_s=(after.decision_s - before.decision_s) / num_decisions if num_decisions else None,
+    )
