@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.robots.record import Record, require
-from llm_planner.robots.timing import Parameter
+from llm_planner.robots.timing import Parameter, Source
 
 
 class Chunk(NamedTuple):
@@ -67,6 +67,44 @@ class MoveCost(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostCost(Record):
+    """What the planner's own code adds to the engine's time, all on the one thread of the loop.
+
+    Attributes:
+        prepare_s: Making one request ready: prompt, parser, safety gate.
+        prepare_per_token_s: And for each token of its prompt.
+        step_s: Around one step: scheduling, reading the tokens, booking.
+        step_per_sequence_s: And for each sequence that runs in it.
+        transport_s: One way between the process that owns the goals and the one that plans.
+    """
+
+    prepare_s: Parameter
+    prepare_per_token_s: Parameter
+    step_s: Parameter
+    step_per_sequence_s: Parameter
+    transport_s: Parameter
+
+    def preparation_s(self, num_prompt_tokens: int) -> float:
+        """Returns the seconds to make a request with a prompt of ``num_prompt_tokens`` ready."""
+        return self.prepare_s.value + self.prepare_per_token_s.value * num_prompt_tokens
+
+    def around_step_s(self, num_seqs: int) -> float:
+        """Returns the seconds that a step of ``num_seqs`` sequences takes outside of the engine."""
+        return self.step_s.value + self.step_per_sequence_s.value * num_seqs
+
+
+_UNKNOWN = Parameter(value=0.0, source=Source.ASSUMED)
+NO_HOST_COST = HostCost(
+    prepare_s=_UNKNOWN,
+    prepare_per_token_s=_UNKNOWN,
+    step_s=_UNKNOWN,
+    step_per_sequence_s=_UNKNOWN,
+    transport_s=_UNKNOWN,
+)
+"""Of a profile that knows the engine alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProfile(Record):
     """What a simulated backend needs to know of an engine.
 
@@ -74,6 +112,7 @@ class EngineProfile(Record):
         name: The file is ``<name>.yaml``.
         description: Model, device and where the numbers come from.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
+        host: What comes on top of the engine's own time.
     """
 
     name: str
@@ -86,6 +125,7 @@ class EngineProfile(Record):
     decode: DecodeCost
     resume: MoveCost
     offload: MoveCost
+    host: HostCost = NO_HOST_COST
     schema_version: Literal[1] = 1
 
     def __post_init__(self) -> None:

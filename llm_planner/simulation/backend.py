@@ -67,6 +67,11 @@ class SimulatedBackend:
         prompts = [chunk.num_tokens for chunk in self._last_chunks if chunk.num_tokens > 1]
         return sum(prompts), len(self._last_chunks) - len(prompts)
 
+    @property
+    def last_num_seqs(self) -> int:
+        """Generations that ran in the last step."""
+        return len(self._last_chunks)
+
     def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
         if not self._reuses_prefixes:

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import accumulate
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.planning.gate import SafetyGate
@@ -48,13 +50,22 @@ class ScriptLibrary:
         self.robots = robots
         self.script = lru_cache(maxsize=4096)(self._compile)
 
-    def _compile(self, robot_model: str, plan: str) -> Script:
-        """Returns the script of a plan, or raises what its parser or its gate raises."""
+    def _compile(
+        self, robot_model: str, plan: str, segment_tokens: tuple[int, ...] = (), start_pose: Pose | None = None
+    ) -> Script:
+        """Returns the script of a plan, or raises what its parser or its gate raises.
+
+        Args:
+            robot_model: Who was asked.
+            plan: MiniSpec.
+            segment_tokens: Per segment, how many tokens the model wrote; empty to count as ``split_tokens`` does.
+            start_pose: Where the safety gate begins to count; None for the robot model's.
+        """
         model = self.robots.get(robot_model)
         session = PlanSession(
             tokenizer=_PieceTokenizer(split_tokens(plan)),
             parser=IncrementalParser(),
-            gate=SafetyGate(model),
+            gate=SafetyGate(model, start_pose),
             expected_duration=partial(expected_duration, model),
         )
         pieces = split_tokens(plan)
@@ -63,7 +74,14 @@ class ScriptLibrary:
         for position in range(len(pieces)):
             _collect(session.feed((position,)), position + 1, segments, ends)
         _collect(session.finish(), len(pieces), segments, ends)
-        return Script(len(pieces), tuple(segments), tuple(ends))
+        if not segment_tokens:
+            return Script(len(pieces), tuple(segments), tuple(ends))
+        if len(segment_tokens) != len(segments):
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"trace: a plan of {len(segments)} segments has {len(segment_tokens)} segment_tokens: {plan}",
+            )
+        return Script(sum(segment_tokens), tuple(segments), tuple(accumulate(segment_tokens)))
 
 
 def _collect(progress: Progress, num_tokens: int, segments: list[Segment], ends: list[int]) -> None:

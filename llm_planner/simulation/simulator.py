@@ -94,7 +94,7 @@ class Simulator:
     """Replays a trace in virtual time; the same trace and configuration give the same run, event for event.
 
     What happens while a step runs is handled when the step has ended, in the order of its own time, as the live
-    server does.
+    server does. The loop's own time (``prediction.profile.HostCost``) passes on its one thread, as there.
 
     Args:
         trace: Requests and how long their robots take.
@@ -104,8 +104,10 @@ class Simulator:
 
     def __init__(self, trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> None:
         self._network_s = config.scheduler.network_latency_s
+        self._host = config.profile.host
+        self._transport_s = config.profile.host.transport_s.value
         self._rows = {row.request_id: row for row in trace.requests}
-        self._scripts = {row.request_id: scripts.script(row.robot_model, row.plan) for row in trace.requests}
+        self._scripts = {row.request_id: _script(row, scripts) for row in trace.requests}
         _check_durations(trace, self._scripts)
         self.backend = SimulatedBackend(
             config.profile, lambda r: self._scripts[r].num_tokens, reuses_prefixes=config.reuses_prefixes
@@ -114,7 +116,7 @@ class Simulator:
         self.scheduler = Scheduler(config.scheduler, policy, self.backend.info)
         preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
         self.loop = PlannerLoop(backend=self.backend, scheduler=self.scheduler, preparer=preparer)
-        self.loop.warm_up(_plan_request(row) for row in _one_per_prefix(trace))
+        self.loop.warm_up(plan_request(row) for row in _one_per_prefix(trace))
         self._bound_s = _Bound(config, self._scripts)
         self._robots: dict[str, _Robot] = {}
         self._events: list[tuple[float, _Kind, int, object]] = []
@@ -122,7 +124,7 @@ class Simulator:
         self._keeps_steps = config.keeps_steps
         self._steps: list[StepTimes] = []
         for row in trace.requests:
-            self._push(row.time_s + self._network_s, _Kind.ARRIVAL, row)
+            self._push(row.time_s + self._network_s + self._transport_s, _Kind.ARRIVAL, row)
 
     def run(self) -> RunRecord:
         """Returns what happened, once every goal has ended and every robot is idle."""
@@ -133,8 +135,7 @@ class Simulator:
             if wakeup_s is None and event_s is None:
                 break
             if wakeup_s is None or (event_s is not None and event_s <= wakeup_s):
-                now_s = max(now_s, event_s or 0.0)
-                self._handle_until(now_s)
+                now_s = self._handle_until(max(now_s, event_s or 0.0))
                 num_idle_steps = 0
                 continue
             busy_s = self.backend.busy_s
@@ -143,6 +144,8 @@ class Simulator:
             is_idle = wakeup_s == now_s and not (duration_s or events)
             num_idle_steps = num_idle_steps + 1 if is_idle else 0
             now_s = wakeup_s + duration_s
+            if duration_s:
+                now_s += self._host.around_step_s(self.backend.last_num_seqs)
             if self._keeps_steps and duration_s:
                 prompt_tokens, decodes = self.backend.last_step
                 self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
@@ -161,33 +164,37 @@ class Simulator:
         self._num_events += 1
         heapq.heappush(self._events, (time_s, kind, self._num_events, what))
 
-    def _handle_until(self, now_s: float) -> None:
+    def _handle_until(self, now_s: float) -> float:
+        """Handles what has happened until now; returns when that is done."""
         while self._events and self._events[0][0] <= now_s:
             time_s, kind, _, what = heapq.heappop(self._events)
             if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
-                self._arrive(what, time_s)
+                num_tokens = what.num_static_tokens + what.num_dynamic_tokens
+                now_s += self._host.preparation_s(num_tokens)
+                self._arrive(what, time_s - self._transport_s, now_s)
             elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
-                self._take(self.loop.report(what, time_s), time_s)
+                self._take(self.loop.report(what, time_s - self._transport_s), time_s)
             elif kind is _Kind.SEGMENT and isinstance(what, SegmentReady):
                 self._execute(what.request_id, what.segment, time_s)
+        return now_s
 
-    def _arrive(self, row: TraceRequest, now_s: float) -> None:
+    def _arrive(self, row: TraceRequest, arrival_s: float, now_s: float) -> None:
         record = RequestRecord(
             request_id=row.request_id,
             robot_id=row.robot_id,
             task=row.task,
             urgency=row.urgency,
             time_utility=row.time_utility,
-            arrival_s=now_s,
+            arrival_s=arrival_s,
             bound_s=self._bound_s(row),
         )
-        self._robots[row.request_id] = _Robot(record, row.durations_s, now_s)
-        self._take(self.loop.submit(_plan_request(row), now_s), now_s)
+        self._robots[row.request_id] = _Robot(record, row.durations_s, arrival_s)
+        self._take(self.loop.submit(plan_request(row), arrival_s), now_s)
 
     def _take(self, events: list[Event], now_s: float) -> None:
         for event in events:
             if isinstance(event, SegmentReady):
-                self._push(now_s + self._network_s, _Kind.SEGMENT, event)
+                self._push(now_s + self._transport_s + self._network_s, _Kind.SEGMENT, event)
             elif isinstance(event, Finished):
                 record = self._robots[event.request_id].record
                 record.finished_s, record.error_code = now_s, event.result.error_code
@@ -198,13 +205,22 @@ class Simulator:
         duration_s = robot.durations_s[segment.index]
         robot.idle_at_s = started_s + duration_s
         robot.record.segments.append(SegmentTimes(now_s - self._network_s, started_s, robot.idle_at_s))
-        report = SegmentReport(
+        self._report(started_s, SegmentReport(request_id=request_id, index=segment.index, status=ReportStatus.STARTED))
+        succeeded = SegmentReport(
             request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s
         )
-        self._push(robot.idle_at_s + self._network_s, _Kind.REPORT, report)
+        self._report(robot.idle_at_s, succeeded)
+
+    def _report(self, time_s: float, report: SegmentReport) -> None:
+        self._push(time_s + self._network_s + self._transport_s, _Kind.REPORT, report)
 
 
-def _plan_request(row: TraceRequest) -> PlanRequest:
+def _script(row: TraceRequest, scripts: ScriptLibrary) -> Script:
+    return scripts.script(row.robot_model, row.plan, row.segment_tokens, row.start_pose)
+
+
+def plan_request(row: TraceRequest) -> PlanRequest:
+    """Returns what the robot of a trace's request asked of the planner."""
     return PlanRequest(
         request_id=row.request_id,
         robot_id=row.robot_id,
@@ -213,6 +229,7 @@ def _plan_request(row: TraceRequest) -> PlanRequest:
         scene=row.scene,
         urgency=Urgency[row.urgency.upper()],
         time_utility=row.time_utility,
+        start_pose=row.start_pose,
     )
 
 
@@ -235,12 +252,14 @@ class _Bound:
         num_tokens = row.num_static_tokens + row.num_dynamic_tokens
         key = (cached, num_tokens, self._scripts[row.request_id].ends[0])
         if key not in self._known:
-            time_s, kv_len = limits.network_latency_s, cached
+            host = profile.host
+            time_s = limits.network_latency_s + 2 * host.transport_s.value + host.preparation_s(num_tokens)
+            kv_len, around_s = cached, host.around_step_s(1)
             while kv_len < num_tokens:
                 chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)
-                time_s += profile.step_s([Chunk(chunk, kv_len)])
+                time_s += profile.step_s([Chunk(chunk, kv_len)]) + around_s
                 kv_len += chunk
-            time_s += sum(profile.step_s([Chunk(1, kv_len + i)]) for i in range(key[2] - 1))
+            time_s += sum(profile.step_s([Chunk(1, kv_len + i)]) + around_s for i in range(key[2] - 1))
             self._known[key] = time_s
         return self._known[key]
 

@@ -1,6 +1,6 @@
 """LRTrace files: requests of robots in time, with the plans that answer them; JSON lines, described in docs/traces.md.
 
-{"format": "lrtrace", "version": 1, "name": ..., ...}          header
+{"format": "lrtrace", "version": 2, "name": ..., ...}          header
 {"time_s": ..., "request_id": ..., ...}                        one line per request, times never fall
 {"end": true, "num_requests": ...}                             a file without this line is truncated
 """
@@ -8,18 +8,20 @@
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.record import Record, require
 
-FORMAT, VERSION = "lrtrace", 1
+FORMAT, VERSION = "lrtrace", 2
+READABLE_VERSIONS = (1, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,9 @@ class TraceRequest(Record):
         num_static_tokens: Tokens of the prompt's static part, which all requests of a robot model share.
         num_dynamic_tokens: Tokens of the rest of the prompt.
         durations_s: Per segment of ``plan``, how long the robot took.
+        segment_tokens: Per segment, how many tokens the model wrote for it; empty if no model was asked: then they are
+            counted as a large vocabulary cuts them.
+        start_pose: Where the robot was, for the safety gate; None for the robot model's start pose.
     """
 
     time_s: float
@@ -48,12 +53,17 @@ class TraceRequest(Record):
     num_dynamic_tokens: int
     durations_s: tuple[float, ...]
     scene: str = ""
+    segment_tokens: tuple[int, ...] = ()
+    start_pose: Pose | None = None
 
     def __post_init__(self) -> None:
         require(self.time_s >= 0, "time_s must be >= 0")
         require(self.num_static_tokens >= 0, "num_static_tokens must be >= 0")
         require(self.num_dynamic_tokens >= 1, "num_dynamic_tokens must be >= 1")
         require(all(math.isfinite(d) and d >= 0 for d in self.durations_s), "durations_s must be >= 0")
+        require(all(n >= 0 for n in self.segment_tokens), "segment_tokens must be >= 0")
+        pose = () if self.start_pose is None else astuple(self.start_pose)
+        require(all(map(math.isfinite, pose)), "start_pose must be finite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +120,9 @@ def parse_lines(lines: Iterable[str], robots: RobotLibrary) -> Trace:
     if not documents or documents[0].get("format") != FORMAT:
         raise _invalid(f'line 1: not a trace; the header {{"format": "{FORMAT}"}} is missing')
     header, *rows = documents
-    if header.get("version") != VERSION:
-        raise _invalid(f"line 1: version {header.get('version')!r} is unknown; this program reads version {VERSION}")
+    if header.get("version") not in READABLE_VERSIONS:
+        known = " and ".join(map(str, READABLE_VERSIONS))
+        raise _invalid(f"line 1: version {header.get('version')!r} is unknown; this program reads versions {known}")
     if not rows or rows[-1].get("end") is not True:
         raise _invalid('truncated: the last line {"end": true, ...} is missing; record or copy the trace again')
     end = rows.pop()

@@ -5,9 +5,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
+from llm_planner.prediction.profile import HostCost
+from llm_planner.robots.timing import Parameter, Source
 from llm_planner.scheduling.policies import policy_names
 from llm_planner.simulation.simulator import Simulator, simulate
 from tests.simulation.builders import PROFILE, SCRIPTS, a_config, a_request, a_trace, a_workload
+
+HOST = HostCost(
+    prepare_s=Parameter(value=0.01, source=Source.MEASURED),
+    prepare_per_token_s=Parameter(value=1e-5, source=Source.MEASURED),
+    step_s=Parameter(value=0.002, source=Source.MEASURED),
+    step_per_sequence_s=Parameter(value=0.003, source=Source.MEASURED),
+    transport_s=Parameter(value=0.001, source=Source.MEASURED),
+)
 
 
 def run(trace, config=None):
@@ -18,6 +29,41 @@ def test_a_request_alone_takes_what_the_profile_says():
     record = run(a_trace()).requests[0]
     assert record.response_time_s == pytest.approx(record.bound_s)
     assert record.response_time_s == pytest.approx(0.008 + 0.0216 + 3 * 0.0216, rel=0.02)  # prompt, three more tokens
+
+
+def test_the_time_of_the_planner_itself_comes_on_top():
+    plain = run(a_trace()).requests[0]
+    record = run(a_trace(), a_config(profile=replace(PROFILE, host=HOST))).requests[0]
+    assert record.response_time_s == pytest.approx(record.bound_s)
+    extra_s = record.response_time_s - plain.response_time_s
+    assert extra_s == pytest.approx(2 * 0.001 + 0.01 + 1170 * 1e-5 + 4 * (0.002 + 0.003))
+
+
+def test_while_one_request_is_made_ready_the_others_wait():
+    trace = a_trace(a_request(0), a_request(1))
+    first, second = run(trace, a_config(profile=replace(PROFILE, host=HOST))).requests
+    assert first.arrival_s == second.arrival_s
+    plain = run(trace).requests
+    preparation_s = HOST.preparation_s(1170)
+    for record, before in zip((first, second), plain, strict=True):
+        extra_s = 2 * 0.001 + 2 * preparation_s + 4 * (0.002 + 2 * 0.003)
+        assert record.response_time_s - before.response_time_s == pytest.approx(extra_s)
+
+
+def test_the_tokens_of_a_segment_may_be_those_of_the_model_that_wrote_it():
+    counted = run(a_trace()).requests[0]
+    known = run(a_trace(a_request(segment_tokens=(14, 4)))).requests[0]
+    assert known.response_time_s - counted.response_time_s == pytest.approx(10 * 0.0216, rel=0.02)
+    with pytest.raises(PlannerError, match="2 segments has 1 segment_tokens"):
+        run(a_trace(a_request(segment_tokens=(14,))))
+
+
+def test_the_gate_counts_from_where_the_robot_was():
+    plan = "mu(100);"
+    high = Pose(z_m=1000.0)
+    assert run(a_trace(a_request(plan=plan, durations_s=(1.0,)))).requests[0].segments
+    with pytest.raises(PlannerError):
+        run(a_trace(a_request(plan=plan, durations_s=(1.0,), start_pose=high)))
 
 
 def test_without_reuse_the_whole_prompt_is_prefilled():

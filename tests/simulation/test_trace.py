@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.simulation.trace import parse_lines, read_trace, to_lines, write_trace
 from tests.simulation.builders import ROBOTS, a_request, a_trace, a_workload
 
@@ -62,7 +63,7 @@ def test_an_id_is_used_once():
         parse_lines(lines_of(a_request(0), a_request(0)), ROBOTS)
 
 
-@pytest.mark.parametrize("version", [0, 2, None, "1"])
+@pytest.mark.parametrize("version", [0, 3, None, "1"])
 def test_an_unknown_version_is_refused(version):
     lines = lines_of()
     with pytest.raises(PlannerError, match="version"):
@@ -98,3 +99,23 @@ def test_the_file_is_named(tmp_path):
         read_trace(path, ROBOTS)
     with pytest.raises(PlannerError, match="cannot be read"):
         read_trace(tmp_path / "missing.jsonl", ROBOTS)
+
+
+def test_version_1_is_still_read():
+    lines = lines_of(a_request(0))
+    request = json.loads(lines[1])
+    del request["segment_tokens"], request["start_pose"]
+    old = parse_lines([edited(lines[0], version=1), json.dumps(request), lines[2]], ROBOTS)
+    assert old.requests == (a_request(0),)
+
+
+def test_a_start_pose_and_the_tokens_of_segments_are_kept():
+    request = a_request(0, start_pose=Pose(x_m=1.5, yaw_deg=-90.0), segment_tokens=(5, 4))
+    assert parse_lines(lines_of(request), ROBOTS).requests == (request,)
+
+
+@pytest.mark.parametrize("changes", [{"segment_tokens": [-1, 2]}, {"start_pose": {"x_m": float("nan")}}])
+def test_what_no_model_writes_and_no_robot_stands_on_is_refused(changes):
+    lines = lines_of(a_request(0))
+    with pytest.raises(PlannerError, match="line 2"):
+        parse_lines([lines[0], edited(lines[1], **changes), lines[2]], ROBOTS)
