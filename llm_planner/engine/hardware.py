@@ -1,6 +1,7 @@
 """What this machine offers: device, data type, and how many KV blocks fit."""
 
 import os
+import platform
 from pathlib import Path
 
 import torch
@@ -60,6 +61,18 @@ def select_device(name: str) -> torch.device:
     if device.type not in {"cpu", "cuda"} or (device.type == "cuda" and (device.index or 0) >= num_cuda):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.device {name!r} is not available here; use auto or cpu")
     return device
+
+
+def device_name(device: torch.device, dtype: torch.dtype) -> str:
+    """Returns what the speed of a model depends on, as an engine profile names it: processor, threads, data type."""
+    kind = str(dtype).removeprefix("torch.")
+    if device.type == "cuda":
+        return f"{torch.cuda.get_device_name(device)}, {kind}"
+    processor, cpuinfo = platform.machine(), Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
+    return f"{processor}, {torch.get_num_threads()} threads, {kind}"
 
 
 def select_dtype(name: str, checkpoint_dtype: str, device: torch.device) -> torch.dtype:

@@ -111,6 +111,7 @@ class EngineProfile(Record):
     Attributes:
         name: The file is ``<name>.yaml``.
         description: Model, device and where the numbers come from.
+        device: What it runs on, as ``BackendInfo.device`` of the engine; empty if that is not known.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
         host: What comes on top of the engine's own time.
     """
@@ -126,6 +127,7 @@ class EngineProfile(Record):
     resume: MoveCost
     offload: MoveCost
     host: HostCost = NO_HOST_COST
+    device: str = ""
     schema_version: Literal[1] = 1
 
     def __post_init__(self) -> None:

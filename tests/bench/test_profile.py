@@ -1,16 +1,29 @@
+from dataclasses import fields
+
 import pytest
 
-from llm_planner.bench.profile import Prober, _fit, measure_profile, write_profile
+from llm_planner.bench.profile import Prober, make_profile, measure, write_profile
 from llm_planner.prediction.profile import Chunk, find_profile, load_profile
+from llm_planner.prediction.samples import StepKind
+from llm_planner.robots.timing import Source
 from llm_planner.simulation.backend import SimulatedBackend
 
 TRUTH = find_profile("llama3-8b-rtx4090")
 
 
 @pytest.fixture(scope="module")
-def measured():
-    backend = SimulatedBackend(TRUTH, lambda request_id: 4 if request_id.endswith("3") else 1000)
-    return measure_profile(Prober(backend, num_repeats=3), "again", "the published profile, measured")
+def backend():
+    return SimulatedBackend(TRUTH, lambda request_id: 4 if request_id.endswith("3") else 1000)
+
+
+@pytest.fixture(scope="module")
+def samples(backend):
+    return measure(Prober(backend, num_repeats=6))
+
+
+@pytest.fixture(scope="module")
+def measured(backend, samples):
+    return make_profile(samples, backend, "again", "the published profile, measured")
 
 
 def test_a_simulated_engine_is_measured_back(measured):
@@ -18,20 +31,29 @@ def test_a_simulated_engine_is_measured_back(measured):
     assert measured.decode.per_sequence_s.value == pytest.approx(TRUTH.decode.per_sequence_s.value, rel=0.05)
     assert measured.decode.per_kv_token_s.value == pytest.approx(TRUTH.decode.per_kv_token_s.value, rel=0.05)
     assert measured.resume.per_token_s.value == pytest.approx(TRUTH.resume.per_token_s.value, rel=0.01)
-    for num_tokens in (256, 512, 1024):
-        expected_s = TRUTH.step_s([Chunk(num_tokens, 0)])
-        assert measured.step_s([Chunk(num_tokens, 0)]) == pytest.approx(expected_s, rel=0.15)
+    for num_tokens in (32, 256, 512, 1024):
+        for kv_len in (0, 500):
+            expected_s = TRUTH.step_s([Chunk(num_tokens, kv_len)])
+            assert measured.step_s([Chunk(num_tokens, kv_len)]) == pytest.approx(expected_s, rel=0.02)
+
+
+def test_every_step_is_noted_with_what_was_in_it(samples):
+    for sample in samples:
+        if sample.kind is StepKind.DECODE:
+            assert sample.duration_s == pytest.approx(TRUTH.step_s(_decodes(sample)))
+        elif sample.kind is StepKind.PREFILL:
+            assert sample.duration_s == pytest.approx(TRUTH.step_s([Chunk(sample.num_tokens, sample.kv_tokens)]))
+    assert {sample.kind for sample in samples} == set(StepKind)
+
+
+def _decodes(sample):
+    rest = sample.kv_tokens - (sample.num_seqs - 1)
+    return [Chunk(1, rest)] + [Chunk(1, 1)] * (sample.num_seqs - 1)  # only the sum counts
 
 
 def test_every_number_says_that_it_was_measured_and_the_file_loads(measured, tmp_path):
     path = tmp_path / "again.yaml"
     write_profile(measured, path)
     assert load_profile(path) == measured
-    assert "assumed" not in path.read_text()
-
-
-def test_a_fit_is_never_negative():
-    assert _fit([(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)], [1.0, 2.0, 3.0])[0] == pytest.approx(0.0, abs=1e-9)
-    fitted = _fit([(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)], [3.0, 2.0, 1.0])
-    assert fitted[1] == 0.0
-    assert fitted[0] > 0
+    for cost in (measured.prefill, measured.decode, measured.resume, measured.offload):
+        assert all(getattr(cost, f.name).source is Source.MEASURED for f in fields(cost))
