@@ -1,0 +1,71 @@
+"""How long the engine takes: what a budget solver asks, and who may answer (protocols)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+WorkChunk = tuple[int, int]
+"""Tokens of one sequence that one step computes, and tokens in its cache before."""
+
+
+class DecodeLine(NamedTuple):
+    """``q_s + p_s K`` seconds for a decode step with ``K`` tokens in the caches of its batch; Eq. (4b) of TimeBill."""
+
+    q_s: float
+    p_s: float
+
+
+class Company(NamedTuple):
+    """Other sequences that decode in the same steps: how many, and the tokens in their caches."""
+
+    num_seqs: int = 0
+    kv_tokens: int = 0
+
+
+ALONE = Company()
+
+
+class ExecutionTime(Protocol):
+    """Estimates of what steps take: the ETE of TimeBill, section 4.2, for a sequence in company."""
+
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:
+        """Returns the seconds until ``num_tokens`` >= 1 of a prompt are computed and the first token is out.
+
+        Args:
+            num_tokens: Tokens that must be computed: not those that are cached.
+            kv_len: Cached tokens before them.
+            chunk_tokens: Most prompt tokens of one step, >= 1.
+            company: Decodes along.
+        """
+        ...
+
+    def decode_line(self, num_seqs: int) -> DecodeLine:
+        """Returns what one decode step of ``num_seqs`` >= 1 sequences takes; both numbers >= 0, ``q_s`` above."""
+        ...
+
+
+class EngineTimes(Protocol):
+    """An estimator that learns while the engine runs."""
+
+    @property
+    def expected(self) -> ExecutionTime:
+        """Estimates that are too high as often as too low."""
+        ...
+
+    @property
+    def cautious(self) -> ExecutionTime:
+        """Estimates that are rarely too low."""
+        ...
+
+    @property
+    def is_known(self) -> bool:
+        """Whether they may be relied on to refuse a request."""
+        ...
+
+    @property
+    def drift(self) -> float | None:
+        """Measured over profiled time of recent decode steps; None without a profile."""
+        ...
+
+    def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
+        """Learns from a step that did nothing but compute ``chunks``."""
+        ...

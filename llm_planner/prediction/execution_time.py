@@ -1,0 +1,128 @@
+"""The execution-time estimator (ETE) of TimeBill, section 4.2: an engine profile, corrected while the engine runs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.execution_time import ALONE, Company, DecodeLine, WorkChunk
+from llm_planner.core.interfaces import BackendInfo
+from llm_planner.prediction.profile import Chunk, EngineProfile
+
+GAIN = 1 / 16
+MOST_OFF = 4.0
+"""One step moves a correction as if it had been off by no more than this factor: a hiccup is no drift."""
+
+
+class Drift:
+    """How far steps are from what was expected of them: a smoothed ratio, and its spread.
+
+    Slow changes (temperature, another program's load) move the ratio; single steps only widen the spread.
+    """
+
+    def __init__(self) -> None:
+        self._mean = 0.0  # of the logarithm of the ratio
+        self._deviation = 0.0
+
+    def observe(self, measured_s: float, expected_s: float) -> None:
+        """Learns from one step; one that took no time, or should have, says nothing."""
+        if measured_s <= 0.0 or expected_s <= 0.0:
+            return
+        error = math.log(measured_s / expected_s) - self._mean
+        error = max(-math.log(MOST_OFF), min(math.log(MOST_OFF), error))
+        self._mean += GAIN * error
+        self._deviation += GAIN * (abs(error) - self._deviation)
+
+    @property
+    def ratio(self) -> float:
+        """Measured over expected, of late."""
+        return math.exp(self._mean)
+
+    @property
+    def cautious_ratio(self) -> float:
+        """The ratio and twice its mean deviation."""
+        return math.exp(self._mean + 2.0 * self._deviation)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledTime:
+    """Implements ``core.execution_time.ExecutionTime`` with a profile and two factors.
+
+    Eqs. (4) to (6) of TimeBill. Deviation: decode steps are those of a batch, of which ``K`` counts all caches; prompts
+    are computed in chunks behind what is cached of them, while others decode.
+    """
+
+    profile: EngineProfile
+    prefill_factor: float = 1.0
+    decode_factor: float = 1.0
+
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:
+        """Returns the seconds until a prompt's last ``num_tokens`` are computed and its first token is out."""
+        profile, decode = self.profile, self.profile.decode
+        num_chunks = -(-num_tokens // chunk_tokens)
+        # Every chunk reads the caches of the others, and what there is of its own.
+        own_kv = num_chunks * kv_len + chunk_tokens * num_chunks * (num_chunks - 1) // 2
+        extra_s = num_chunks * decode.per_sequence_s.value * company.num_seqs
+        extra_s += decode.per_kv_token_s.value * (own_kv + num_chunks * company.kv_tokens)
+        compute_s, end = 0.0, kv_len + num_tokens
+        while kv_len < end:
+            num = min(chunk_tokens, end - kv_len)
+            compute_s += max(decode.base_s.value, profile.prefill_s(num, kv_len))
+            kv_len += num
+        return self.prefill_factor * (compute_s + extra_s)
+
+    def decode_line(self, num_seqs: int) -> DecodeLine:
+        """Returns what one decode step of ``num_seqs`` sequences takes."""
+        decode = self.profile.decode
+        q_s = decode.base_s.value + decode.per_sequence_s.value * (num_seqs - 1)
+        return DecodeLine(self.decode_factor * q_s, self.decode_factor * decode.per_kv_token_s.value)
+
+
+class ProfiledTimes:
+    """Implements ``core.execution_time.EngineTimes``: a profile and its online correction.
+
+    Prompts and decode steps drift apart: one is held up by computing, the other by reading memory.
+    """
+
+    is_known = True
+
+    def __init__(self, profile: EngineProfile) -> None:
+        self.profile = profile
+        self._prefill = Drift()
+        self._decode = Drift()
+
+    @property
+    def expected(self) -> ProfiledTime:
+        """The profile, times how far it is off of late."""
+        return ProfiledTime(self.profile, self._prefill.ratio, self._decode.ratio)
+
+    @property
+    def cautious(self) -> ProfiledTime:
+        """The same, and twice the deviation of single steps."""
+        return ProfiledTime(self.profile, self._prefill.cautious_ratio, self._decode.cautious_ratio)
+
+    @property
+    def drift(self) -> float:
+        """Measured over profiled time of recent decode steps."""
+        return self._decode.ratio
+
+    def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
+        """Learns from a step that did nothing but compute ``chunks``."""
+        has_prompt = any(num_tokens > 1 for num_tokens, _ in chunks)
+        drift = self._prefill if has_prompt else self._decode
+        drift.observe(duration_s, self.profile.step_s(Chunk(*chunk) for chunk in chunks))
+
+
+def check_fits(profile: EngineProfile, info: BackendInfo) -> None:
+    """Checks that a profile was measured on this engine.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming what the profile is of and what runs here.
+    """
+    for what, of_profile, here in (("model", profile.model, info.model), ("device", profile.device, info.device)):
+        if of_profile and of_profile != here:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"profile {profile.name!r} is of the {what} {of_profile!r}, but the engine's is {here or 'unknown'!r}; "
+                "measure this engine with llm-planner profile",
+            )
