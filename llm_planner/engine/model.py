@@ -68,7 +68,11 @@ class Model:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns (num_tokens, vocab_size) of hidden states (num_tokens, hidden_size)."""
-        return linear(self._rms(hidden, self._norm), self._head)
+        return linear(self.normed(hidden), self._head)
+
+    def normed(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns hidden states after the final norm."""
+        return self._rms(hidden, self._norm)
 
     def _attention(
         self, index: int, layer: Layer, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attention

@@ -118,17 +118,24 @@ def evaluate(
 
 
 def plan_all(loop: PlannerLoop, tasks: Sequence[Task]) -> list[PlanResult]:
-    """Returns the result of each task, in order; all of them are served together, in virtual time."""
-    requests = [
-        PlanRequest(
-            request_id=str(index),
-            robot_id=str(index),
-            robot_model=task.robot,
-            instruction=task.instruction,
-            scene=task.scene,
-        )
-        for index, task in enumerate(tasks)
-    ]
+    """Returns the result of each task, in order."""
+    return serve_all(
+        loop,
+        [
+            PlanRequest(
+                request_id=str(index),
+                robot_id=str(index),
+                robot_model=task.robot,
+                instruction=task.instruction,
+                scene=task.scene,
+            )
+            for index, task in enumerate(tasks)
+        ],
+    )
+
+
+def serve_all(loop: PlannerLoop, requests: Sequence[PlanRequest]) -> list[PlanResult]:
+    """Returns the result of each request, in order; all of them are served together, in virtual time."""
     results: dict[str, PlanResult] = {}
     for request in requests:
         _collect(loop.submit(request, 0.0), results)

@@ -1,0 +1,91 @@
+"""What a length predictor's directory says of itself: ``length.json``, beside the weights of a small decoder."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint
+
+CONFIG_NAME = "length.json"
+HEAD_NAME = "length_head.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthConfig:
+    """How a predictor is asked, and whose lengths it knows.
+
+    Attributes:
+        target_model: Name of the model whose responses it predicts.
+        target_weights: Fingerprint of that model (``engine.fingerprint``).
+        target_tokenizer: Fingerprint of its tokenizer.
+        bucket_tokens: B, tokens per bucket.
+        num_buckets: Buckets; together they reach to the longest response.
+        max_input_tokens: Longest input; longer prompts are compressed.
+        head_input_tokens: Of a compressed prompt, how many tokens are its beginning.
+        levels: Of ``prediction.calibration.IntervalCalibration``.
+    """
+
+    target_model: str
+    target_weights: str
+    target_tokenizer: str
+    bucket_tokens: int
+    num_buckets: int
+    max_input_tokens: int
+    head_input_tokens: int
+    levels: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if min(self.bucket_tokens, self.num_buckets) < 1:
+            raise ValueError("bucket_tokens and num_buckets must be >= 1")
+        if not 0 <= self.head_input_tokens < self.max_input_tokens:
+            raise ValueError("head_input_tokens must be >= 0 and less than max_input_tokens")
+        if len(self.levels) != 101 or list(self.levels) != sorted(self.levels):
+            raise ValueError("levels must be 101 numbers that never fall")
+
+    def save(self, directory: Path) -> None:
+        """Writes ``length.json``."""
+        (directory / CONFIG_NAME).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+
+_ADAPTER = TypeAdapter(LengthConfig)
+
+
+def load_length_config(directory: Path) -> LengthConfig:
+    """Returns the configuration of a predictor's directory.
+
+    Raises:
+        PlannerError: MODEL_NOT_FOUND if this is no predictor, CHECKPOINT_INVALID if its file is broken.
+    """
+    path = directory / CONFIG_NAME
+    if not path.is_file():
+        raise PlannerError(
+            ErrorCode.MODEL_NOT_FOUND,
+            f"{directory} is no length predictor: it has no {CONFIG_NAME}; make one with "
+            "`llm-planner train-length-predictor`",
+        )
+    try:
+        return _ADAPTER.validate_json(path.read_bytes())
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {problems}") from error
+
+
+def check_belongs(config: LengthConfig, directory: Path, target: Path) -> None:
+    """Checks that a predictor was made for the model in ``target``.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming both models and what differs.
+    """
+    made_for = f"length predictor {directory} was made for {config.target_model!r}"
+    again = f"train one with `llm-planner train-length-predictor --model {target}`"
+    if config.target_tokenizer != tokenizer_fingerprint(target):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"{made_for}, whose tokenizer is not that of {target.name!r}; {again}"
+        )
+    if config.target_weights != weights_fingerprint(target):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"{made_for}, whose weights are not those of {target.name!r}; {again}"
+        )

@@ -1,0 +1,1 @@
+"""How is a length predictor made? Prompts, the lengths that the target model really produces, training, baselines."""
