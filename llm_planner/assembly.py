@@ -18,16 +18,19 @@ from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
 from llm_planner.core.step import SamplingParams
+from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.admission import Admission
+from llm_planner.serving.chat_preparer import ChatPreparer
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import Event
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 from llm_planner.serving.server import PlanServer
 
@@ -130,8 +133,15 @@ def build_admission(config: PlannerConfig) -> Admission:
     return Admission(config, build_library(config).names())
 
 
-def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> PlannerLoop:
+def build_loop(
+    config: PlannerConfig, *, do_clients_report: bool = True, watch: Callable[[Backend], Backend] | None = None
+) -> PlannerLoop:
     """Returns a loop that is ready to plan: model loaded, prompts prefilled, grammars compiled.
+
+    Args:
+        config: Of the planner.
+        do_clients_report: As ``PlannerLoop`` has it.
+        watch: Returns what the loop shall see in the place of the backend, e.g. one that keeps a log.
 
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
@@ -142,12 +152,13 @@ def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> Plan
         backend, preparer = _torch(config, library)
     elif config.backend == "fake":
         fake = FakeBackend(sleep=time.sleep)
-        backend, preparer = fake, PlanPreparer(backend=fake, tokenizer=fake.tokenizer, library=library)
+        encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
+        backend, preparer = fake, _preparer(config, fake, library, encoder)
     else:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
     scheduler = Scheduler(config.scheduler, policy, backend.info)
     loop = PlannerLoop(
-        backend=backend,
+        backend=watch(backend) if watch else backend,
         scheduler=scheduler,
         preparer=preparer,
         do_clients_report=do_clients_report,
@@ -160,7 +171,27 @@ def build_loop(config: PlannerConfig, *, do_clients_report: bool = True) -> Plan
     return loop
 
 
-def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, PlanPreparer]:
+def _preparer(config: PlannerConfig, backend: Backend, library: RobotLibrary, encoder: PromptEncoder) -> Preparer:
+    """Returns what prepares plans and chats for a model."""
+    if config.chat_segments not in {unit.value for unit in ProseUnit}:
+        known = ", ".join(unit.value for unit in ProseUnit)
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"chat_segments is {config.chat_segments!r}; it must be one of {known}"
+        )
+    sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
+    plans = PlanPreparer(
+        backend=backend,
+        tokenizer=encoder.tokenizer,
+        library=library,
+        style=encoder.style,
+        markup=encoder.markup,
+        sampling=sampling,
+    )
+    unit = ProseUnit(config.chat_segments)
+    return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
+
+
+def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
     from llm_planner.engine.backend import TorchBackend
 
     directory = resolve_model(config.engine.model)
@@ -168,11 +199,8 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, PlanP
     del options["model"]
     backend = TorchBackend(directory, **options)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)
-    sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
-    preparer = PlanPreparer(
-        backend=backend, tokenizer=backend.tokenizer, library=library, style=style, markup=markup, sampling=sampling
-    )
-    return backend, preparer
+    encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
+    return backend, _preparer(config, backend, library, encoder)
 
 
 def build_prompt_encoder(directory: Path) -> PromptEncoder:

@@ -61,6 +61,7 @@ def send(
     instruction: Annotated[str, typer.Argument(help="What the robot shall do.")],
     scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
     urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
+    chat: Annotated[bool, typer.Option("--chat", help="It answers in words; the planner needs a chat model.")] = False,
     time_budget: Annotated[float, typer.Option(min=0.0, help="Seconds until the first segment; 0 for none.")] = 0.0,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
     as_json: JsonOption = False,
@@ -74,7 +75,7 @@ def send(
     order = Instruct.Request(
         instruction=instruction,
         scene=scene,
-        urgency=(Urgency.URGENT if urgent else Urgency.NORMAL).value,
+        urgency=(Urgency.CHAT if chat else Urgency.URGENT if urgent else Urgency.NORMAL).value,
         time_budget_s=time_budget,
         tag=tag,
     )

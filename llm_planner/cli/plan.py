@@ -24,6 +24,10 @@ def plan(
     model: ModelOption = None,
     config: ConfigOption = None,
     policy: PolicyOption = "fcfs_stream",
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Answer in words instead of a plan; needs a chat model.")
+    ] = False,
+    chat_segments: Annotated[str, typer.Option(help="What a chat is answered in: sentence or paragraph.")] = "sentence",
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
     as_json: JsonOption = False,
@@ -31,8 +35,15 @@ def plan(
     """Plan one instruction on this machine, without ROS and without moving anything.
 
     Segments appear as soon as a robot could begin with them. Exit status 0 if the whole plan passed the safety gate.
+    With --chat the robot answers in words, sentence by sentence.
     """
-    overrides = {"engine.model": model, "scheduler.policy": policy, "temperature": temperature}
+    urgency = Urgency.CHAT if chat else Urgency.NORMAL
+    overrides = {
+        "engine.model": model,
+        "scheduler.policy": policy,
+        "temperature": temperature,
+        "chat_segments": chat_segments if chat else None,
+    }
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
     request = PlanRequest(
         request_id="cli",
@@ -40,7 +51,8 @@ def plan(
         robot_model=robot,
         instruction=instruction,
         scene=scene,
-        time_utility=Urgency.NORMAL.time_utility,
+        urgency=urgency,
+        time_utility=urgency.time_utility,
         max_tokens=max_tokens,
     )
     build_admission(settings).check(request, {})
@@ -70,16 +82,16 @@ def _run(loop: PlannerLoop, request: PlanRequest, *, show: bool) -> PlanResult:
             if isinstance(event, Finished):
                 return event.result
             if isinstance(event, SegmentReady) and show:
-                _print_segment(event.segment, clock.now_s() - start_s)
+                _print_segment(event.segment, clock.now_s() - start_s, is_chat=request.urgency is Urgency.CHAT)
         now_s = clock.now_s()
         time.sleep(max(0.0, (loop.next_wakeup_s(now_s) or now_s) - now_s))
         events = loop.step(clock.now_s())
 
 
-def _print_segment(segment: Segment, elapsed_s: float) -> None:
+def _print_segment(segment: Segment, elapsed_s: float, *, is_chat: bool) -> None:
     console.print(f"[dim]{1000 * elapsed_s:7.0f} ms[/]  ", end="")
-    console.print(segment.text, markup=False, style="bold", end="")
-    console.print(f"  [dim]about {segment.expected.p50_s:.1f} s on the robot[/]")
+    console.print(segment.text.strip(), markup=False, style="bold", end="")
+    console.print(f"  [dim]about {segment.expected.p50_s:.1f} s {'to read' if is_chat else 'on the robot'}[/]")
 
 
 def _as_json(result: PlanResult) -> dict[str, Any]:

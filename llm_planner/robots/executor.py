@@ -28,7 +28,8 @@ class SegmentExecutor:
     """Executes the segments of one goal at a time. Call ``tick`` often; nothing blocks.
 
     Segments may come twice, out of order, or late: each index runs once, in order, without gaps. When the planner is
-    silent while the robot has nothing to do, the silence steps of the robot model run.
+    silent while the robot has nothing to do, the silence steps of the robot model run. The segments of a chat are text
+    that a person reads: carrying one out takes its reading time, and the body holds still.
 
     Args:
         model: Of the robot.
@@ -44,9 +45,11 @@ class SegmentExecutor:
         self._is_own_call_running = False
         self._reset("", ExecutorState.IDLE, 0.0)
 
-    def _reset(self, request_id: str, state: ExecutorState, now_s: float) -> None:
+    def _reset(self, request_id: str, state: ExecutorState, now_s: float, *, is_chat: bool = False) -> None:
         self._request_id = request_id
         self._state = state
+        self._is_chat = is_chat
+        self._read_until_s = now_s
         self._interpreter = Interpreter(self._model, self._driver)
         self._waiting: dict[int, Segment] = {}
         self._next_index = 0  # the segment that runs, or will run next
@@ -83,10 +86,10 @@ class SegmentExecutor:
         """Whether the plan ended by asking for a new one."""
         return self._interpreter.wants_replan
 
-    def begin(self, request_id: str, now_s: float) -> None:
+    def begin(self, request_id: str, now_s: float, *, is_chat: bool = False) -> None:
         """Starts a new goal. What is left of the one before is halted and forgotten."""
         self._halt_segment(now_s, "superseded")
-        self._reset(request_id, ExecutorState.ACTIVE, now_s)
+        self._reset(request_id, ExecutorState.ACTIVE, now_s, is_chat=is_chat)
 
     def hear(self, now_s: float) -> None:
         """Notes a sign of life from the planner."""
@@ -133,7 +136,7 @@ class SegmentExecutor:
     def _run_segments(self, now_s: float) -> bool:
         """Starts or ends one segment; returns False if there is nothing more to do now."""
         if self._started_s is not None:
-            result = self._interpreter.tick(now_s)
+            result = self._read(now_s) if self._is_chat else self._interpreter.tick(now_s)
             if result.status is SkillStatus.RUNNING:
                 return False
             self._segment_ended(result, now_s)
@@ -148,12 +151,19 @@ class SegmentExecutor:
     def _start_segment(self, segment: Segment, now_s: float) -> None:
         self._started_s = now_s
         self._report(ReportStatus.STARTED)
+        if self._is_chat:
+            self._read_until_s = now_s + segment.expected.p50_s
+            return
         try:
             statements = parse(segment.text)
         except PlanSyntaxError as error:
             self._segment_ended(SkillResult(SkillStatus.FAILED, reason=str(error)), now_s)
         else:
             self._interpreter.start(statements, now_s)
+
+    def _read(self, now_s: float) -> SkillResult:
+        is_read = now_s >= self._read_until_s
+        return SkillResult(SkillStatus.SUCCEEDED if is_read else SkillStatus.RUNNING)
 
     def _segment_ended(self, result: SkillResult, now_s: float) -> None:
         duration_s = 0.0 if self._started_s is None else now_s - self._started_s
@@ -168,7 +178,8 @@ class SegmentExecutor:
 
     def _halt_segment(self, now_s: float, reason: str) -> None:
         if self._started_s is not None:
-            self._interpreter.halt(now_s, reason)
+            if not self._is_chat:
+                self._interpreter.halt(now_s, reason)
             duration_s, self._started_s = now_s - self._started_s, None
             self._report(ReportStatus.FAILED, duration_s, SkillResult(SkillStatus.FAILED, reason=reason))
 

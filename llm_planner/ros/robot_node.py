@@ -150,7 +150,7 @@ class RobotNode(Node):
         self._mission = Mission(order=order, handle=handle, asked_at=self._stamp(), num_replans=num_replans)
         self._pending.append(self._mission)
         handle.future.add_done_callback(functools.partial(self._on_result, self._mission))
-        self._robot.begin(handle.goal_id)
+        self._robot.begin(handle.goal_id, is_chat=urgency is Urgency.CHAT)
         self._timer.timer_period_ns = int(BUSY_PERIOD_S * 1e9)
 
     def _require_free(self, urgency: Urgency) -> None:

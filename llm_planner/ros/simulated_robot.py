@@ -72,9 +72,9 @@ class SimulatedRobot:
         self._executor = SegmentExecutor(self._model, self._driver, self._report)
         self._mark = Mark.of(self._driver, 0.0)
 
-    def begin(self, goal_id: str) -> None:
+    def begin(self, goal_id: str, *, is_chat: bool = False) -> None:
         """Starts a new goal; what is left of the one before is halted."""
-        self._executor.begin(goal_id, self._now_s())
+        self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
         self._mark = Mark.of(self._driver, self._now_s())
 
     def add(self, segment: Segment) -> None:

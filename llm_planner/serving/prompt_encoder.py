@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
-from llm_planner.planning.prompt import PromptStyle, build_prompt
+from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt
 from llm_planner.robots.model import RobotModel
 
 
@@ -37,7 +37,10 @@ class PromptEncoder:
 
     def encode(self, model: RobotModel, instruction: str, scene: str) -> EncodedPrompt:
         """Returns the tokens that ask for a plan; ``instruction`` and ``scene`` may hold anything."""
-        prompt = build_prompt(model, instruction, scene, self.style)
+        return self.wrap(build_prompt(model, instruction, scene, self.style))
+
+    def wrap(self, prompt: Prompt) -> EncodedPrompt:
+        """Returns the tokens of a prompt with the markup around its parts."""
         return EncodedPrompt(
             (*self._mark(self.markup.before_static), *self.tokenizer.encode(prompt.static)),
             (

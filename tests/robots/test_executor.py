@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -6,6 +7,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
+from llm_planner.language.prose import reading_time
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from tests.robots.builders import drone, segment
 
@@ -227,3 +229,34 @@ def test_every_segment_runs_exactly_once_over_a_bad_network(count, seed, loss, d
     assert robot.executor.state is ExecutorState.DONE
     expected = [(i, status) for i in range(count) for status in (STARTED, SUCCEEDED)]
     assert robot.events() == expected
+
+
+def sentence(index, text):
+    return replace(segment(index, text), expected=reading_time(text))
+
+
+def test_a_chat_is_read_sentence_by_sentence_while_the_body_holds_still():
+    robot = Robot()
+    robot.executor.begin("chat", 0.0, is_chat=True)
+    before = robot.driver.state.pose
+    robot.add(sentence(1, "Then it was night. "), sentence(0, "One day I flew; mf(300); "))
+    robot.executor.expect(2, 0.0)
+    robot.run(3)
+    assert robot.events() == [(0, STARTED), (0, SUCCEEDED), (1, STARTED), (1, SUCCEEDED)]
+    assert [r.duration_s for r in robot.reports[1::2]] == pytest.approx([1.0, 0.8], abs=0.051)
+    assert robot.executor.state is ExecutorState.DONE
+    assert robot.executor.calls == ()
+    assert robot.driver.state.pose == before
+
+
+def test_a_chat_can_be_cancelled_while_it_is_read():
+    robot = Robot()
+    robot.executor.begin("chat", 0.0, is_chat=True)
+    robot.add(sentence(0, "A long story."))
+    robot.run(0.2)
+    robot.executor.cancel(robot.now_s, "enough")
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+    robot.executor.begin("plan", robot.now_s)
+    robot.add(segment(0))
+    robot.run(6)
+    assert robot.events()[2:] == [(0, STARTED), (0, SUCCEEDED)]

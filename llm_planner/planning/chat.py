@@ -1,0 +1,56 @@
+"""One answer in words in the making: tokens -> text -> sentences or paragraphs, as segments with their reading time.
+
+Nothing of it is executed, so there is no grammar and no safety gate: a robot shows or speaks the text. It is text only
+(control and format characters go), and bounded: a piece by ``language.prose``, the whole by the request's tokens.
+"""
+
+import codecs
+from collections.abc import Iterable
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Tokenizer
+from llm_planner.core.segment import Segment
+from llm_planner.language.prose import ProseSplitter, ProseUnit, harmless, reading_time
+from llm_planner.planning.session import Progress
+
+
+class ChatSession:
+    """Turns the tokens of one answer into segments; implements ``serving.preparation.Session``.
+
+    Args:
+        tokenizer: Gives the bytes of a token.
+        unit: What a segment is.
+        num_delivered: Segments that the robot has from before a restart.
+    """
+
+    def __init__(self, *, tokenizer: Tokenizer, unit: ProseUnit, num_delivered: int = 0) -> None:
+        self._tokenizer = tokenizer
+        self._splitter = ProseSplitter(unit)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._num_segments = num_delivered
+        self.is_complete = False
+
+    def feed(self, token_ids: Iterable[int]) -> Progress:
+        """Returns the segments that the next tokens of the model completed."""
+        segments: list[Segment] = []
+        for token_id in token_ids:
+            for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
+                piece = self._splitter.feed(harmless(character)) if harmless(character) else None
+                if piece is not None:
+                    segments.append(self._segment(piece))
+        return Progress(tuple(segments))
+
+    def finish(self) -> Progress:
+        """Returns the last segment, or that there was no answer."""
+        self.is_complete = True
+        piece = self._splitter.finish()
+        segments = () if piece is None else (self._segment(piece),)
+        if self._num_segments == 0:
+            error = PlannerError(ErrorCode.EMPTY_PLAN, "the model gave no answer; ask in other words")
+            return Progress(error=error, is_complete=True)
+        return Progress(segments, is_complete=True)
+
+    def _segment(self, text: str) -> Segment:
+        index = self._num_segments
+        self._num_segments += 1
+        return Segment(index=index, text=text, calls=(), expected=reading_time(text))
