@@ -3,11 +3,13 @@
 overhead   submit to the first segment, steps that take no time: queues, pipe, parser, gate stub aside
 cancel     cancel to its Finished while every slot is busy and the child is in the middle of a long step
 recovery   kill -9 of the child to the first segment from the next one; a model's loading time comes on top
+look       what one view for `llm-planner top` takes from the loop, pickling included, by number of goals
 """
 
 import functools
 import json
 import os
+import pickle
 import platform
 import signal
 import statistics
@@ -135,6 +137,23 @@ def measure_recovery(num_kills: int) -> list[float]:
     return seconds
 
 
+def measure_look(num_goals: int, num_looks: int = 200) -> list[float]:
+    """Returns seconds per view of a loop that plans for ``num_goals``, all slots busy."""
+    loop = build_fake_loop(0.0)
+    for index in range(num_goals):
+        name = f"r{index}"
+        request = PlanRequest(request_id=name, robot_id=name, robot_model="tello", instruction=_PLAN)
+        loop.submit(request, 0.0)
+    for step in range(20):
+        loop.step(0.02 * step)
+    seconds = []
+    for look in range(num_looks):
+        started_s = time.perf_counter()
+        pickle.dumps(loop.look(1.0 + 0.01 * look))
+        seconds.append(time.perf_counter() - started_s)
+    return seconds
+
+
 def _summary(seconds: list[float]) -> dict[str, float | int]:
     percentiles = statistics.quantiles(seconds, n=100, method="inclusive")
     return {
@@ -154,6 +173,7 @@ def main(
         "overhead": _summary(measure_overhead(num_goals)),
         "cancel": _summary(measure_cancel(num_goals)),
         "recovery": _summary(measure_recovery(num_kills)),
+        "look": {str(n): _summary(measure_look(n)) for n in (8, 1000)},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
     typer.echo(json.dumps(results, indent=2))

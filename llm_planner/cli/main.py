@@ -5,7 +5,7 @@ import sys
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli import bench, check, demo, fleet, plan, profile, robots, trace, train_planner
+from llm_planner.cli import bench, check, demo, fleet, plan, profile, robots, top, trace, train_planner
 from llm_planner.cli.output import print_error, print_json
 from llm_planner.core.errors import PlannerError
 
@@ -21,6 +21,7 @@ app.command("check")(check.check)
 app.command("robots")(robots.robots)
 app.command("up")(fleet.up)
 app.command("send")(fleet.send)
+app.command("top")(top.top)
 app.command("demo")(demo.demo)
 app.command("train-planner")(train_planner.train_planner)
 app.command("profile")(profile.profile)

@@ -1,4 +1,4 @@
-"""The planner's health as a diagnostic status."""
+"""The planner's health as a diagnostic status, and what it is doing as a view."""
 
 import dataclasses
 
@@ -6,7 +6,12 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode
+from llm_planner.ros.goal_book import GoalBook
+from llm_planner.ros.live_view import IdleRobot, PlannerView
 from llm_planner.serving.server import PlanServer, ServerStatus
+
+STATES = ("LOADING", "INACTIVE", "ACTIVE")  # by the numbers of msg/PlannerStatus
 
 
 def describe(node: Node, config: PlannerConfig, server: PlanServer | None, is_active: bool) -> DiagnosticStatus:
@@ -25,6 +30,37 @@ def describe(node: Node, config: PlannerConfig, server: PlanServer | None, is_ac
         message=message,
         hardware_id=node.get_fully_qualified_name(),
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+
+
+def view(
+    node: Node, config: PlannerConfig, server: PlanServer | None, state: int, book: GoalBook, now_s: float
+) -> PlannerView:
+    """Returns what a planner node is doing."""
+    status = None if server is None else server.status
+    loop = None if status is None else status.view
+    error = None if status is None else status.error
+    idle = (
+        IdleRobot(
+            robot_id=goal.request.robot_id,
+            idle_s=now_s - (goal.finished_at_s or now_s),
+            error_code=goal.result.error_code if goal.result is not None else ErrorCode.NONE,
+        )
+        for goal in book.last_of_idle_robots()
+    )
+    return PlannerView(
+        planner=node.get_fully_qualified_name(),
+        state=STATES[state],
+        model=config.engine.model,
+        policy=config.scheduler.policy,
+        is_ready=status is not None and status.is_ready,
+        num_restarts=0 if status is None else status.num_restarts,
+        num_goals=len(book.unfinished()),
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_msg="" if error is None else error.message,
+        age_s=None if loop is None else now_s - loop.at_s,
+        loop=loop,
+        idle_robots=tuple(idle),
     )
 
 

@@ -50,6 +50,12 @@ class GoalBook:
         """Returns the goals that have no result yet."""
         return [goal for goal in self._goals.values() if goal.result is None]
 
+    def last_of_idle_robots(self) -> list[Goal]:
+        """Returns, of every robot that has no unfinished goal, the one that ended last, as far as remembered."""
+        last = {goal.request.robot_id: goal for goal in self._goals.values() if goal.result is not None}
+        busy = {goal.request.robot_id for goal in self.unfinished()}
+        return [goal for robot_id, goal in last.items() if robot_id not in busy]
+
     def get(self, goal_id: str) -> Goal | None:
         """Returns a goal, or None if it is unknown or forgotten."""
         return self._goals.get(goal_id)

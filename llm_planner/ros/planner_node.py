@@ -24,6 +24,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.goal_book import Goal, GoalBook
+from llm_planner.ros.live_view import PlannerView, ViewPublisher
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -92,6 +93,7 @@ class PlannerNode(LifecycleNode):
         self._action: PlanAction | None = None  # from configure to clean-up: a double that ends itself never has one
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self._view = ViewPublisher(self, lambda: self._server, self._describe)
         self.create_subscription(msgs.PlannerStatus, "~/status", self._on_status, qos.STATUS)
         self.create_timer(STATUS_PERIOD_S, self._on_status_timer)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
@@ -237,13 +239,17 @@ class PlannerNode(LifecycleNode):
         self._book.forget(now_s)
         self._publish_status()
 
-    def _publish_status(self) -> None:
+    @property
+    def _state(self) -> int:
         state = msgs.PlannerStatus.ACTIVE if self._is_active else msgs.PlannerStatus.INACTIVE
+        return int(msgs.PlannerStatus.LOADING if self._loader is not None else state)
+
+    def _publish_status(self) -> None:
         self._status.publish(
             msgs.PlannerStatus(
                 instance_id=self._instance_id,
                 started_at=self._started_at,
-                state=msgs.PlannerStatus.LOADING if self._loader is not None else state,
+                state=self._state,
                 model=self._config.engine.model,
                 policy=self._config.scheduler.policy,
                 goals=[
@@ -267,6 +273,10 @@ class PlannerNode(LifecycleNode):
                 f"another planner runs as {self.get_fully_qualified_name()}; stop it, or start this one under another "
                 "name or namespace",
             )
+
+    def _describe(self) -> PlannerView:
+        now_s = self._monotonic.now_s()
+        return diagnostics.view(self, self._config, self._server, self._state, self._book, now_s)
 
     def _publish_diagnostics(self) -> None:
         report = DiagnosticArray(status=[diagnostics.describe(self, self._config, self._server, self._is_active)])

@@ -7,3 +7,4 @@ REPORTS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
 HEARTBEATS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
 STATUS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 OUTCOMES = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+VIEW = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # the next one comes soon; nobody is waited for

@@ -1,0 +1,63 @@
+"""``llm-planner top``: what a running planner does right now, refreshed until Ctrl-C."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.live import Live
+
+from llm_planner.cli.options import JsonOption
+from llm_planner.cli.output import console, plain, print_json
+from llm_planner.cli.top_screen import screen
+from llm_planner.serving.meter import Rates, rates
+
+if TYPE_CHECKING:
+    from llm_planner.ros.live_view import PlannerView, ViewListener
+
+SECOND_LOOK_TIMEOUT_S = 1.0
+
+
+def top(
+    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    once: Annotated[bool, typer.Option("--once", help="Print it once; so does an output that is no terminal.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="How long to look for the planner, in seconds.")] = 5.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a running planner: queue, slots, KV cache, robots, and which goals lose utility or end next.
+
+    Exit status 1 if no planner answers.
+    """
+    from llm_planner.ros.live_view import ViewListener
+    from llm_planner.ros.spinning import spinning
+
+    with spinning("llm_planner_top") as node:
+        listener = ViewListener(node, planner)
+        before = listener.first(timeout)
+        now = listener.fresh(before, SECOND_LOOK_TIMEOUT_S)
+        measured = _rates(before, now)
+        if as_json:
+            print_json({**plain(now), "rates": plain(measured)})
+        elif once or not console.is_terminal:
+            console.print(screen(now, measured))
+        else:
+            _watch(listener, now, measured)
+
+
+def _watch(listener: "ViewListener", view: "PlannerView", measured: Rates | None) -> None:
+    """Refreshes the screen with every view, or with the time since the last one, until Ctrl-C."""
+    with suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
+        silent_s = 0.0
+        while True:
+            shown = screen(view, measured, silent_s=silent_s, max_goals=max(1, console.height - 12))
+            live.update(shown, refresh=True)
+            following = listener.next(1.0)
+            silent_s = silent_s + 1.0 if following is None else 0.0
+            if following is not None:
+                measured = _rates(view, following) or measured
+                view = following
+
+
+def _rates(before: "PlannerView", after: "PlannerView") -> Rates | None:
+    if before.loop is None or after.loop is None:
+        return None
+    return rates(before.loop.totals, after.loop.totals, after.loop.at_s - before.loop.at_s)

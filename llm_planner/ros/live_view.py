@@ -1,0 +1,170 @@
+"""A running planner for people to look at: one topic with JSON, spoken only while somebody listens."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros import qos
+from llm_planner.serving.server import PlanServer
+from llm_planner.serving.view import LoopView
+
+VERSION = 1
+PERIOD_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleRobot:
+    """A robot that has no goal now, but had one not long ago.
+
+    Attributes:
+        idle_s: Since its last goal ended.
+        error_code: How that goal ended.
+    """
+
+    robot_id: str
+    idle_s: float
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerView:
+    """A planner node at one moment; docs/interfaces.md explains every field.
+
+    Attributes:
+        planner: Full name of the node.
+        state: LOADING, INACTIVE or ACTIVE.
+        is_ready: Whether the engine plans now.
+        error_code: Why it never will again; 0 while there is hope.
+        age_s: How old ``loop`` is; None without one.
+        loop: The engine's goals, memory and counters; None until it has answered.
+    """
+
+    version: int = VERSION
+    planner: str
+    state: str
+    model: str
+    policy: str
+    is_ready: bool = False
+    num_restarts: int = 0
+    num_goals: int = 0
+    error_code: int = 0
+    error_msg: str = ""
+    age_s: float | None = None
+    loop: LoopView | None = None
+    idle_robots: tuple[IdleRobot, ...] = ()
+
+    def to_json(self) -> str:
+        """Returns the JSON text that ``from_json`` reads."""
+        return _ADAPTER.dump_json(self).decode()
+
+    @staticmethod
+    def from_json(text: str) -> "PlannerView":
+        """Returns the view in a JSON text; unknown fields are ignored.
+
+        Raises:
+            PlannerError: INVALID_CONFIG if it is of another version.
+        """
+        try:
+            view = _ADAPTER.validate_json(text)
+        except ValidationError:
+            view = None
+        if view is None or view.version != VERSION:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"the planner shows itself in another format than version {VERSION}; use the llm-planner that was "
+                "installed with it",
+            )
+        return view
+
+
+_ADAPTER = TypeAdapter(PlannerView)
+
+
+class ViewPublisher:
+    """Publishes a node's view on ``~/view`` four times a second while somebody is subscribed, and costs nothing else.
+
+    Args:
+        node: The planner node.
+        server: Returns its server, if it has one now.
+        describe: Returns the view.
+    """
+
+    def __init__(
+        self, node: Node, server: Callable[[], PlanServer | None], describe: Callable[[], PlannerView]
+    ) -> None:
+        self._server = server
+        self._describe = describe
+        self._publisher = node.create_publisher(String, "~/view", qos.VIEW)
+        self._is_asked = False  # whether the engine was asked for what is published next
+        node.create_timer(PERIOD_S, self._tick)
+
+    def _tick(self) -> None:
+        if self._publisher.get_subscription_count() == 0:
+            self._is_asked = False
+            return
+        if self._is_asked:
+            self._publisher.publish(String(data=self._describe().to_json()))
+        if (server := self._server()) is not None:
+            server.look()
+        self._is_asked = True
+
+
+class ViewListener:
+    """Hears the views of one planner.
+
+    Args:
+        node: Spun in the background (``ros.spinning``).
+        planner: Full name of the planner node.
+    """
+
+    def __init__(self, node: Node, planner: str) -> None:
+        self._planner = planner
+        self._text: str | None = None
+        self._came = threading.Condition()
+        node.create_subscription(String, f"{planner.rstrip('/')}/view", self._on_view, qos.VIEW)
+
+    def next(self, timeout_s: float) -> PlannerView | None:
+        """Waits for a view that was not returned yet; None after ``timeout_s``.
+
+        Raises:
+            PlannerError: If it is of another version.
+        """
+        with self._came:
+            self._came.wait_for(lambda: self._text is not None, timeout_s)
+            text, self._text = self._text, None
+        return None if text is None else PlannerView.from_json(text)
+
+    def first(self, timeout_s: float) -> PlannerView:
+        """Waits for the first view.
+
+        Raises:
+            PlannerError: SERVER_UNREACHABLE if none comes.
+        """
+        view = self.next(timeout_s)
+        if view is None:
+            raise PlannerError(
+                ErrorCode.SERVER_UNREACHABLE,
+                f"no planner answers as {self._planner} within {timeout_s:g} s; start one (`llm-planner up`), name it "
+                "with --planner, or compare ROS_DOMAIN_ID",
+            )
+        return view
+
+    def fresh(self, before: PlannerView, timeout_s: float) -> PlannerView:
+        """Returns a view whose engine part is newer than that of ``before``; after ``timeout_s`` the last one heard."""
+        until_s, last = time.monotonic() + timeout_s, before
+        while (left_s := until_s - time.monotonic()) > 0:
+            last = self.next(left_s) or last
+            if last.loop is not None and (before.loop is None or last.loop.at_s > before.loop.at_s):
+                return last
+        return last
+
+    def _on_view(self, message: String) -> None:
+        with self._came:
+            self._text = message.data
+            self._came.notify_all()
