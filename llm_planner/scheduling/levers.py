@@ -1,0 +1,227 @@
+"""The budget solver: the least harmful combination of levers that keeps a time budget, or a refusal."""
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.execution_time import Company, ExecutionTime
+from llm_planner.scheduling.budget import (
+    MAX_EVICTION_RATIO,
+    PESSIMISM,
+    Lever,
+    Setup,
+    Task,
+    decode_phase_s,
+    execution_s,
+    prefill_phase_s,
+    removal_needed,
+    tokens_within,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What else the engine has to do.
+
+    Attributes:
+        has_free_slot: Whether it may run without anybody giving way.
+        kv_lens: Caches of the others that decode along if nothing is done, without those that hold a reserved slot.
+        num_prompt_tokens: Their prompt tokens that are computed first if nothing is done.
+        reserved_kv_lens: Caches of those that hold a reserved slot: they never give way.
+        reserved_s: Seconds until these are done, at the worst; no one else's prompt is computed before.
+        max_company: Most others that may decode along with one more reserved slot: what the batch can hold, and what
+            those that have one were promised; negative if there is no place for it.
+        reserved_slack_s: By how much those that hold a reserved slot may be held up.
+        waiting_slack_s: By how much those may be held up that were admitted with a budget and hold no reserved slot.
+        chunk_tokens: Most prompt tokens of a step if nothing is done.
+        reserved_chunk_tokens: The same for a prompt in a reserved slot.
+    """
+
+    has_free_slot: bool = True
+    kv_lens: tuple[int, ...] = ()
+    num_prompt_tokens: int = 0
+    reserved_kv_lens: tuple[int, ...] = ()
+    reserved_s: float = 0.0
+    max_company: int = 15
+    reserved_slack_s: float = math.inf
+    waiting_slack_s: float = math.inf
+    chunk_tokens: int = 2048
+    reserved_chunk_tokens: int = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How a budget is kept.
+
+    Attributes:
+        levers: What is done, the least harmful first; empty if nothing need be.
+        max_company: Most others that may decode along; None for as many as there are.
+        num_removed_tokens: Evicted after the prefill.
+        eviction_ratio: The same as a share of the cache after the prefill: alpha.
+        max_tokens: Most tokens that it may still generate; None for no cap.
+        num_tokens: Tokens that the worst case counts on: N_W, or the cap.
+        wcet_s: Seconds from now to the last of them.
+    """
+
+    levers: tuple[Lever, ...] = ()
+    max_company: int | None = None
+    num_removed_tokens: int = 0
+    eviction_ratio: float = 0.0
+    max_tokens: int | None = None
+    num_tokens: int
+    wcet_s: float
+    setup: Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSolver:
+    """Finds the least harmful setup that keeps a budget; a pure function: larger budgets never pull more levers.
+
+    First nothing, then a reserved slot in as large a batch as possible, then eviction, then a token cap.
+
+    Section 5.1 of TimeBill. Deviation: Eq. (11) knows one lever and one request. Removing KV or tokens makes a plan
+    worse; making others wait for a moment mostly does not, so it comes first.
+
+    Attributes:
+        k: Pessimistic factor, >= 1.
+        max_eviction_ratio: alpha_max, 0 to 1.
+    """
+
+    k: float = PESSIMISM
+    max_eviction_ratio: float = MAX_EVICTION_RATIO
+
+    def solve(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision:
+        """Returns how to reach ``N_W`` tokens, or at least those of the shortest plan, within ``budget_s`` from now.
+
+        Raises:
+            PlannerError: INVALID_TIME_BUDGET if the budget is not a number above 0; BUDGET_INFEASIBLE if no combination
+                of levers keeps it, with the shortest budget that would have been kept.
+        """
+        if not (math.isfinite(budget_s) and budget_s > 0.0):
+            raise PlannerError(ErrorCode.INVALID_TIME_BUDGET, f"a time budget of {budget_s} s; give a positive number")
+        decision = self._as_it_is(budget_s, task, load, time) or self._reserved(budget_s, task, load, time)
+        if decision is None:
+            raise self._infeasible(budget_s, task, load, time)
+        return decision
+
+    def _as_it_is(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision | None:
+        """Returns the decision to do nothing: it waits its turn."""
+        if not load.has_free_slot:
+            return None
+        wait_s = load.reserved_s
+        if load.num_prompt_tokens:
+            wait_s += time.prefill_s(load.num_prompt_tokens, 0, load.chunk_tokens)
+        company = Company(len(load.kv_lens), sum(load.kv_lens))
+        setup = Setup(wait_s=wait_s, chunk_tokens=load.chunk_tokens, company=company)
+        num_tokens = task.pessimistic_tokens(self.k)
+        wcet_s = execution_s(task, num_tokens, setup, time)
+        return Decision(num_tokens=num_tokens, wcet_s=wcet_s, setup=setup) if wcet_s <= budget_s else None
+
+    def _reserved(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision | None:
+        """Returns a decision that begins with a reserved slot."""
+        num_tokens = task.pessimistic_tokens(self.k)
+
+        def attempt(num_others: int) -> Decision:
+            setup = _reserved_setup(load, num_others)
+            levers = (Lever.RESERVED_SLOT, Lever.THIN_BATCH)[: 1 + (num_others < len(load.kv_lens))]
+            wcet_s = execution_s(task, num_tokens, setup, time)
+            max_company = setup.company.num_seqs
+            return Decision(levers=levers, max_company=max_company, num_tokens=num_tokens, wcet_s=wcet_s, setup=setup)
+
+        if not _has_place(task, load, time):
+            return None
+        budget_s = min(budget_s, load.waiting_slack_s)
+        if attempt(0).wcet_s <= budget_s:
+            most = min(len(load.kv_lens), load.max_company - len(load.reserved_kv_lens))
+            return attempt(_largest(most, lambda others: attempt(others).wcet_s <= budget_s))
+        return self._evicted(budget_s, task, attempt(0), time) or self._capped(budget_s, task, attempt(0), time)
+
+    def _evicted(self, budget_s: float, task: Task, thin: Decision, time: ExecutionTime) -> Decision | None:
+        """Returns the decision with as little eviction as needed, if that is enough: Eq. (11) for a batch."""
+        left_s = budget_s - prefill_phase_s(task, thin.setup, time)
+        needed = removal_needed(left_s, task, thin.num_tokens, thin.setup.company, time)
+        removable = self._removable_tokens(task)
+        if needed > removable:
+            return None
+        num_removed = max(1, math.ceil(needed))
+        decision = _with_removed(thin, min(num_removed, removable), task, time)
+        if decision.wcet_s > budget_s and num_removed < removable:  # by rounding
+            decision = _with_removed(thin, num_removed + 1, task, time)
+        return decision if decision.wcet_s <= budget_s else None
+
+    def _capped(self, budget_s: float, task: Task, thin: Decision, time: ExecutionTime) -> Decision | None:
+        """Returns the decision with all the eviction there is and as many tokens as fit, if a plan may fit at all."""
+        removable = self._removable_tokens(task)
+        most = _with_removed(thin, removable, task, time) if removable else thin
+        left_s = budget_s - prefill_phase_s(task, most.setup, time)
+        num_tokens = min(most.num_tokens, tokens_within(left_s, task, most.setup, time))
+        if num_tokens < self._fewest_tokens(task):
+            return None
+        return replace(
+            most,
+            levers=(*most.levers, Lever.TOKEN_CAP),
+            max_tokens=num_tokens,
+            num_tokens=num_tokens,
+            wcet_s=execution_s(task, num_tokens, most.setup, time),
+        )
+
+    def _removable_tokens(self, task: Task) -> int:
+        return min(task.num_removable_tokens, int(self.max_eviction_ratio * task.num_prefilled_tokens))
+
+    def _fewest_tokens(self, task: Task) -> int:
+        return min(task.lengths.lower, task.pessimistic_tokens(self.k))
+
+    def _infeasible(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> PlannerError:
+        step_s = time.decode_line(1).q_s
+        if budget_s < step_s:
+            message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
+        elif not _has_place(task, load, time) or load.waiting_slack_s < self.shortest_s(task, load, time):
+            message = f"the engine is promised to other goals with budgets, for up to {load.reserved_s:.3g} s"
+        else:
+            message = f"{budget_s:.3g} s are left of the time budget"
+        feasible_s = self.shortest_s(task, load, time)
+        return PlannerError(
+            ErrorCode.BUDGET_INFEASIBLE,
+            f"{message}; at least {feasible_s:.3g} s are needed now: give that much, or let the reflex act",
+        )
+
+    def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
+        """Returns the shortest budget that could be kept with all levers, if a reserved slot can be had."""
+        setup = replace(_reserved_setup(load, 0), num_removed_tokens=self._removable_tokens(task))
+        return execution_s(task, self._fewest_tokens(task), setup, time)
+
+
+def _reserved_setup(load: Load, num_others: int) -> Setup:
+    """Returns the setup of a reserved slot with ``num_others`` beside the other reserved ones, the longest at worst."""
+    kv_tokens = sum(load.reserved_kv_lens) + sum(heapq.nlargest(num_others, load.kv_lens))
+    company = Company(len(load.reserved_kv_lens) + num_others, kv_tokens)
+    return Setup(chunk_tokens=load.reserved_chunk_tokens, company=company)
+
+
+def _has_place(task: Task, load: Load, time: ExecutionTime) -> bool:
+    """Returns whether another slot may be reserved: the batch holds it, and nobody's promise breaks by its prefill."""
+    is_room = len(load.reserved_kv_lens) <= load.max_company
+    return is_room and prefill_phase_s(task, _reserved_setup(load, 0), time) <= load.reserved_slack_s
+
+
+def _with_removed(decision: Decision, num_removed: int, task: Task, time: ExecutionTime) -> Decision:
+    setup = replace(decision.setup, num_removed_tokens=num_removed)
+    return replace(
+        decision,
+        levers=(*decision.levers, Lever.EVICTION),
+        num_removed_tokens=num_removed,
+        eviction_ratio=num_removed / task.num_prefilled_tokens,
+        wcet_s=prefill_phase_s(task, setup, time) + decode_phase_s(task, decision.num_tokens, setup, time),
+        setup=setup,
+    )
+
+
+def _largest(most: int, is_met: Callable[[int], bool]) -> int:
+    """Returns the largest number in 0..most that meets a condition which 0 meets and which no larger one regains."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if is_met(middle) else (low, middle - 1)
+    return low

@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from llm_planner.core.execution_time import Company
+from llm_planner.scheduling.budget import (
+    Lengths,
+    Setup,
+    alpha_star,
+    decode_phase_s,
+    execution_s,
+    prefill_phase_s,
+    removal_needed,
+    tokens_within,
+)
+from tests.scheduling.budget_builders import LinearTime, companies, lengths, make_task, tasks, times
+
+
+@given(tasks, companies, times, st.integers(1, 300))
+def test_the_decode_phase_is_the_sum_of_its_steps(task, company, time, num_tokens):
+    setup, num_seqs = Setup(company=company), company.num_seqs + 1
+    line = time.decode_line(num_seqs)
+    kv_tokens = task.num_prefilled_tokens + company.kv_tokens
+    steps_s = [line.q_s + line.p_s * (kv_tokens + num_seqs * i) for i in range(num_tokens - 1)]
+    assert decode_phase_s(task, num_tokens, setup, time) == pytest.approx(sum(steps_s))
+
+
+def test_the_worst_case_multiplies_the_expected_length_and_stops_at_the_limit():
+    assert make_task(lengths=Lengths(expected=20.3), max_tokens=512).pessimistic_tokens(5.0) == 102
+    assert make_task(lengths=Lengths(expected=20.3), max_tokens=64).pessimistic_tokens(5.0) == 64
+    assert make_task(lengths=Lengths(expected=20.3, upper=40), max_tokens=64).pessimistic_tokens(5.0) == 40
+    assert make_task(lengths=Lengths(expected=1e300), max_tokens=64).pessimistic_tokens(5.0) == 64
+
+
+def test_only_the_part_of_the_prediction_that_outlasts_the_prefill_counts():
+    time = LinearTime(prefill_s_per_token=0.001, p_s=0.0)
+    assert prefill_phase_s(make_task(num_uncomputed_tokens=100, predict_s=0.05), Setup(), time) == pytest.approx(0.1)
+    assert prefill_phase_s(make_task(num_uncomputed_tokens=100, predict_s=0.25), Setup(), time) == pytest.approx(0.25)
+
+
+@given(tasks, times, st.floats(0.001, 100.0), st.floats(1.0, 8.0))
+def test_alpha_star_is_clipped_and_never_rises_with_the_budget(task, time, budget_s, k):
+    alpha = alpha_star(budget_s, task, time, k=k)
+    assert 0.0 <= alpha <= 0.95
+    assert alpha_star(budget_s * 1.5, task, time, k=k) <= alpha
+
+
+@given(tasks, times, st.floats(0.01, 0.94))
+def test_alpha_star_uses_the_budget_up(task, time, alpha):
+    """Eq. (10b) holds with equality at the ratio that Eq. (11) gives."""
+    num_tokens = task.pessimistic_tokens()
+    assume(num_tokens > 1 and time.p_s > 0)
+    setup = Setup(num_removed_tokens=alpha * task.num_prefilled_tokens)
+    budget_s = execution_s(task, num_tokens, setup, time)
+    step_s = time.p_s * task.num_prefilled_tokens  # what eviction can shorten must not drown in rounding
+    assume(step_s > 1e-6 * time.q_s)
+    assert alpha_star(budget_s, task, time) == pytest.approx(alpha, rel=1e-4)
+
+
+def test_alpha_star_where_eviction_shortens_nothing():
+    task, time = make_task(lengths=Lengths(expected=10)), LinearTime(p_s=0.0, q_s=0.01)
+    assert alpha_star(10.0, task, time) == 0.0
+    assert alpha_star(0.2, task, time) == 0.95
+
+
+@given(tasks, companies, times, st.integers(2, 300), st.floats(0.0, 50.0))
+def test_so_much_removal_is_enough_and_no_less(task, company, time, num_tokens, left_s):
+    needed = removal_needed(left_s, task, num_tokens, company, time)
+    if needed == float("inf"):
+        assert time.p_s == 0
+    elif needed <= task.num_prefilled_tokens:
+        setup = Setup(company=company, num_removed_tokens=needed)
+        taken_s = decode_phase_s(task, num_tokens, setup, time)
+        assert taken_s <= left_s * (1 + 1e-9) + 1e-9
+        assert needed == 0 or taken_s == pytest.approx(left_s, rel=1e-6, abs=1e-9)
+
+
+@given(tasks, companies, times, st.floats(0.0, 50.0))
+def test_tokens_within_a_time_fit_and_one_more_does_not(task, company, time, left_s):
+    setup = Setup(company=company)
+    num_tokens = tokens_within(left_s, task, setup, time)
+    assert 1 <= num_tokens <= task.max_tokens
+    assert decode_phase_s(task, num_tokens, setup, time) <= left_s
+    if num_tokens < task.max_tokens:
+        assert decode_phase_s(task, num_tokens + 1, setup, time) > left_s * (1 - 1e-9)
+    assert tokens_within(-1e-9, task, setup, time) == 0
+
+
+@given(lengths)
+def test_builders_make_sense(some):
+    assert some.upper is None or some.lower <= some.upper
+    assert Company() == (0, 0)

@@ -1,0 +1,139 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.budget import Lengths, Lever, alpha_star, execution_s
+from llm_planner.scheduling.levers import BudgetSolver, Load
+from tests.scheduling.budget_builders import LinearTime, loads, make_task, tasks, times
+
+SOLVER = BudgetSolver()
+budgets = st.floats(1e-4, 100.0)
+ORDER = list(Lever)
+
+
+def solve(budget_s, task, load, time, solver=SOLVER):
+    """The decision, or None if refused."""
+    try:
+        return solver.solve(budget_s, task, load, time)
+    except PlannerError as error:
+        if error.code is not ErrorCode.BUDGET_INFEASIBLE:
+            raise
+        return None
+
+
+@given(budgets, tasks, loads, times)
+def test_a_decision_keeps_the_budget_by_the_estimator(budget_s, task, load, time):
+    decision = solve(budget_s, task, load, time)
+    if decision is not None:
+        assert decision.wcet_s <= budget_s
+        assert decision.wcet_s == pytest.approx(execution_s(task, decision.num_tokens, decision.setup, time))
+        assert decision.setup.num_removed_tokens == decision.num_removed_tokens <= task.num_removable_tokens
+        assert 0.0 <= decision.eviction_ratio <= SOLVER.max_eviction_ratio
+
+
+@given(budgets, st.floats(1.0, 10.0), tasks, loads, times)
+def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
+    less, more = solve(budget_s, task, load, time), solve(budget_s * factor, task, load, time)
+    if less is None:
+        return
+    assert more is not None
+    assert len(more.levers) <= len(less.levers)
+    assert more.num_removed_tokens <= less.num_removed_tokens
+    assert (more.max_tokens or math.inf) >= (less.max_tokens or math.inf)
+    if more.max_company is not None:
+        assert more.max_company >= less.max_company
+
+
+@given(budgets, tasks, loads, times)
+def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, time):
+    decision = solve(budget_s, task, load, time)
+    if decision is None:
+        return
+    levers = decision.levers
+    assert list(levers) == sorted(levers, key=ORDER.index)
+    assert (Lever.RESERVED_SLOT in levers) == bool(levers) == (decision.max_company is not None)
+    assert (Lever.EVICTION in levers) == (decision.num_removed_tokens > 0)
+    assert (Lever.TOKEN_CAP in levers) == (decision.max_tokens is not None)
+    if Lever.TOKEN_CAP in levers:
+        assert decision.max_tokens >= min(task.lengths.lower, task.pessimistic_tokens())
+    if Lever.EVICTION in levers:  # as few others as there can be, first
+        assert decision.max_company == len(load.reserved_kv_lens)
+
+
+@given(budgets, tasks, times)
+def test_alone_the_eviction_is_the_papers(budget_s, task, time):
+    """Only eviction is left when nobody else is there; it is Eq. (11), up to a whole token and what is removable."""
+    decision = solve(budget_s, task, Load(chunk_tokens=10**6, reserved_chunk_tokens=10**6), time)
+    alpha = alpha_star(budget_s, task, time)
+    if decision is not None and Lever.TOKEN_CAP not in decision.levers:
+        assert decision.eviction_ratio >= alpha * (1 - 1e-6) - 1e-9
+        assert decision.eviction_ratio <= alpha + 2 / task.num_prefilled_tokens
+
+
+@given(tasks, loads, times)
+def test_a_refusal_names_a_budget_that_would_do(task, load, time):
+    place = Load(kv_lens=load.kv_lens, reserved_kv_lens=load.reserved_kv_lens)
+    shortest_s = SOLVER.shortest_s(task, place, time)
+    assert solve(shortest_s * 1.0001 + 1e-9, task, place, time) is not None
+    if shortest_s > 1e-6:
+        assert solve(shortest_s * 0.999 - 1e-9, task, place, time) is None
+
+
+@pytest.mark.parametrize("budget_s", [0.0, -1.0, math.nan, math.inf, -math.inf])
+def test_what_is_no_budget_is_refused(budget_s):
+    with pytest.raises(PlannerError) as caught:
+        SOLVER.solve(budget_s, make_task(), Load(), LinearTime())
+    assert caught.value.code is ErrorCode.INVALID_TIME_BUDGET
+
+
+def refusal(budget_s, task, load, time):
+    with pytest.raises(PlannerError) as caught:
+        SOLVER.solve(budget_s, task, load, time)
+    assert caught.value.code is ErrorCode.BUDGET_INFEASIBLE
+    return caught.value.message
+
+
+def test_a_budget_shorter_than_one_decode_step_is_refused_as_such():
+    message = refusal(0.01, make_task(num_uncomputed_tokens=1), Load(), LinearTime(q_s=0.02))
+    assert "one decode step takes 0.02" in message
+
+
+def test_a_budget_below_what_the_queue_allows_is_refused_as_such():
+    load = Load(reserved_kv_lens=(10,), reserved_s=0.7, reserved_slack_s=0.001)
+    assert "promised to other goals with budgets, for up to 0.7 s" in refusal(0.5, make_task(), load, LinearTime())
+    full = Load(reserved_kv_lens=(10, 10), reserved_s=0.7, max_company=1)
+    assert "promised" in refusal(0.5, make_task(), full, LinearTime())
+    waiting = Load(has_free_slot=False, waiting_slack_s=0.01)
+    assert "promised" in refusal(0.5, make_task(), waiting, LinearTime())
+
+
+TIME = LinearTime(prefill_s_per_token=1e-4, q_s=0.02, per_sequence_s=0.002, p_s=1e-5)
+TASK = make_task(
+    num_uncomputed_tokens=1000, kv_len=0, num_removable_tokens=960, lengths=Lengths(lower=10, expected=10.0)
+)
+BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
+"""Alone: 0.1 s of prefill, and 49 steps of 0.02 s and 0.01 s for the cache."""
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "levers"),
+    [
+        (10.0, ()),
+        (4.2, (Lever.RESERVED_SLOT,)),
+        (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
+        (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION)),
+        (0.8, tuple(Lever)),
+        (0.2, None),
+    ],
+)
+def test_tighter_budgets_pull_one_lever_after_the_other(budget_s, levers):
+    decision = solve(budget_s, TASK, BUSY, TIME)
+    assert (decision.levers if decision else None) == levers
+
+
+def test_a_backend_that_cannot_evict_goes_from_the_batch_to_the_cap():
+    task = make_task(num_uncomputed_tokens=1000, kv_len=0, num_removable_tokens=0, lengths=TASK.lengths)
+    assert solve(1.3, task, BUSY, TIME).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
