@@ -1,14 +1,20 @@
-"""``llm-planner bench timely``: policies side by side on the same traces, in virtual time."""
+"""``llm-planner bench timely``: policies side by side on the same traces, in virtual time or on a real planner."""
 
+import os
+import platform
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llm_planner.bench.live import run_live
+from llm_planner.bench.survey import Survey, survey
 from llm_planner.bench.timely_metrics import policy_metrics
-from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.prediction.profile import EngineProfile, find_profile
@@ -19,6 +25,8 @@ from llm_planner.simulation.script import ScriptLibrary
 from llm_planner.simulation.simulator import SimulationConfig, simulate
 from llm_planner.simulation.trace import Trace, read_trace
 from llm_planner.simulation.workload import WORKLOADS, compose, workload
+
+ENGINES = ("simulated", "live")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +40,9 @@ class TimelyBench:
         num_seeds: Traces composed of a preset; a trace file is replayed once.
         load: Factor on events and robots of a preset.
         duration_s: Length of a composed trace; None for the preset's.
+        engine: ``simulated``: virtual time, the profile's engine, the trace's plans. ``live``: real time, the engine of
+            ``planner``, and its model's plans for the same instructions.
+        planner: Of a live engine; policy and limits are those of this experiment.
     """
 
     workload: str = "wid1"
@@ -42,8 +53,16 @@ class TimelyBench:
     duration_s: float | None = None
     reuses_prefixes: bool = True
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    engine: str = "simulated"
+    planner: PlannerConfig = field(default_factory=PlannerConfig)
 
     def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine {self.engine!r}; known are {', '.join(ENGINES)}")
+        if self.engine == "live" and not self.reuses_prefixes:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, "a live engine always reuses prefixes; leave --no-prefixes out"
+            )
         for name in self.policies:
             make_policy(name)
         if self.num_seeds < 1:
@@ -52,11 +71,17 @@ class TimelyBench:
 
 @dataclass(slots=True)
 class Lab:
-    """What experiments share: robots, compiled plans and traces, each made once."""
+    """What experiments share: robots, compiled plans, traces and what a model makes of them, each made once.
+
+    Attributes:
+        on_progress: Hears what is going on in real time, and which share of it is done.
+    """
 
     robots: RobotLibrary = field(default_factory=RobotLibrary)
+    on_progress: Callable[[str, float], None] = lambda _what, _share: None
     _scripts: ScriptLibrary | None = None
     _traces: dict[tuple[str, float, float | None, int], list[Trace]] = field(default_factory=dict)
+    _surveys: dict[tuple[object, ...], list[Survey]] = field(default_factory=dict)
 
     @property
     def scripts(self) -> ScriptLibrary:
@@ -67,10 +92,20 @@ class Lab:
 
     def traces(self, bench: TimelyBench) -> list[Trace]:
         """Returns the traces of an experiment."""
-        key = (bench.workload, bench.load, bench.duration_s, bench.num_seeds)
+        key = _trace_key(bench)
         if key not in self._traces:
             self._traces[key] = self._load(bench)
         return self._traces[key]
+
+    def surveys(self, bench: TimelyBench) -> list[Survey]:
+        """Returns the traces of an experiment as its live planner plans them."""
+        key = (*_trace_key(bench), bench.planner)
+        if key not in self._surveys:
+            self._surveys[key] = [
+                survey(trace, bench.planner, self.robots, partial(self.on_progress, f"{bench.workload}: plans"))
+                for trace in self.traces(bench)
+            ]
+        return self._surveys[key]
 
     def _load(self, bench: TimelyBench) -> list[Trace]:
         if bench.workload not in WORKLOADS and Path(bench.workload).is_file():
@@ -81,10 +116,23 @@ class Lab:
 
     def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:
         """Returns the runs of one policy, one per seed."""
-        profile: EngineProfile = find_profile(bench.profile)
         scheduler = replace(bench.scheduler, policy=policy)
+        if bench.engine == "live":
+            return [self._live(bench, scheduler, found) for found in self.surveys(bench)]
+        profile: EngineProfile = find_profile(bench.profile)
         config = SimulationConfig(profile=profile, scheduler=scheduler, reuses_prefixes=bench.reuses_prefixes)
         return [simulate(trace, config, self.scripts) for trace in self.traces(bench)]
+
+    def _live(self, bench: TimelyBench, scheduler: SchedulerConfig, found: Survey) -> RunRecord:
+        def on_progress(now_s: float) -> None:
+            share = now_s / found.trace.duration_s if found.trace.duration_s else 1.0
+            self.on_progress(f"{bench.workload}: {scheduler.policy}", min(1.0, share))
+
+        return run_live(found.trace, found.bounds_s, replace(bench.planner, scheduler=scheduler), on_progress)
+
+
+def _trace_key(bench: TimelyBench) -> tuple[str, float, float | None, int]:
+    return (bench.workload, bench.load, bench.duration_s, bench.num_seeds)
 
 
 def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -102,8 +150,8 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
     return {
         "workload": bench.workload,
         "load": bench.load,
-        "engine": "simulated",
-        "profile": bench.profile,
+        "engine": bench.engine,
+        **(_live_fields(bench, lab) if bench.engine == "live" else {"profile": bench.profile}),
         "reuses_prefixes": bench.reuses_prefixes,
         "seeds": len(traces),
         "num_requests": sum(len(trace.requests) for trace in traces),
@@ -114,6 +162,25 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
         "policies": policies,
         "engine_metrics": engine,
     }
+
+
+def _live_fields(bench: TimelyBench, lab: Lab) -> dict[str, Any]:
+    """Returns what a document says of a live engine."""
+    unplanned: Counter[str] = Counter()
+    for found in lab.surveys(bench):
+        unplanned.update(found.num_unplanned)
+    return {
+        "profile": None,
+        "model": bench.planner.engine.model,
+        "device": device_name(bench.planner.engine),
+        "num_unplanned": dict(unplanned),
+    }
+
+
+def device_name(engine: EngineConfig) -> str:
+    """Returns on what an engine of this configuration runs, as people call it."""
+    threads = f", {engine.num_threads} threads" if engine.num_threads else ""
+    return f"{engine.device}, {engine.dtype}{threads} on {platform.machine()} with {os.cpu_count()} cores"
 
 
 def engine_metrics(runs: Sequence[RunRecord], wall_s: float, cpu_s: float) -> dict[str, float]:
@@ -138,6 +205,8 @@ def summary_line(
     shares = " ".join(f"{c} {100 * m['utility_share_of_max']:7.2f} %" for c, m in classes.items() if not c.isdigit())
     reuse = "reused" if bench.reuses_prefixes else "not reused"
     speed = f"{engine['virtual_over_wall']:.0f}x real time"
+    if bench.engine == "live":
+        speed = f"live, engine busy {100 * engine['busy_share']:.0f} % of the time"
     return f"{bench.workload} {bench.load:g}x, prefixes {reuse}, {name:13s} {shares}  ({speed})"
 
 

@@ -1,4 +1,4 @@
-"""``llm-planner bench``: benchmarks of scheduling, in virtual time."""
+"""``llm-planner bench``: benchmarks of scheduling, in virtual time and on a real planner."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,48 +6,72 @@ from typing import Annotated, Any
 import typer
 
 from llm_planner.bench.decision import run_decision
-from llm_planner.bench.timely import Lab, TimelyBench, run_timely
+from llm_planner.bench.timely import TimelyBench, run_timely
+from llm_planner.cli.live import live_lab, planner_config
+from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, print_json
-from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 
-app = typer.Typer(help="Benchmarks of scheduling, in virtual time.", no_args_is_help=True)
+app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real planner.", no_args_is_help=True)
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
+
+
+LIVE_POLICIES = "fcfs,fcfs_segment,pud,tardiness"
+LIVE_DURATION_S = 30.0
 
 
 @app.command()
 def timely(
     workload: Annotated[str, typer.Option(help="wid1, wid2, wid3 (Table 3 of TimelyLLM) or a trace file.")] = "wid1",
-    policies: Annotated[str, typer.Option(help="Names with commas between; all if empty.")] = "",
-    engine: Annotated[str, typer.Option(help="simulated; live is not implemented yet.")] = "simulated",
-    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
-    seeds: Annotated[int, typer.Option(min=1, help="Traces per policy.")] = 3,
+    policies: Annotated[str, typer.Option(help=f"Names with commas between; all if empty, live {LIVE_POLICIES}.")] = "",
+    engine: Annotated[str, typer.Option(help="simulated: virtual time; live: the real engine, in real time.")] = (
+        "simulated"
+    ),
+    profile: Annotated[str, typer.Option(help="Simulated engine: a profile's name or YAML file.")] = (
+        "llama3-8b-rtx4090"
+    ),
+    seeds: Annotated[int | None, typer.Option(min=1, help="Traces per policy; by default 3, live 1.")] = None,
     load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 1.0,
+    duration: Annotated[
+        float | None,
+        typer.Option(min=1.0, help=f"Seconds of a trace; by default as in Table 3, live {LIVE_DURATION_S:g}."),
+    ] = None,
     prefixes: Annotated[bool, typer.Option(help="Prefill the static part of prompts once.")] = True,
     max_num_seqs: Annotated[int, typer.Option(min=1, help="Most generations that decode together.")] = 16,
     max_num_batched_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a step.")] = 2048,
     sweep: Annotated[str, typer.Option(help="load=0.5,1,2,4 or max_num_seqs=1,2,4,8: one document per value.")] = "",
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
     json: JsonFile = None,
 ) -> None:
-    """Compare scheduling policies on the same traces: utility, response and waiting times per class of requests."""
-    if engine != "simulated":
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine {engine!r} for this benchmark; known is simulated")
-    lab, documents = Lab(), []
-    for changes in _sweep(sweep):
-        scheduler = SchedulerConfig(
-            max_num_seqs=int(changes.get("max_num_seqs", max_num_seqs)), max_num_batched_tokens=max_num_batched_tokens
-        )
-        bench = TimelyBench(
-            workload=workload,
-            policies=tuple(filter(None, policies.split(","))),
-            profile=profile,
-            num_seeds=seeds,
-            load=changes.get("load", load),
-            reuses_prefixes=prefixes,
-            scheduler=scheduler,
-        )
-        documents.append(run_timely(bench, lab, console.print if json else lambda _: None))
+    """Compare scheduling policies on the same traces: utility, response and waiting times per class of requests.
+
+    With `--engine live`, the model of --model, --config and --threads plans the instructions of the trace itself.
+    """
+    is_live = engine == "live"
+    documents = []
+    with live_lab(is_shown=is_live) as lab:
+        for changes in _sweep(sweep):
+            scheduler = SchedulerConfig(
+                max_num_seqs=int(changes.get("max_num_seqs", max_num_seqs)),
+                max_num_batched_tokens=max_num_batched_tokens,
+            )
+            bench = TimelyBench(
+                workload=workload,
+                policies=tuple(filter(None, (policies or (LIVE_POLICIES if is_live else "")).split(","))),
+                profile=profile,
+                num_seeds=seeds or (1 if is_live else 3),
+                load=changes.get("load", load),
+                duration_s=duration or (LIVE_DURATION_S if is_live else None),
+                reuses_prefixes=prefixes,
+                scheduler=scheduler,
+                engine=engine,
+                planner=planner_config(model, config, threads) if is_live else PlannerConfig(),
+            )
+            documents.append(run_timely(bench, lab, console.print if json else lambda _: None))
     _write(documents if sweep else documents[0], json)
 
 

@@ -15,3 +15,6 @@ ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML file with planner settings, see config/planner.yaml.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is random.")]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=0, help="CPU threads of the engine; 0 leaves the library's default.")
+]

@@ -8,9 +8,11 @@ import typer
 
 from llm_planner.bench.chrome_trace import spans_of, write_chrome_trace
 from llm_planner.bench.timeline import draw_timeline
-from llm_planner.bench.timely import Lab, TimelyBench, run_timely
+from llm_planner.bench.timely import TimelyBench, run_timely
+from llm_planner.cli.live import live_lab, planner_config
+from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, print_json
-from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.simulation.script import ScriptLibrary
@@ -52,13 +54,35 @@ def compose(
 def replay(
     path: Annotated[Path, typer.Argument(help="A trace file.")],
     policy: Annotated[str, typer.Option(help="Scheduling policy.")] = "tardiness",
-    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
+    engine: Annotated[str, typer.Option(help="simulated: virtual time; live: the real engine, in real time.")] = (
+        "simulated"
+    ),
+    profile: Annotated[str, typer.Option(help="Simulated engine: a profile's name or YAML file.")] = (
+        "llama3-8b-rtx4090"
+    ),
     prefixes: Annotated[bool, typer.Option(help="Prefill the static part of prompts once.")] = True,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
 ) -> None:
-    """Replay a trace in virtual time and print what came of it."""
+    """Replay a trace and print what came of it.
+
+    In virtual time, the plans are those of the file. Live, the model plans the instructions itself; a robot takes as
+    long as the file says for a statement that the file has in the same place, and a sample of its model otherwise.
+    """
+    is_live = engine == "live"
+    bench = TimelyBench(
+        workload=str(path),
+        policies=(policy,),
+        profile=profile,
+        reuses_prefixes=prefixes,
+        engine=engine,
+        planner=planner_config(model, config, threads) if is_live else PlannerConfig(),
+    )
     read_trace(path, RobotLibrary())
-    bench = TimelyBench(workload=str(path), policies=(policy,), profile=profile, reuses_prefixes=prefixes)
-    print_json(run_timely(bench, Lab()))
+    with live_lab(is_shown=is_live) as lab:
+        document = run_timely(bench, lab)
+    print_json(document)
 
 
 @app.command()

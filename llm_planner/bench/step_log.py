@@ -1,0 +1,57 @@
+"""Notes when a backend ran its steps, and leaves the list behind in a file: the engine may live in another process."""
+
+import json
+from collections.abc import Sequence as Seq
+from pathlib import Path
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.interfaces import Backend, BackendInfo
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.simulation.records import StepTimes
+
+
+class LoggedBackend:
+    """Implements ``core.interfaces.Backend`` around another one.
+
+    Args:
+        path: The file that ``close`` writes.
+        backend: Does the work.
+    """
+
+    def __init__(self, path: Path, backend: Backend) -> None:
+        self._path = path
+        self._backend = backend
+        self._clock = MonotonicClock()
+        self._steps: list[tuple[float, float, int, int]] = []
+        self._is_closed = False
+
+    @property
+    def info(self) -> BackendInfo:
+        """Limits of the backend."""
+        return self._backend.info
+
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+        """Passes on."""
+        return self._backend.load_prefix(prefix_id, token_ids)
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        """Runs one step and notes it."""
+        start_s = self._clock.now_s()
+        output = self._backend.execute(scheduled)
+        prompts = [n for n in scheduled.num_scheduled_tokens.values() if n > 1]
+        num_decodes = len(scheduled.num_scheduled_tokens) - len(prompts)
+        self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
+        return output
+
+    def close(self) -> None:
+        """Writes the list and closes the backend; safe to call twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._path.write_text(json.dumps(self._steps), encoding="utf-8")
+        self._backend.close()
+
+
+def read_steps(path: Path, origin_s: float) -> tuple[StepTimes, ...]:
+    """Returns the steps of a file that began at or after ``origin_s``, with times counted from it."""
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(StepTimes(start_s - origin_s, *rest) for start_s, *rest in rows if start_s >= origin_s)

@@ -1,0 +1,32 @@
+"""What commands that run a real planner share: its configuration, and a progress bar."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from llm_planner.assembly import load_config
+from llm_planner.bench.timely import Lab
+from llm_planner.cli.output import error_console
+from llm_planner.core.config import PlannerConfig
+
+
+def planner_config(model: str | None, path: Path | None, threads: int) -> PlannerConfig:
+    """Returns the configuration of the planner that the options of a command describe."""
+    overrides: dict[str, object] = {"engine.num_threads": threads}
+    if model is not None:
+        overrides["engine.model"] = model
+    return load_config(path, overrides)
+
+
+@contextmanager
+def live_lab(*, is_shown: bool = True) -> Iterator[Lab]:
+    """Yields a lab that draws, on standard error, what goes on in real time."""
+    if not is_shown:
+        yield Lab()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=error_console, transient=True) as progress:
+        task = progress.add_task("loading the model", total=1.0)
+        yield Lab(on_progress=lambda what, share: progress.update(task, description=what, completed=share))
