@@ -73,6 +73,22 @@ class PlanRequest:
     start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether a time budget covers the whole plan: then its generation does not wait for the robot."""
+        return self.time_budget_s is not None and self.budget_scope is BudgetScope.WHOLE_PLAN
+
+    def budget_ends_at_s(self, arrival_s: float, num_segments: int, is_plan_complete: bool) -> float | None:
+        """Returns when the time budget is over; None if there is none, or what it covers has been delivered.
+
+        Args:
+            arrival_s: When the request arrived.
+            num_segments: Segments that were delivered.
+            is_plan_complete: Whether nothing will be added to the plan.
+        """
+        is_covered = is_plan_complete or (self.budget_scope is BudgetScope.FIRST_SEGMENT and num_segments > 0)
+        return None if self.time_budget_s is None or is_covered else arrival_s + self.time_budget_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMetrics:

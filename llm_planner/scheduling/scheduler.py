@@ -260,7 +260,7 @@ class Scheduler:
         generation.num_segment_tokens = 0
         generation.segment_started_at_s = now_s
         generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
-        if self.policy.suspends and self.resume_at_s(generation) > now_s:
+        if self.policy.suspends and not generation.request.is_hurried and self.resume_at_s(generation) > now_s:
             generation.suspend()
             del self._running[generation.request_id]
             self._sleep(generation, now_s)

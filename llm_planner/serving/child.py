@@ -9,6 +9,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.admission import Admission
+from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Patience
 from llm_planner.serving.child_process import Beat, Cancel, ChildWord, Look, Report, Seen, Stop, Submit
 from llm_planner.serving.dispatcher import Dispatcher
@@ -19,6 +20,8 @@ from llm_planner.serving.server import ServerStatus
 from llm_planner.serving.view import LoopStatus, LoopView
 
 _log = logging.getLogger(__name__)
+BUDGET_GRACE_S = 0.05
+"""How long after the end of a time budget the child may still decide, before the parent does."""
 
 
 class ChildServer:
@@ -49,6 +52,7 @@ class ChildServer:
         self._patience = patience or Patience()
         self._book = GoalBook(admission)
         self._dispatcher = Dispatcher(on_event)
+        self._alarm = Alarm(clock, self._keep_budgets)
         self._watcher = threading.Thread(target=self._watch, name="planner-watch", daemon=True)
         self._lock = threading.Lock()  # a goal is opened and sent, or a child replaced: one at a time
         self._link: ChildLink | None = None
@@ -66,6 +70,7 @@ class ChildServer:
     def start(self) -> None:
         """Starts the threads and, in the background, the child."""
         self._dispatcher.start()
+        self._alarm.start()
         self._watcher.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
@@ -88,9 +93,12 @@ class ChildServer:
         with self._lock:
             if self._error is not None:
                 raise self._error
-            superseded = self._book.open(request, self._clock.now_s())
+            now_s = self._clock.now_s()
+            superseded = self._book.open(request, now_s)
             if superseded is not None:
                 self._announce_end(superseded)
+            if request.time_budget_s is not None:
+                self._alarm.set(now_s + request.time_budget_s + BUDGET_GRACE_S)
             if self._link is not None:
                 self._hand_over(request.request_id, self._link)
 
@@ -145,12 +153,23 @@ class ChildServer:
                 self._link.send(Stop())  # its end wakes the watcher
         if self._watcher.is_alive():
             self._watcher.join()
+        self._alarm.close()
         self._dispatcher.close()
 
     def _announce_end(self, finished: Finished) -> None:
         self._dispatcher.put(finished)
         if self._link is not None:
             self._link.send(Cancel(finished.request_id))
+
+    def _keep_budgets(self) -> None:
+        """Ends what is overdue although the child is dead, starts, or hangs in a step."""
+        with self._lock:
+            events = self._book.take_overdue(self._clock.now_s(), is_engine_ready=self._is_ready.is_set())
+            for event in events:
+                if isinstance(event, Finished):
+                    self._announce_end(event)
+                else:
+                    self._dispatcher.put(event)
 
     def _stop(self, error: PlannerError) -> None:
         """Takes no goals any more and ends those there are."""

@@ -16,10 +16,15 @@ class SegmentReady:
 
 @dataclass(frozen=True, slots=True)
 class PlanComplete:
-    """The whole plan of ``num_segments`` was delivered; the robot may still be at work. At most once per request."""
+    """Nothing will follow the ``num_segments`` delivered ones. At most once per request; the robot may be at work yet.
+
+    Attributes:
+        is_partial: Whether the plan was closed to keep its time budget: the robot holds where it ends.
+    """
 
     request_id: str
     num_segments: int
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

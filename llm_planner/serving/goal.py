@@ -21,12 +21,14 @@ class History:
         delivered_at_s: Per segment of ``PlanRequest.delivered``, when it was delivered.
         reports: The robot's reports so far, with the times when they were heard.
         is_plan_complete: Whether the whole plan was delivered already.
+        is_partial: Whether it was closed to keep its time budget.
     """
 
     arrival_s: float
     delivered_at_s: tuple[float, ...] = ()
     reports: tuple[tuple[float, SegmentReport], ...] = ()
     is_plan_complete: bool = False
+    is_partial: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -37,6 +39,7 @@ class Goal:
         delivered: Segments that went to the robot, those from before a restart included.
         held: Segments that wait for the end of the plan (whole-plan policies).
         is_plan_complete: Whether nothing will be added to the plan.
+        is_partial: Whether that is so because it was closed to keep its time budget.
     """
 
     request: PlanRequest
@@ -46,7 +49,9 @@ class Goal:
     delivered: list[Segment] = field(default_factory=list)
     held: list[Segment] = field(default_factory=list)
     first_delivered_at_s: float | None = None
+    last_delivered_at_s: float | None = None
     is_plan_complete: bool = False
+    is_partial: bool = False
 
     def replay(self, history: History) -> None:
         """Brings the record up to what happened before: deliveries and reports in the order of their times."""
@@ -57,7 +62,7 @@ class Goal:
             self.deliver(segment, delivered_at_s)
         for heard_at_s, report in reports:
             self._replay_report(heard_at_s, report)
-        self.is_plan_complete = history.is_plan_complete
+        self.is_plan_complete, self.is_partial = history.is_plan_complete, history.is_partial
 
     def _replay_report(self, heard_at_s: float, report: SegmentReport) -> None:
         self.execution.report(report, heard_at_s)
@@ -68,6 +73,13 @@ class Goal:
         self.delivered.append(segment)
         if self.first_delivered_at_s is None:
             self.first_delivered_at_s = now_s
+        self.last_delivered_at_s = now_s
+
+    @property
+    def budget_ends_at_s(self) -> float | None:
+        """When the time budget is over; None if there is none, or what it covers has been delivered."""
+        arrival_s, num_segments = self.generation.arrival_s, len(self.delivered)
+        return self.request.budget_ends_at_s(arrival_s, num_segments, self.is_plan_complete)
 
     def read(self, output: StepOutput) -> Progress:
         """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
@@ -99,8 +111,12 @@ class Goal:
             num_output_tokens=generation.num_output_tokens,
             num_suspensions=generation.num_suspensions,
         )
-        if self.first_delivered_at_s is None:
+        if self.first_delivered_at_s is None or self.last_delivered_at_s is None:
             return metrics
         response_time_s = self.first_delivered_at_s - generation.arrival_s
-        utility = self.request.time_utility(response_time_s)
-        return replace(metrics, response_time_s=response_time_s, time_utility=utility)
+        return replace(
+            metrics,
+            response_time_s=response_time_s,
+            time_utility=self.request.time_utility(response_time_s),
+            plan_time_s=self.last_delivered_at_s - generation.arrival_s if self.is_plan_complete else None,
+        )

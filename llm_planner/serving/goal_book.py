@@ -21,14 +21,13 @@ class _Entry:
     delivered_at_s: list[float] = field(default_factory=list)
     reports: dict[tuple[int, ReportStatus], tuple[float, SegmentReport]] = field(default_factory=dict)
     is_plan_complete: bool = False
+    is_partial: bool = False
     num_attempts: int = 0
 
-    @property
-    def is_overrun(self) -> bool:
-        """Whether the first segment came after the time budget, or never."""
-        budget_s = self.request.time_budget_s
-        is_late = not self.delivered_at_s or self.delivered_at_s[0] - self.arrival_s > (budget_s or 0.0)
-        return budget_s is not None and is_late
+    def is_overrun(self, now_s: float) -> bool:
+        """Whether the time budget is over and what it covers has not come."""
+        end_s = self.request.budget_ends_at_s(self.arrival_s, len(self.segments), self.is_plan_complete)
+        return end_s is not None and now_s > end_s
 
     def result(self, code: ErrorCode, message: str) -> PlanResult:
         """Returns an end that the loop did not decide; it knows no counts of tokens."""
@@ -56,7 +55,6 @@ class GoalBook:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._entries: dict[str, _Entry] = {}
-        self._robots_to_skip: set[str] = set()
         self._lock = threading.Lock()
 
     def open(self, request: PlanRequest, now_s: float) -> Finished | None:
@@ -67,8 +65,8 @@ class GoalBook:
         """
         with self._lock:
             unfinished = {request_id: entry.request for request_id, entry in self._entries.items()}
+            self._skip_while_overrun(request, now_s)
             previous = self._admission.check(request, unfinished)
-            self._skip_if_due(request)
             ended = None
             if previous is not None:
                 message = f"superseded by the urgent goal {request.request_id}"
@@ -84,16 +82,16 @@ class GoalBook:
                 return None
             entry.num_attempts = 1
             if isinstance(event, SegmentReady):
-                if event.segment.index != len(entry.segments):
+                if event.segment.index != len(entry.segments) or entry.is_plan_complete:
                     return None
                 entry.segments.append(event.segment)
                 entry.delivered_at_s.append(now_s)
             elif isinstance(event, PlanComplete):
                 if entry.is_plan_complete:
                     return None
-                entry.is_plan_complete = True
+                entry.is_plan_complete, entry.is_partial = True, event.is_partial
             else:
-                self._close(event.request_id)
+                del self._entries[event.request_id]
                 event = Finished(replace(event.result, segments=tuple(entry.segments)))
             return event
 
@@ -103,26 +101,46 @@ class GoalBook:
             return self._end(request_id, code, message)
 
     def _end(self, request_id: str, code: ErrorCode, message: str) -> Finished | None:
-        entry = self._close(request_id)
+        entry = self._entries.pop(request_id, None)
         return None if entry is None else Finished(entry.result(code, message))
 
-    def _close(self, request_id: str) -> _Entry | None:
-        entry = self._entries.pop(request_id, None)
-        if entry is not None and entry.is_overrun and entry.request.overrun is OverrunStrategy.SKIP_NEXT:
-            self._robots_to_skip.add(entry.request.robot_id)
-        return entry
+    def _skip_while_overrun(self, request: PlanRequest, now_s: float) -> None:
+        """Skip-Next (TimeBill, section 6.1): what a robot asks while its overrun goal is not complete is skipped.
 
-    def _skip_if_due(self, request: PlanRequest) -> None:
-        """Skip-Next (TimeBill, section 6.1): the goal after one that overran is refused.
-
-        Deviation: an urgent goal is never skipped; it is not the one that may pay for another's overrun.
+        Deviation: an urgent goal is not the one that pays for another's overrun; it may take that one's place.
         """
-        if request.robot_id in self._robots_to_skip and request.urgency is not Urgency.URGENT:
-            self._robots_to_skip.discard(request.robot_id)
-            raise PlannerError(
-                ErrorCode.BUDGET_EXCEEDED,
-                "skipped, because this robot's last goal exceeded its time budget (SKIP_NEXT); send it again",
-            )
+        for entry in self._entries.values():
+            is_skipping = entry.request.overrun is OverrunStrategy.SKIP_NEXT and entry.is_overrun(now_s)
+            if entry.request.robot_id != request.robot_id or not is_skipping:
+                continue
+            if request.urgency is not Urgency.URGENT or entry.request.urgency is Urgency.URGENT:
+                raise PlannerError(
+                    ErrorCode.BUDGET_EXCEEDED,
+                    f"skipped: the robot's goal {entry.request.request_id} has exceeded its time budget and goes on "
+                    "(SKIP_NEXT); ask again when it has ended",
+                )
+
+    def take_overdue(self, now_s: float, *, is_engine_ready: bool) -> list[Event]:
+        """Keeps the time budgets that the engine does not keep, because it is dead, starting, or in a long step.
+
+        Returns what the owners shall hear: a goal of which nothing came has ended, a plan of strategy PARTIAL is
+        closed. An engine that lives closes its plans itself: it knows what is on its way.
+        """
+        events: list[Event] = []
+        with self._lock:
+            for entry in [e for e in self._entries.values() if e.is_overrun(now_s)]:
+                request = entry.request
+                if request.overrun is OverrunStrategy.SKIP_NEXT:
+                    continue
+                if request.overrun is OverrunStrategy.PARTIAL and entry.segments:
+                    if not is_engine_ready:
+                        entry.is_plan_complete = entry.is_partial = True
+                        events.append(PlanComplete(request.request_id, len(entry.segments), is_partial=True))
+                    continue
+                message = f"nothing came from the engine within the time budget of {request.time_budget_s} s"
+                events.append(Finished(entry.result(ErrorCode.BUDGET_EXCEEDED, message)))
+                del self._entries[request.request_id]
+        return events
 
     def report(self, report: SegmentReport, now_s: float) -> bool:
         """Enters a robot's report; returns whether its goal is known."""
@@ -148,6 +166,7 @@ class GoalBook:
                 delivered_at_s=tuple(entry.delivered_at_s),
                 reports=tuple(entry.reports.values()),
                 is_plan_complete=entry.is_plan_complete,
+                is_partial=entry.is_partial,
             )
             return replace(entry.request, delivered=tuple(entry.segments)), history
 

@@ -1,19 +1,19 @@
 """The loop: schedule -> execute -> update, one step at a time, with the time as an argument."""
 
-import heapq
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Clock
-from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.deadlines import Deadlines
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
@@ -53,7 +53,8 @@ class PlannerLoop:
         self._do_clients_report = do_clients_report
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
-        self._deadlines: list[tuple[float, str]] = []  # heap of times at which a goal must be looked at
+        self._deadlines = Deadlines(scheduler.config, do_clients_report=do_clients_report)
+        self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
 
     # --- What comes in
@@ -74,7 +75,7 @@ class PlannerLoop:
         except PlannerError as error:
             return [Finished(_refusal(request, error))]
         self._goals[request.request_id] = goal
-        self._watch(goal)
+        self._deadlines.watch(goal)
         if not goal.is_plan_complete:
             self._scheduler.add(goal.generation)
         return self._finish_if_done(goal)
@@ -94,7 +95,7 @@ class PlannerLoop:
             message = f"segment {report.index} failed on the robot: {report.reason or 'no reason given'}"
             return [self._end(goal, ErrorCode.SKILL_FAILED, message)]
         self._scheduler.robot_heard(report.request_id, now_s)
-        self._watch(goal)
+        self._deadlines.watch(goal)
         return self._finish_if_done(goal)
 
     def warm_up(self, requests: Iterable[PlanRequest]) -> None:
@@ -158,29 +159,40 @@ class PlannerLoop:
     def step(self, now_s: float) -> list[Event]:
         """Runs one step, if there is something to run, and returns what came of it.
 
-        The step ends at ``now_s`` plus the duration that the backend states.
+        The step ends at ``now_s`` plus the duration that the backend states. What is to be said before it is returned
+        at once, and the next call runs it: an end or a closed plan does not wait for a step.
         """
-        events = self._look_after_deadlines(now_s)
-        scheduled = self._meter.decide(self._scheduler, now_s)
-        for request_id in self._scheduler.take_hopeless():
-            message = "the plan outgrew the KV cache; give the engine more KV blocks"
-            events.append(self._end(self._goals[request_id], ErrorCode.OUT_OF_MEMORY, message))
+        events: list[Event] = []
+        for goal in self._deadlines.take_due(self._goals, now_s):
+            events += self._look_after(goal, now_s)
+        if self._scheduled is None:
+            self._scheduled = self._meter.decide(self._scheduler, now_s)
+            for request_id in self._scheduler.take_hopeless():
+                message = "the plan outgrew the KV cache; give the engine more KV blocks"
+                events.append(self._end(self._goals[request_id], ErrorCode.OUT_OF_MEMORY, message))
+        for goal in self._deadlines.would_miss(self._goals.values(), self._scheduled, now_s):
+            events += self._overrun(goal, now_s)
+        if events and not self._scheduled.is_empty:
+            return events
+        scheduled, self._scheduled = self._scheduled, None
         if scheduled.is_empty:
             return events
         output = self._backend.execute(scheduled)
         self._meter.count(scheduled, output)
-        return events + self._book(scheduled, output, now_s + output.duration_s)
+        self._deadlines.observe(scheduled, output.duration_s)
+        return self._book(scheduled, output, now_s + output.duration_s)
 
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""
-        wakeup_s = self._scheduler.next_wakeup_s(now_s)
-        deadline_s = self._deadlines[0][0] if self._deadlines else None
-        times_s = [t for t in (wakeup_s, deadline_s) if t is not None]
+        wakeup_s = self._scheduler.next_wakeup_s(now_s) if self._scheduled is None else now_s
+        times_s = [t for t in (wakeup_s, self._deadlines.next_s) if t is not None]
         return max(now_s, min(times_s)) if times_s else None
 
     def _book(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
         """Hands tokens to their sessions, segments to their robots, and all of it to the scheduler."""
         ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
+        late = [goal for goal in ran if self._deadlines.is_too_late(goal, now_s)]
+        ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         progress = {goal.request.request_id: goal.read(output) for goal in ran}
         events: list[Event] = []
         for goal in ran:
@@ -195,6 +207,9 @@ class PlannerLoop:
         for goal in ran:
             if goal.request.request_id in self._goals:
                 events += self._conclude(goal, progress[goal.request.request_id])
+        for goal in late:
+            if goal.request.request_id in self._goals:
+                events += self._overrun(goal, now_s)
         return events
 
     def _deliver(self, goal: Goal, progress: Progress, num_tokens: int, now_s: float) -> list[Event]:
@@ -205,15 +220,16 @@ class PlannerLoop:
             goal.held.append(replace(segment, generation_time_s=now_s - start_s, num_tokens=num_tokens))
             start_s, num_tokens = now_s, 0
         is_whole = progress.is_complete and progress.error is None
-        if not (self._scheduler.policy.streams or is_whole):
-            return []
+        return self._send_held(goal, now_s) if self._scheduler.policy.streams or is_whole else []
+
+    def _send_held(self, goal: Goal, now_s: float) -> list[Event]:
         events: list[Event] = []
         for segment in goal.held:
             goal.deliver(segment, now_s)
             events.append(SegmentReady(goal.request.request_id, segment))
         goal.held.clear()
         if events:
-            self._watch(goal)
+            self._deadlines.watch(goal)
         return events
 
     def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
@@ -221,10 +237,7 @@ class PlannerLoop:
         if progress.error is not None:
             return [self._end(goal, progress.error.code, progress.error.message)]
         if progress.is_complete:
-            self._scheduler.end(goal.request.request_id)
-            goal.is_plan_complete = True
-            complete = PlanComplete(goal.request.request_id, len(goal.delivered))
-            return [complete, *self._finish_if_done(goal)]
+            return self._complete(goal)
         if goal.generation.num_output_tokens >= goal.generation.max_output_tokens:
             message = f"the plan was not complete after {goal.generation.num_output_tokens} tokens; raise max_tokens"
             return [self._end(goal, ErrorCode.PLAN_TRUNCATED, message)]
@@ -239,40 +252,38 @@ class PlannerLoop:
 
     # --- Deadlines and ends
 
-    def _deadline_s(self, goal: Goal) -> float | None:
-        """Returns when the goal will end if nothing happens until then: budget first, then the robot's silence."""
-        budget_s = goal.request.time_budget_s
-        if budget_s is not None and not goal.delivered and goal.request.overrun is OverrunStrategy.KILL:
-            return goal.generation.arrival_s + budget_s
-        if self._do_clients_report:
-            return goal.execution.silent_at_s(self._scheduler.config.silence_timeout_s)
-        return None
+    def _look_after(self, goal: Goal, now_s: float) -> list[Event]:
+        """Ends, or closes, a goal that is due."""
+        if self._deadlines.is_overrun(goal, now_s):
+            return self._overrun(goal, now_s)
+        return [self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time")]
 
-    def _watch(self, goal: Goal) -> None:
-        deadline_s = self._deadline_s(goal)
-        if deadline_s is not None:
-            heapq.heappush(self._deadlines, (deadline_s, goal.request.request_id))
-
-    def _look_after_deadlines(self, now_s: float) -> list[Event]:
+    def _overrun(self, goal: Goal, now_s: float) -> list[Event]:
+        """Ends a goal that cannot keep its budget; PARTIAL closes its plan at the last complete segment instead."""
         events: list[Event] = []
-        while self._deadlines and self._deadlines[0][0] <= now_s:
-            goal = self._goals.get(heapq.heappop(self._deadlines)[1])
-            if goal is None:
-                continue
-            deadline_s = self._deadline_s(goal)
-            if deadline_s is None or deadline_s > now_s:
-                self._watch(goal)
-            elif goal.delivered:
-                message = "the robot did not report its segment in time"
-                events.append(self._end(goal, ErrorCode.ROBOT_SILENT, message))
-            else:
-                message = f"no segment within {goal.request.time_budget_s} s"
-                events.append(self._end(goal, ErrorCode.BUDGET_EXCEEDED, message))
-        return events
+        if goal.request.overrun is OverrunStrategy.PARTIAL:
+            if not self._deadlines.is_too_late(goal, now_s):
+                events += self._send_held(goal, now_s)
+            if goal.delivered:
+                goal.is_partial = True
+                return events + self._complete(goal)
+        what = "no segment" if goal.request.budget_scope is BudgetScope.FIRST_SEGMENT else "no complete plan"
+        return [self._end(goal, ErrorCode.BUDGET_EXCEEDED, f"{what} within {goal.request.time_budget_s} s")]
+
+    def _complete(self, goal: Goal) -> list[Event]:
+        """Ends the generation: nothing will be added to the plan."""
+        self._scheduler.end(goal.request.request_id)
+        goal.is_plan_complete = True
+        complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial)
+        return [complete, *self._finish_if_done(goal)]
 
     def _finish_if_done(self, goal: Goal) -> list[Event]:
         is_executed = not self._do_clients_report or goal.execution.is_all_reported
-        return [self._end(goal, ErrorCode.NONE, "")] if goal.is_plan_complete and is_executed else []
+        if not (goal.is_plan_complete and is_executed):
+            return []
+        message = f"closed after {len(goal.delivered)} segments to keep the budget of {goal.request.time_budget_s} s"
+        code = ErrorCode.PLAN_PARTIAL if goal.is_partial else ErrorCode.NONE
+        return [self._end(goal, code, f"{message}; ask again for the rest" if goal.is_partial else "")]
 
     def _end(self, goal: Goal, code: ErrorCode, message: str) -> Finished:
         request_id = goal.request.request_id
@@ -304,7 +315,9 @@ class PlannerLoop:
 
     def look(self, now_s: float) -> LoopView:
         """Returns a view of its goals and its memory: for people, at their pace, as it walks over all goals."""
-        return look(self.status, self._scheduler, self._goals.values(), self._deadline_s, self._meter.totals, now_s)
+        return look(
+            self.status, self._scheduler, self._goals.values(), self._deadlines.due_s, self._meter.totals, now_s
+        )
 
     def close(self) -> None:
         """Frees the backend; safe to call twice."""

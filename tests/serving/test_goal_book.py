@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import OverrunStrategy, PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import failed, make_admission, make_request, make_segment, started, succeeded
@@ -83,7 +83,7 @@ def test_a_babbling_robot_fills_no_memory():
 
 _EVENTS = st.one_of(
     st.builds(lambda r, i: SegmentReady(r, make_segment(i)), st.sampled_from("ab"), st.integers(0, 4)),
-    st.builds(lambda r: PlanComplete(r, 3), st.sampled_from("ab")),
+    st.builds(PlanComplete, st.sampled_from("ab"), st.just(3), st.booleans()),
     st.builds(lambda r: Finished(PlanResult(request_id=r)), st.sampled_from("ab")),
 )
 
@@ -101,27 +101,75 @@ def test_whatever_loops_say_the_owner_hears_a_clean_story(events):
         if ends:
             assert mine[-1] is ends[0]
             assert len(ends[0].result.segments) == len(indices)
-        assert sum(isinstance(e, PlanComplete) for e in mine) <= 1
+        completes = [i for i, e in enumerate(mine) if isinstance(e, PlanComplete)]
+        assert len(completes) <= 1
+        assert not any(isinstance(e, SegmentReady) for i in completes for e in mine[i:])
 
 
-@pytest.mark.parametrize(("response_s", "is_skipped"), [(0.5, False), (1.5, True), (None, True)])
-def test_skip_next_refuses_one_goal_after_an_overrun(response_s, is_skipped):
+@pytest.mark.parametrize(
+    ("response_s", "is_complete", "scope", "code"),
+    [
+        (None, False, BudgetScope.FIRST_SEGMENT, ErrorCode.BUDGET_EXCEEDED),  # overrun, and not there yet
+        (0.5, False, BudgetScope.FIRST_SEGMENT, ErrorCode.ROBOT_BUSY),
+        (1.5, False, BudgetScope.FIRST_SEGMENT, ErrorCode.ROBOT_BUSY),  # it was late, but it has come
+        (0.5, False, BudgetScope.WHOLE_PLAN, ErrorCode.BUDGET_EXCEEDED),
+        (0.5, True, BudgetScope.WHOLE_PLAN, ErrorCode.ROBOT_BUSY),
+    ],
+)
+def test_skip_next_refuses_what_comes_during_an_overrun(response_s, is_complete, scope, code):
     book = GoalBook(make_admission())
-    book.open(make_request("r1", robot_id="drone", time_budget_s=1.0, overrun=OverrunStrategy.SKIP_NEXT), 1.0)
+    budget = {"time_budget_s": 1.0, "overrun": OverrunStrategy.SKIP_NEXT, "budget_scope": scope}
+    book.open(make_request("r1", robot_id="drone", **budget), 1.0)
     if response_s is not None:
         book.accept(SegmentReady("r1", make_segment(0)), 1.0 + response_s)
-    book.end("r1", ErrorCode.CANCELLED, "")
-    book.open(make_request("urgent", robot_id="drone", urgency=Urgency.URGENT), 5.0)  # is never skipped
+    if is_complete:
+        book.accept(PlanComplete("r1", 1), 1.9)
+    with pytest.raises(PlannerError) as caught:
+        book.open(make_request("early", robot_id="drone"), 2.0)
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+    with pytest.raises(PlannerError) as caught:
+        book.open(make_request("r2", robot_id="drone"), 3.0)
+    assert caught.value.code is code
+    book.open(make_request("other", robot_id="another_drone"), 3.0)
+    ended = book.open(make_request("urgent", robot_id="drone", urgency=Urgency.URGENT), 4.0)  # is never skipped
+    assert ended.result.error_code is ErrorCode.SUPERSEDED
     book.end("urgent", ErrorCode.CANCELLED, "")
-    if is_skipped:
-        with pytest.raises(PlannerError) as caught:
-            book.open(make_request("r2", robot_id="drone"), 6.0)
-        assert caught.value.code is ErrorCode.BUDGET_EXCEEDED
-    assert book.open(make_request("r2", robot_id="drone"), 7.0) is None
+    assert book.open(make_request("r2", robot_id="drone"), 7.0) is None  # the overrun one has ended
 
 
 def test_kill_skips_nothing():
     book = GoalBook(make_admission())
     book.open(make_request("r1", robot_id="drone", time_budget_s=1.0), 1.0)
-    book.end("r1", ErrorCode.BUDGET_EXCEEDED, "")
-    assert book.open(make_request("r2", robot_id="drone"), 3.0) is None
+    with pytest.raises(PlannerError) as caught:
+        book.open(make_request("r2", robot_id="drone"), 3.0)
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+
+
+@pytest.mark.parametrize("overrun", OverrunStrategy)
+@pytest.mark.parametrize("num_segments", [0, 1])
+@pytest.mark.parametrize("is_engine_ready", [False, True])
+def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
+    book = GoalBook(make_admission())
+    book.open(
+        make_request("r1", time_budget_s=1.0, overrun=overrun, budget_scope=BudgetScope.WHOLE_PLAN),
+        1.0,
+    )
+    for index in range(num_segments):
+        book.accept(SegmentReady("r1", make_segment(index)), 1.5)
+    assert book.take_overdue(2.0, is_engine_ready=is_engine_ready) == []
+    events = book.take_overdue(2.1, is_engine_ready=is_engine_ready)
+    assert book.take_overdue(2.2, is_engine_ready=is_engine_ready) == []
+    if overrun is OverrunStrategy.SKIP_NEXT or (
+        overrun is OverrunStrategy.PARTIAL and num_segments and is_engine_ready
+    ):
+        assert events == []
+    elif overrun is OverrunStrategy.PARTIAL and num_segments:
+        assert events == [PlanComplete("r1", 1, is_partial=True)]
+        assert book.accept(SegmentReady("r1", make_segment(1)), 2.3) is None  # closed is closed
+        assert book.accept(PlanComplete("r1", 1, is_partial=True), 2.3) is None
+        assert book.hand_over("r1", 3)[1].is_partial
+    else:
+        (end,) = events
+        assert end.result.error_code is ErrorCode.BUDGET_EXCEEDED
+        assert len(end.result.segments) == num_segments
+        assert book.request_ids == ()

@@ -1,0 +1,87 @@
+"""When must a goal be looked at: time budgets that run out, plans that must be closed, robots that fall silent."""
+
+import heapq
+from collections.abc import Iterable, Mapping
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.request import OverrunStrategy
+from llm_planner.core.step import SchedulerOutput
+from llm_planner.scheduling.step_bound import StepBound
+from llm_planner.serving.goal import Goal
+
+
+class Deadlines:
+    """A heap of times, one or more per goal; pure bookkeeping, the loop draws the consequences.
+
+    Strategies of TimeBill, section 6.1: KILL is due when the budget is over, SKIP_NEXT never. PARTIAL, which is ours,
+    is due at its last safe moment: the last end of a step from which the next one, and the way to the robot, would
+    take until after the deadline.
+
+    Args:
+        config: Network delay and the patience with silent robots.
+        do_clients_report: Whether robots report, so that silence means something.
+    """
+
+    def __init__(self, config: SchedulerConfig, *, do_clients_report: bool) -> None:
+        self._config = config
+        self._do_clients_report = do_clients_report
+        self._steps = StepBound()
+        self._heap: list[tuple[float, str]] = []
+
+    def watch(self, goal: Goal) -> None:
+        """Enters a goal, again after anything that may bring its time forward."""
+        due_s = self.due_s(goal)
+        if due_s is not None:
+            heapq.heappush(self._heap, (due_s, goal.request.request_id))
+
+    def take_due(self, goals: Mapping[str, Goal], now_s: float) -> list[Goal]:
+        """Returns the goals of ``goals`` that are due, each once, and enters the others anew."""
+        due: dict[str, Goal] = {}
+        while self._heap and self._heap[0][0] <= now_s:
+            goal = goals.get(heapq.heappop(self._heap)[1])
+            due_s = None if goal is None else self.due_s(goal)
+            if goal is None or due_s is None:
+                continue
+            if due_s <= now_s:
+                due[goal.request.request_id] = goal
+            else:
+                self.watch(goal)
+        return list(due.values())
+
+    @property
+    def next_s(self) -> float | None:
+        """When ``take_due`` has something to do; None for never."""
+        return self._heap[0][0] if self._heap else None
+
+    def observe(self, scheduled: SchedulerOutput, duration_s: float) -> None:
+        """Learns how long steps take."""
+        self._steps.observe(scheduled, duration_s)
+
+    def would_miss(self, goals: Iterable[Goal], scheduled: SchedulerOutput, now_s: float) -> list[Goal]:
+        """Returns the goals of strategy PARTIAL whose last safe moment this is, if ``scheduled`` runs now."""
+        latest_s = now_s + self._steps.bound_s(scheduled) + self._config.network_latency_s
+        partial = (goal for goal in goals if goal.request.overrun is OverrunStrategy.PARTIAL)
+        return [goal for goal in partial if (end_s := goal.budget_ends_at_s) is not None and end_s < latest_s]
+
+    def is_overrun(self, goal: Goal, now_s: float) -> bool:
+        """Whether the goal may not go on, because its time budget is over (or, for PARTIAL, about to be)."""
+        due_s = self._budget_due_s(goal)
+        return due_s is not None and due_s <= now_s
+
+    def is_too_late(self, goal: Goal, now_s: float) -> bool:
+        """Whether the time budget is over, so that what leaves the planner now does not count any more."""
+        end_s = goal.budget_ends_at_s
+        return end_s is not None and now_s > end_s and goal.request.overrun is not OverrunStrategy.SKIP_NEXT
+
+    def due_s(self, goal: Goal) -> float | None:
+        """Returns when the goal ends, or is closed, if nothing happens until then; None for never."""
+        silent_s = goal.execution.silent_at_s(self._config.silence_timeout_s) if self._do_clients_report else None
+        times_s = [time_s for time_s in (self._budget_due_s(goal), silent_s) if time_s is not None]
+        return min(times_s, default=None)
+
+    def _budget_due_s(self, goal: Goal) -> float | None:
+        end_s, overrun = goal.budget_ends_at_s, goal.request.overrun
+        if end_s is None or overrun is OverrunStrategy.SKIP_NEXT:
+            return None
+        is_partial = overrun is OverrunStrategy.PARTIAL
+        return end_s - (self._config.network_latency_s + self._steps.decode_s if is_partial else 0.0)

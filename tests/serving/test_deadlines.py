@@ -1,0 +1,197 @@
+"""Time budgets in the loop, in virtual time: what each overrun strategy delivers, and when."""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult
+from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.fake import FakeBackend, FakeTiming
+from llm_planner.serving.goal import History
+from tests.serving.builders import failed, make_loop, make_request, make_segment, succeeded
+
+NETWORK_S = 0.008
+STATEMENTS = [f"a({i});" for i in range(10)]
+PLAN = "".join(STATEMENTS)
+
+
+@dataclass
+class JitteryTiming:
+    """Steps of 10 ms plus up to ``jitter`` of that, prompts on top."""
+
+    jitter: float = 0.0
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def duration_s(self, scheduled) -> float:
+        return FakeTiming().duration_s(scheduled) * (1 + self.rng.uniform(0, self.jitter))
+
+
+class Run:
+    """A loop whose backend moves the clock; robots execute nothing, or everything at once."""
+
+    def __init__(self, *, plans=None, policy="fcfs_stream", jitter=0.0, reports=False, **scheduler) -> None:
+        self.now_s = 0.0
+        self.events: list[tuple[float, Event]] = []
+        backend = FakeBackend(plans=plans or {"go": PLAN}, timing=JitteryTiming(jitter), sleep=self.sleep)
+        self.loop = make_loop(backend=backend, policy=policy, do_clients_report=reports, **scheduler)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def take(self, events: list[Event]) -> None:
+        self.events += [(self.now_s, event) for event in events]
+
+    def submit(self, *args, **kwargs) -> None:
+        self.take(self.loop.submit(make_request(*args, **kwargs), self.now_s))
+
+    def go(self, until_s: float = 1e3) -> "Run":
+        while (wakeup_s := self.loop.next_wakeup_s(self.now_s)) is not None and wakeup_s < until_s:
+            self.now_s = max(self.now_s, wakeup_s)
+            self.take(self.loop.step(self.now_s))
+        return self
+
+    def of(self, kind: type, request_id: str = "r1") -> list[tuple[float, Event]]:
+        return [(t, e) for t, e in self.events if isinstance(e, kind) and e.request_id == request_id]
+
+    def result(self, request_id: str = "r1") -> PlanResult:
+        ((_, end),) = self.of(Finished, request_id)
+        return end.result
+
+
+def partial(time_budget_s: float, scope: BudgetScope = BudgetScope.WHOLE_PLAN) -> dict:
+    return {"time_budget_s": time_budget_s, "overrun": OverrunStrategy.PARTIAL, "budget_scope": scope}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
+def test_a_plan_is_closed_at_its_last_complete_segment(policy):
+    run = Run(policy=policy)
+    run.submit(**partial(0.15))
+    result = run.go().result()
+    assert result.error_code is ErrorCode.PLAN_PARTIAL
+    assert len(result.segments) >= 1
+    assert PLAN.startswith(result.plan)
+    assert result.metrics.plan_time_s <= 0.15 - NETWORK_S
+    ((closed_at_s, complete),) = run.of(PlanComplete)
+    assert complete.is_partial
+    assert complete.num_segments == len(result.segments)
+    decode_step_s = 0.011
+    assert 0.15 - NETWORK_S - 2 * decode_step_s <= closed_at_s <= 0.15 - NETWORK_S
+    assert [e.segment for _, e in run.of(SegmentReady)] == list(result.segments)
+    assert run.of(SegmentReady)[-1][0] <= 0.15 - NETWORK_S
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
+def test_a_plan_that_keeps_its_budget_is_no_partial_one(policy):
+    run = Run(policy=policy)
+    run.submit(**partial(5.0))
+    result = run.go().result()
+    assert (result.error_code, result.plan) == (ErrorCode.NONE, PLAN)
+    assert not run.of(PlanComplete)[0][1].is_partial
+    assert result.metrics.num_suspensions == 0  # a budget for the whole plan waits for no robot
+
+
+def test_nothing_complete_is_no_partial_plan():
+    run = Run(plans={"go": f"l('{'a' * 200}');"})
+    run.submit(**partial(0.15))
+    result = run.go().result()
+    assert (result.error_code, result.segments) == (ErrorCode.BUDGET_EXCEEDED, ())
+    assert run.of(Finished)[0][0] < 0.15  # said as soon as it is known
+
+
+def test_a_first_segment_in_time_keeps_a_budget_of_that_scope():
+    run = Run()
+    run.submit(**partial(0.1, BudgetScope.FIRST_SEGMENT))
+    assert run.go().result().error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("scope", BudgetScope)
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
+def test_kill_delivers_nothing_late(policy, scope):
+    """A step that ends after the deadline delivers nothing, however much it completed."""
+    for milliseconds in range(30, 400, 7):
+        run = Run(policy=policy)
+        run.submit(time_budget_s=milliseconds / 1e3, budget_scope=scope)
+        result = run.go().result()
+        times_s = [t for t, _ in run.of(SegmentReady)]
+        covered_s = times_s if scope is BudgetScope.WHOLE_PLAN else times_s[:1]
+        assert all(t <= milliseconds / 1e3 for t in covered_s)
+        assert result.error_code is not ErrorCode.NONE or result.plan == PLAN
+        assert result.error_code in (ErrorCode.NONE, ErrorCode.BUDGET_EXCEEDED)
+
+
+def test_skip_next_goes_on():
+    run = Run()
+    run.submit(time_budget_s=0.1, overrun=OverrunStrategy.SKIP_NEXT, budget_scope=BudgetScope.WHOLE_PLAN)
+    result = run.go().result()
+    assert (result.error_code, result.plan) == (ErrorCode.NONE, PLAN)
+    assert result.metrics.plan_time_s > 0.1
+
+
+def test_a_partial_plan_ends_when_the_robot_has_carried_it_out():
+    run = Run(reports=True)
+    run.submit(**partial(0.15))
+    run.go(until_s=1.0)
+    assert run.of(PlanComplete)
+    assert not run.of(Finished)
+    for _, ready in run.of(SegmentReady):
+        run.take(run.loop.report(succeeded("r1", ready.segment.index), run.now_s))
+    assert run.result().error_code is ErrorCode.PLAN_PARTIAL
+    assert "ask again" in run.result().error_msg
+
+
+def test_a_robot_that_fails_a_partial_plan_has_failed():
+    run = Run(reports=True)
+    run.submit(**partial(0.15))
+    run.go(until_s=1.0)
+    run.take(run.loop.report(failed("r1", 0, "no"), run.now_s))
+    assert run.result().error_code is ErrorCode.SKILL_FAILED
+
+
+def test_a_loop_that_comes_too_late_closes_with_what_was_delivered():
+    run = Run(reports=True)
+    run.now_s = 9.0
+    request = make_request(delivered=(make_segment(0, "a(0);"),), **partial(0.15))
+    run.take(run.loop.submit(request, 9.0, History(arrival_s=1.0, delivered_at_s=(1.1,))))
+    run.go(until_s=10.0)
+    ((_, complete),) = run.of(PlanComplete)
+    assert complete == PlanComplete("r1", 1, is_partial=True)
+    run.take(run.loop.report(succeeded("r1", 0), run.now_s))
+    assert (run.result().error_code, run.result().plan) == (ErrorCode.PLAN_PARTIAL, "a(0);")
+
+
+def test_a_closed_plan_stays_closed_in_another_loop():
+    run = Run(reports=True)
+    request = make_request(delivered=(make_segment(0, "a(0);"),), **partial(0.15))
+    history = History(arrival_s=0.0, delivered_at_s=(0.1,), is_plan_complete=True, is_partial=True)
+    run.take(run.loop.submit(request, 9.0, history))
+    run.take(run.loop.report(succeeded("r1", 0), 9.0))
+    assert run.result().error_code is ErrorCode.PLAN_PARTIAL
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    budget_s=st.floats(0.02, 0.6),
+    jitter=st.floats(0, 0.5),
+    policy=st.sampled_from(["fcfs", "fcfs_stream", "fcfs_segment"]),
+    num_others=st.integers(0, 5),
+    seed=st.integers(0, 99),
+)
+def test_a_partial_plan_is_a_beginning_and_never_late(budget_s, jitter, policy, num_others, seed):
+    run = Run(policy=policy, jitter=jitter, max_num_seqs=4)
+    run.loop._backend.timing.rng.seed(seed)
+    for i in range(num_others):
+        run.submit(f"o{i}")
+    run.submit(**partial(budget_s))
+    result = run.go().result()
+    assert PLAN.startswith(result.plan)
+    assert result.error_code is not ErrorCode.NONE or result.plan == PLAN
+    assert (result.error_code is ErrorCode.BUDGET_EXCEEDED) == (result.plan == "")
+    assert all(t <= budget_s for t, _ in run.of(SegmentReady))
+    for i in range(num_others):
+        assert run.result(f"o{i}").plan == PLAN  # the others are unharmed
+    run.loop.step(run.now_s)
+    assert run.loop.status.num_running == run.loop.status.num_ready == 0
