@@ -10,10 +10,13 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment
 from llm_planner.language.parser import IncrementalParser
+from llm_planner.language.prose import ProseUnit
+from llm_planner.planning.chat import ChatSession
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.session import PlanSession, Progress
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.serving.preparation import Session
 
 _PIECE = re.compile(r" ?_?[A-Za-z]{1,8}|\d{1,3}|_|[^\w\s]+|\s+")
 _TOKEN_ID = 1
@@ -49,6 +52,7 @@ class ScriptLibrary:
     def __init__(self, robots: RobotLibrary) -> None:
         self.robots = robots
         self.script = lru_cache(maxsize=4096)(self._compile)
+        self.prose = lru_cache(maxsize=4096)(_compile_prose)
 
     def _compile(
         self, robot_model: str, plan: str, segment_tokens: tuple[int, ...] = (), start_pose: Pose | None = None
@@ -68,20 +72,31 @@ class ScriptLibrary:
             gate=SafetyGate(model, start_pose),
             expected_duration=partial(expected_duration, model),
         )
-        pieces = split_tokens(plan)
-        segments: list[Segment] = []
-        ends: list[int] = []
-        for position in range(len(pieces)):
-            _collect(session.feed((position,)), position + 1, segments, ends)
-        _collect(session.finish(), len(pieces), segments, ends)
-        if not segment_tokens:
-            return Script(len(pieces), tuple(segments), tuple(ends))
-        if len(segment_tokens) != len(segments):
-            raise PlannerError(
-                ErrorCode.INVALID_CONFIG,
-                f"trace: a plan of {len(segments)} segments has {len(segment_tokens)} segment_tokens: {plan}",
-            )
-        return Script(sum(segment_tokens), tuple(segments), tuple(accumulate(segment_tokens)))
+        return _run(session, plan, segment_tokens)
+
+
+def _compile_prose(text: str, unit: ProseUnit, segment_tokens: tuple[int, ...] = ()) -> Script:
+    """Returns the script of an answer in words; as ``ScriptLibrary.script``."""
+    session = ChatSession(tokenizer=_PieceTokenizer(split_tokens(text)), unit=unit)
+    return _run(session, text, segment_tokens)
+
+
+def _run(session: Session, plan: str, segment_tokens: tuple[int, ...]) -> Script:
+    """Feeds a plan to its session, token by token."""
+    num_tokens = len(split_tokens(plan))
+    segments: list[Segment] = []
+    ends: list[int] = []
+    for position in range(num_tokens):
+        _collect(session.feed((position,)), position + 1, segments, ends)
+    _collect(session.finish(), num_tokens, segments, ends)
+    if not segment_tokens:
+        return Script(num_tokens, tuple(segments), tuple(ends))
+    if len(segment_tokens) != len(segments):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"trace: a plan of {len(segments)} segments has {len(segment_tokens)} segment_tokens: {plan}",
+        )
+    return Script(sum(segment_tokens), tuple(segments), tuple(accumulate(segment_tokens)))
 
 
 def _collect(progress: Progress, num_tokens: int, segments: list[Segment], ends: list[int]) -> None:

@@ -10,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.core.step import Sequence
+from llm_planner.language.prose import ProseUnit
 from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -216,6 +217,8 @@ class Simulator:
 
 
 def _script(row: TraceRequest, scripts: ScriptLibrary) -> Script:
+    if row.urgency == "chat":
+        return scripts.prose(row.plan, ProseUnit(row.chat_segments), row.segment_tokens)
     return scripts.script(row.robot_model, row.plan, row.segment_tokens, row.start_pose)
 
 

@@ -1,13 +1,16 @@
-"""The eleven tasks of LRTrace (TimelyLLM, Table 2), each with several plans that pass the safety gate.
+"""The eleven tasks of LRTrace (TimelyLLM, Table 2), each with several plans that pass the safety gate; and a chat.
 
 Drone plans have about 20 tokens, arm plans about 100 (TimelyLLM, section 6). They are written by hand in the manner of
-the published ones: a search is one block, an evasion begins with the move that takes the robot away.
+the published ones: a search is one block, an evasion begins with the move that takes the robot away. Task 12 is the
+chat of section 7.4.2: its "plan" is a story.
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.request import Urgency
+from llm_planner.simulation.stories import story
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task type; ``number`` is the trace id of Table 2."""
+    """One task type; ``number`` is the trace id of Table 2, or 12 for a chat."""
 
     number: int
     title: str
@@ -53,6 +56,10 @@ def _desk(place: str, *names: str) -> Variant:
 def _classify(fruits: tuple[str, ...], vegetables: tuple[str, ...]) -> Variant:
     places = {**dict.fromkeys(fruits, "left_area"), **dict.fromkeys(vegetables, "right_area")}
     return _sort(places, "fruits left, vegetables right", "put the fruits left and the vegetables right")
+
+
+def _stories(count: int) -> tuple[Variant, ...]:
+    return tuple(Variant("tell me a story", story(random.Random(f"story {number}"))) for number in range(count))
 
 
 _BOXES = ("red_box", "blue_box", "green_box", "yellow_box", "white_box", "black_box")
@@ -177,5 +184,6 @@ TASKS: Mapping[int, Task] = {
                 _classify(("peach", "melon", "grape", "lime"), ("radish", "beet", "corn")),
             ),
         ),
+        Task(12, "Story telling", "tello", Urgency.CHAT, _stories(24)),
     )
 }

@@ -22,6 +22,7 @@ from llm_planner.robots.record import Record, require
 
 FORMAT, VERSION = "lrtrace", 2
 READABLE_VERSIONS = (1, 2)
+ChatSegments = Literal["sentence", "paragraph"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +32,13 @@ class TraceRequest(Record):
     Attributes:
         time_s: When the robot sent it, since the start of the trace.
         task: Trace id of Table 2 of TimelyLLM, or any other number.
-        plan: What the model answered, MiniSpec.
+        plan: What the model answered: MiniSpec; with urgency ``chat``, words.
         num_static_tokens: Tokens of the prompt's static part, which all requests of a robot model share.
         num_dynamic_tokens: Tokens of the rest of the prompt.
         durations_s: Per segment of ``plan``, how long the robot took.
         segment_tokens: Per segment, how many tokens the model wrote for it; empty if no model was asked: then they are
             counted as a large vocabulary cuts them.
+        chat_segments: What a segment of a chat is.
         start_pose: Where the robot was, for the safety gate; None for the robot model's start pose.
     """
 
@@ -55,6 +57,7 @@ class TraceRequest(Record):
     scene: str = ""
     segment_tokens: tuple[int, ...] = ()
     start_pose: Pose | None = None
+    chat_segments: ChatSegments = "sentence"
 
     def __post_init__(self) -> None:
         require(self.time_s >= 0, "time_s must be >= 0")

@@ -1,21 +1,26 @@
 """Composes traces: Poisson events, each with up to Max TPE tasks at once (TimelyLLM, section 6 and Table 3)."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import Urgency
 from llm_planner.language.parser import parse
+from llm_planner.language.prose import ProseUnit, reading_time, split_prose
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.simulation.execution import sample_duration_s
 from llm_planner.simulation.script import split_tokens
 from llm_planner.simulation.tasks import TASKS, Task
-from llm_planner.simulation.trace import Trace, TraceRequest
+from llm_planner.simulation.trace import ChatSegments, Trace, TraceRequest
 
 STATIC_TOKENS = 1070
 """Tokens of a prompt that belong to the robot model: the prompt of TimelyLLM, section 4.1, has 1,170 in all."""
 DYNAMIC_TOKENS = (80, 120)
 """Least and most tokens that belong to one request (scene and task)."""
+CHAT_TOKENS = (100, 140)
+"""Of a chat's prompt, which has no part that is shared: who speaks, the scene, the question."""
 PLANNING_S = 2.0
 """How long the composer takes planning to last when it looks for a robot that is free."""
 
@@ -31,6 +36,7 @@ class WorkloadSpec:
     Attributes:
         num_robots: Agent number of Table 3.
         duration_s: Length of the period in which events happen.
+        chat_segments: What chats are answered in.
     """
 
     name: str
@@ -39,6 +45,7 @@ class WorkloadSpec:
     tasks: tuple[int, ...]
     num_robots: int
     duration_s: float
+    chat_segments: ChatSegments = "sentence"
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.tasks) - set(TASKS))
@@ -81,13 +88,16 @@ WORKLOADS = {
             num_robots=40,
             duration_s=900.0,
         ),
+        WorkloadSpec(
+            name="chat", events_per_s=0.1, max_tasks_per_event=8, tasks=(12,), num_robots=80, duration_s=300.0
+        ),
     )
 }
-"""The workloads of Table 3."""
+"""The workloads of Table 3, and one of chats, whose load the paper does not say."""
 
 
 def workload(name: str) -> WorkloadSpec:
-    """Returns a preset of Table 3.
+    """Returns a preset: a workload of Table 3, or chats.
 
     Raises:
         PlannerError: INVALID_CONFIG, naming the presets.
@@ -115,7 +125,7 @@ def compose(spec: WorkloadSpec, seed: int, robots: RobotLibrary) -> Trace:
                 num_left_out += 1
                 continue
             index = arrivals.choice(free)
-            request = _request(task, now_s, len(requests), f"robot_{index}", content, robots)
+            request = _request(task, now_s, len(requests), f"robot_{index}", content, robots, spec.chat_segments)
             free_at_s[index] = now_s + PLANNING_S + sum(request.durations_s)
             requests.append(request)
         now_s += arrivals.expovariate(spec.events_per_s)
@@ -124,25 +134,45 @@ def compose(spec: WorkloadSpec, seed: int, robots: RobotLibrary) -> Trace:
 
 
 def _request(
-    task: Task, time_s: float, number: int, robot_id: str, rng: random.Random, robots: RobotLibrary
+    task: Task,
+    time_s: float,
+    number: int,
+    robot_id: str,
+    rng: random.Random,
+    robots: RobotLibrary,
+    chat_segments: ChatSegments,
 ) -> TraceRequest:
     variant = rng.choice(task.variants)
-    model = robots.get(task.robot_model)
+    is_chat = task.urgency is Urgency.CHAT
+    num_dynamic_tokens = rng.randint(*(CHAT_TOKENS if is_chat else DYNAMIC_TOKENS))
+    if is_chat:
+        durations_s = tuple(reading_time(text).p50_s for text in split_prose(variant.plan, ProseUnit(chat_segments)))
+    else:
+        model = robots.get(task.robot_model)
+        durations_s = tuple(sample_duration_s(model, statement, rng) for statement in parse(variant.plan))
     return TraceRequest(
         time_s=time_s,
         request_id=f"r{number:05d}",
         robot_id=robot_id,
         robot_model=task.robot_model,
         task=task.number,
-        urgency="urgent" if task.urgency.name == "URGENT" else "normal",
+        urgency=_URGENCY_NAMES[task.urgency],
         time_utility=task.urgency.time_utility,
         instruction=variant.instruction,
         scene=variant.scene,
         plan=variant.plan,
-        num_static_tokens=STATIC_TOKENS,
-        num_dynamic_tokens=rng.randint(*DYNAMIC_TOKENS),
-        durations_s=tuple(sample_duration_s(model, statement, rng) for statement in parse(variant.plan)),
+        num_static_tokens=0 if is_chat else STATIC_TOKENS,
+        num_dynamic_tokens=num_dynamic_tokens,
+        durations_s=durations_s,
+        chat_segments=chat_segments,
     )
+
+
+_URGENCY_NAMES: Mapping[Urgency, Literal["normal", "urgent", "chat"]] = {
+    Urgency.NORMAL: "normal",
+    Urgency.URGENT: "urgent",
+    Urgency.CHAT: "chat",
+}
 
 
 def mean_plan_tokens(tasks: Sequence[int]) -> float:
