@@ -34,8 +34,8 @@ class Segment:
         calls: The flat skill calls in ``text``, in order of appearance.
         expected: Duration on the robot that was asked.
         generation_time_s: From the start or resumption of its generation to the token that completed it.
-        num_tokens: Tokens that the model wrote for it; 0 if unknown, or if they came in one step with those of the
-            segment before.
+        num_tokens: Tokens that the model wrote for it, up to the one that completed it; 0 if unknown, or if the segment
+            before ended in the same token.
     """
 
     index: int

@@ -6,7 +6,7 @@ Plain data: no tensors, no clocks, picklable. Words are vLLM's where vLLM has on
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
@@ -57,8 +57,9 @@ class SchedulerOutput:
         restore: Offloaded requests whose KV comes back to the accelerator, one after the other.
         new: Sequences that run for the first time in this step.
         num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the
-            prompt (and of ``output_token_ids``), or 1 when decoding. A request that is not named stays as it is: that
-            is suspension.
+            prompt (and of ``output_token_ids``); when decoding the last token, those that the grammar forced behind
+            it, and any number of the draft that the backend offered (``StepOutput.num_draft_tokens``). A request that
+            is not named stays as it is: that is suspension.
     """
 
     release: tuple[str, ...] = ()
@@ -85,12 +86,16 @@ class StepOutput:
     """What one step produced.
 
     Attributes:
-        token_ids: New tokens per request; none while a prompt is only partly prefilled. The end-of-sequence token
-            is not among them.
+        token_ids: New tokens per request; none while a prompt is only partly prefilled. More than one if drafts were
+            accepted, which are computed, or if the grammar forced some, which are not. The end-of-sequence token is
+            not among them.
         finished: Requests for which the model stopped in this step.
         failed: Requests that cannot go on, with the reason; the others are unharmed.
         free_kv_blocks: Blocks that nobody holds after this step.
         duration_s: Time that the step took.
+        num_draft_tokens: Per request, how many guessed tokens the backend would verify in its next step, if they are
+            scheduled beside those that have to be computed. Preemption drops them.
+        num_rejected_tokens: Per request, how many of the scheduled tokens were guessed wrong and are not kept.
     """
 
     token_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -98,3 +103,20 @@ class StepOutput:
     failed: Mapping[str, str] = field(default_factory=dict)
     free_kv_blocks: int = 0
     duration_s: float = 0.0
+    num_draft_tokens: Mapping[str, int] = field(default_factory=dict)
+    num_rejected_tokens: Mapping[str, int] = field(default_factory=dict)
+
+    def limited(self, max_tokens: Mapping[str, int]) -> "StepOutput":
+        """Returns the output without tokens beyond a limit per request, for a step may bring several at once.
+
+        A request that is cut has not finished.
+        """
+        cut = {
+            name: ids[: max_tokens[name]]
+            for name, ids in self.token_ids.items()
+            if len(ids) > max_tokens.get(name, len(ids))
+        }
+        if not cut:
+            return self
+        finished = {name: reason for name, reason in self.finished.items() if name not in cut}
+        return replace(self, token_ids={**self.token_ids, **cut}, finished=finished)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,19 +13,17 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 from llm_planner.engine.block_manager import BlockManager
-from llm_planner.engine.grammar import GrammarCompiler, GrammarError, Matcher
+from llm_planner.engine.grammar import GrammarCompiler, GrammarError
+from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.model_runner import Chunk, ModelRunner
 from llm_planner.engine.prefix_store import PrefixStore
-from llm_planner.engine.sampler import SamplingError, sample
+from llm_planner.engine.sampler import SamplingError
+from llm_planner.engine.sequence_opener import RequestError, SequenceOpener
 from llm_planner.engine.sequence_state import SequenceState
 from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
 
 _log = logging.getLogger(__name__)
-
-
-class RequestError(Exception):
-    """One request cannot go on; the others can."""
 
 
 class TorchBackend:
@@ -37,13 +36,14 @@ class TorchBackend:
         num_kv_blocks: 0 sizes the KV cache from the free memory.
         block_size: Tokens per KV block.
         num_threads: CPU threads; 0 leaves the library's default.
+        lookahead: What a step may add to the one token that it yields (``lookahead.Lookahead``).
         clock: Times the steps.
 
     Raises:
         PlannerError: Before any weight is read if the checkpoint cannot be used; OUT_OF_MEMORY if it does not fit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument per setting)
         self,
         model_dir: Path | str,
         *,
@@ -52,6 +52,7 @@ class TorchBackend:
         num_kv_blocks: int = 0,
         block_size: int = 16,
         num_threads: int = 0,
+        lookahead: str = "off",
         clock: Clock | None = None,
     ) -> None:
         if num_threads:
@@ -60,15 +61,16 @@ class TorchBackend:
         config = read_model_config(path)
         self.tokenizer: HFTokenizer = load_tokenizer(path)
         self._clock = clock or MonotonicClock()
-        self._vocab_size = config.vocab_size
         try:
-            self._grammars = GrammarCompiler(self.tokenizer.json_text, config.vocab_size, self.tokenizer.eos_token_ids)
+            grammars = GrammarCompiler(self.tokenizer.json_text, config.vocab_size, self.tokenizer.eos_token_ids)
         except GrammarError as error:
             raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {error}") from error
         with torch.inference_mode():
             self._runner: ModelRunner | None = ModelRunner(
                 path, config, device=device, dtype=dtype, num_kv_blocks=num_kv_blocks, block_size=block_size
             )
+            cost = measure_step_cost(self._runner, self._clock) if lookahead == "auto" else None
+        self._lookahead = Lookahead(lookahead, cost)
         num_blocks = self._runner.cache.num_blocks
         self._block_manager = BlockManager(num_blocks)
         self._prefixes = PrefixStore(self._block_manager, block_size)
@@ -79,6 +81,10 @@ class TorchBackend:
             block_size=block_size,
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
+            device=self._runner.device_name,
+        )
+        self._opener = SequenceOpener(
+            grammars, self._prefixes, self._lookahead, vocab_size=config.vocab_size, info=self._info
         )
 
     @property
@@ -102,7 +108,7 @@ class TorchBackend:
         if len(token_ids) < self._info.block_size:
             return 0
         try:
-            self._check_token_ids(token_ids)
+            self._opener.check_token_ids(token_ids)
         except RequestError as error:
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"prefix {prefix_id!r}: {error}") from error
         prefix = self._prefixes.reserve(token_ids)
@@ -126,14 +132,9 @@ class TorchBackend:
             self._each(scheduled.restore, lambda request_id: self._restore(request_id, runner), failed)
             new = {sequence.request_id: sequence for sequence in scheduled.new}
             self._each(new, lambda request_id: self._admit(new[request_id]), failed)
-            token_ids, finished = self._run(scheduled.num_scheduled_tokens, runner, failed)
-        return StepOutput(
-            token_ids=token_ids,
-            finished=finished,
-            failed=failed,
-            free_kv_blocks=self._block_manager.num_free,
-            duration_s=self._clock.now_s() - start_s,
-        )
+            output = self._run(scheduled.num_scheduled_tokens, runner, failed)
+        duration_s = self._clock.now_s() - start_s
+        return replace(output, free_kv_blocks=self._block_manager.num_free, duration_s=duration_s)
 
     def close(self) -> None:
         """Frees everything; safe to call twice."""
@@ -204,79 +205,62 @@ class TorchBackend:
     def _admit(self, sequence: Sequence) -> None:
         if sequence.request_id in self._states:
             raise RequestError("another request of this name is not released yet")
-        if not sequence.prompt_token_ids:
-            raise RequestError("the prompt is empty")
-        token_ids = [*sequence.prompt_token_ids, *sequence.output_token_ids]
-        self._check_token_ids(token_ids)
-        state = SequenceState(
-            request_id=sequence.request_id,
-            token_ids=token_ids,
-            sampling=sequence.sampling,
-            matcher=self._matcher(sequence.grammar),
-        )
-        if not state.catch_up(sequence.output_token_ids):
-            raise RequestError("the tokens that it brings back do not match its grammar")
-        if sequence.num_cached_tokens:
-            self._share_prefix(state, sequence)
-        self._states[sequence.request_id] = state
+        self._states[sequence.request_id] = self._opener.open(sequence)
 
-    def _check_token_ids(self, token_ids: Seq[int]) -> None:
-        if len(token_ids) > self._info.max_model_len:
-            raise RequestError(f"{len(token_ids)} tokens exceed max_model_len {self._info.max_model_len}")
-        if min(token_ids) < 0 or max(token_ids) >= self._vocab_size:
-            raise RequestError(f"a token is outside the vocabulary of {self._vocab_size}")
-
-    def _share_prefix(self, state: SequenceState, sequence: Sequence) -> None:
-        num_cached, prompt = sequence.num_cached_tokens, sequence.prompt_token_ids
-        prefix = self._prefixes.get(sequence.prefix_id or "")
-        if prefix is None or not 0 < num_cached <= len(prefix.token_ids) or num_cached % self._info.block_size:
-            raise RequestError(f"prefix {sequence.prefix_id!r} does not hold {num_cached} tokens in whole blocks")
-        if num_cached >= len(prompt) or prefix.token_ids[:num_cached] != prompt[:num_cached]:
-            raise RequestError(f"the prompt does not start with prefix {sequence.prefix_id!r} and go on")
-        state.blocks = self._prefixes.share(prefix, num_cached)
-        state.num_shared_blocks = len(state.blocks)
-        state.advance(num_cached)
-
-    def _matcher(self, grammar: str | None) -> Matcher | None:
-        if grammar is None:
-            return None
-        try:
-            return self._grammars.matcher(grammar)
-        except GrammarError as error:
-            raise RequestError(str(error)) from error
-
-    def _run(
-        self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, str]
-    ) -> tuple[dict[str, tuple[int, ...]], dict[str, FinishReason]]:
+    def _run(self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, str]) -> StepOutput:
         self._each(num_scheduled, lambda request_id: self._grow(request_id, num_scheduled[request_id], runner), failed)
-        chunks = [Chunk(self._states[name], count) for name, count in num_scheduled.items() if name not in failed]
-        states, logits = runner.run(chunks)
+        chunks = [self._chunk(name, count) for name, count in num_scheduled.items() if name not in failed]
+        ready, logits = runner.run(chunks)
+        yields = [] if logits is None else verify(ready, logits, self.tokenizer.eos_token_ids)
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
-        choices = [] if logits is None else sample(logits, states)
-        for state, choice in zip(states, choices, strict=True):
-            if isinstance(choice, SamplingError):
-                self._fail(state.request_id, str(choice), failed)
+        drafted: dict[str, int] = {}
+        rejected: dict[str, int] = {}
+        for chunk, chosen in zip(ready, yields, strict=True):
+            state, name = chunk.state, chunk.state.request_id
+            if isinstance(chosen, SamplingError):
+                self._fail(name, str(chosen), failed)
                 continue
-            is_end = choice in self.tokenizer.eos_token_ids
-            token_ids[state.request_id] = () if is_end else (choice,)
-            state.token_ids.append(choice)
-            if is_end or (state.matcher is not None and state.matcher.is_complete):
-                state.is_finished = True
-                finished[state.request_id] = FinishReason.STOP
-        return token_ids, finished
+            rejected[name] = 1 + len(chunk.draft) - len(chosen)
+            self._shrink(state)
+            new = [*chosen, *self._lookahead.add_forced(state, self._info.max_model_len - len(state.token_ids))]
+            self._lookahead.draft(state, new, self._info.max_model_len - len(state.token_ids), len(chunks))
+            token_ids[name] = tuple(new[:-1] if new[-1] in self.tokenizer.eos_token_ids else new)
+            drafted[name] = len(state.draft)
+            if state.is_finished:
+                finished[name] = FinishReason.STOP
+        return StepOutput(
+            token_ids=token_ids,
+            finished=finished,
+            failed=failed,
+            num_draft_tokens=drafted,
+            num_rejected_tokens=rejected,
+        )
+
+    def _chunk(self, request_id: str, num_tokens: int) -> Chunk:
+        """Returns the next tokens of a sequence; those beyond its last one are drafted."""
+        state = self._states[request_id]
+        num_drafted = max(0, num_tokens - state.num_uncomputed_tokens)
+        return Chunk(state, num_tokens - num_drafted, state.draft[:num_drafted])
+
+    def _shrink(self, state: SequenceState) -> None:
+        """Frees the blocks that only rejected drafts needed."""
+        surplus = state.blocks[-(-state.kv_len // self._info.block_size) :]
+        self._block_manager.free(surplus)
+        del state.blocks[len(state.blocks) - len(surplus) :]
 
     def _grow(self, request_id: str, num_tokens: int, runner: ModelRunner) -> None:
         """Makes room for the KV of ``num_tokens`` more tokens."""
         state = self._state(request_id)
         if state.is_finished or state.is_offloaded:
             raise RequestError("it was scheduled although it is finished or offloaded")
-        if not 1 <= num_tokens <= state.num_uncomputed_tokens:
-            raise RequestError(f"{num_tokens} tokens were scheduled, {state.num_uncomputed_tokens} are left to compute")
+        num_left = state.num_uncomputed_tokens + len(state.draft)
+        if not 1 <= num_tokens <= num_left:
+            raise RequestError(f"{num_tokens} tokens were scheduled, {num_left} are left to compute")
         if state.num_computed_tokens + num_tokens > self._info.max_model_len:
             raise RequestError(f"it became longer than max_model_len {self._info.max_model_len}")
         needed = -(-(state.kv_len + num_tokens) // self._info.block_size) - len(state.blocks)
         if needed > 0:
             blocks = self._allocate(needed)
-            runner.cache.clear(blocks[-1:])
+            runner.cache.clear(blocks)  # any of them may stay unused in part, if drafts are rejected
             state.blocks += blocks

@@ -26,6 +26,23 @@ class Matcher:
         """Moves on by one token if the grammar allows it; says whether it did."""
         return self._matcher.try_consume_tokens([token_id]) == 1
 
+    def allows(self, token_id: int) -> bool:
+        """Returns whether a token may come next."""
+        return self._matcher.validate_tokens([token_id]) == 1
+
+    def forced_token(self) -> int | None:
+        """Returns the only token of the mask, if there is but one; None if there is a choice, or only an end.
+
+        llguidance calls it a fast-forward token: the first of the usual tokenization of the bytes that must come next,
+        as far as no later text can change that tokenization. Nothing else is in the mask then.
+        """
+        forced = self._matcher.compute_ff_tokens()
+        return forced[0] if forced else None
+
+    def fork(self) -> "Matcher":
+        """Returns a matcher that stands at the same place and goes its own way."""
+        return Matcher(self._matcher.deep_copy())
+
     def fill_mask(self, row: torch.Tensor) -> None:
         """Writes one bit per allowed token into ``row`` (mask_words,), int32, contiguous, on the CPU."""
         self._matcher.unsafe_compute_mask_ptr(row.data_ptr(), row.numel() * row.element_size())
@@ -56,7 +73,7 @@ class GrammarCompiler:
         Raises:
             GrammarError: If the grammar is malformed.
         """
-        return Matcher(self._compiled(grammar).deep_copy())
+        return Matcher(self._compiled(grammar)).fork()
 
     def _compile(self, grammar: str) -> LLMatcher:
         matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(grammar), log_level=0)

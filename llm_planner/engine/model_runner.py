@@ -10,19 +10,36 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.attention import PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
-from llm_planner.engine.hardware import default_num_blocks, select_device, select_dtype
+from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.sequence_state import SequenceState
 
+_MAX_CHUNK_ROWS = 16  # up to here the tokens of a chunk join the batch of single tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next ``num_tokens`` uncomputed tokens of a sequence whose blocks have room for them."""
+    """The next ``num_tokens`` uncomputed tokens of a sequence, and a draft of what follows the last of them.
+
+    The blocks of the sequence have room for all of them.
+    """
 
     state: SequenceState
     num_tokens: int
+    draft: tuple[int, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Tokens to compute."""
+        return self.num_tokens + len(self.draft)
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Tokens to compute."""
+        start = self.state.num_computed_tokens
+        return [*self.state.token_ids[start : start + self.num_tokens], *self.draft]
 
 
 class ModelRunner:
@@ -39,6 +56,7 @@ class ModelRunner:
         checkpoint = Checkpoint(model_dir, config)
         self._device = select_device(device)
         data_type = select_dtype(dtype, config.dtype, self._device)
+        self.device_name = device_name(self._device, data_type)
         try:
             self._model = Model(config, checkpoint, data_type, self._device)
             block_bytes = KVCache.block_bytes(config, block_size, data_type)
@@ -57,28 +75,27 @@ class ModelRunner:
                 ErrorCode.OUT_OF_MEMORY, f"{model_dir} and its KV cache do not fit on {self._device}: {error}"
             ) from error
 
-    def run(self, chunks: Seq[Chunk]) -> tuple[list[SequenceState], torch.Tensor | None]:
-        """Computes every chunk and moves the counters on.
+    def run(self, chunks: Seq[Chunk]) -> tuple[list[Chunk], torch.Tensor | None]:
+        """Computes every chunk and moves the counters on, but not for drafts.
 
         Returns:
-            The sequences with nothing left to compute, and the logits (num_seqs, vocab_size) of their last tokens.
+            The chunks with nothing left to compute but their drafts, and the logits of each one's last token and draft,
+            (num_rows, vocab_size) for all of them together.
         """
-        ready: list[SequenceState] = []
+        is_row = [chunk.num_rows <= (1 if len(chunks) == 1 else _MAX_CHUNK_ROWS) for chunk in chunks]
+        computed = [
+            (chunk, self._prefill(chunk)) for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short
+        ]
+        short = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if is_short]
+        if short:
+            computed += zip(short, self._decode(short), strict=True)
+        ready: list[Chunk] = []
         rows: list[torch.Tensor] = []
-        for chunk in chunks:
-            if chunk.num_tokens > 1:
-                hidden = self._prefill(chunk)
-                if not chunk.state.num_uncomputed_tokens:
-                    ready.append(chunk.state)
-                    rows.append(hidden)
-        singles = sorted(
-            (chunk.state for chunk in chunks if chunk.num_tokens == 1), key=lambda state: _row(state).order
-        )
-        if singles:
-            hidden = self._decode(singles)
-            done = [row for row, state in enumerate(singles) if not state.num_uncomputed_tokens]
-            ready += [singles[row] for row in done]
-            rows.append(hidden if len(done) == len(singles) else hidden[done])
+        for chunk, hidden in computed:
+            chunk.state.advance(chunk.num_tokens)
+            if not chunk.state.num_uncomputed_tokens:
+                ready.append(chunk)
+                rows.append(hidden[chunk.num_tokens - 1 :])
         if not ready:
             return [], None
         return ready, self._model.logits(torch.cat(rows) if len(rows) > 1 else rows[0])
@@ -88,28 +105,35 @@ class ModelRunner:
         self._forward_prefill(token_ids, 0, blocks, 0)
 
     def _prefill(self, chunk: Chunk) -> torch.Tensor:
-        """Returns the hidden state of the chunk's last token (1, hidden_size)."""
-        state, start = chunk.state, chunk.state.num_computed_tokens
-        token_ids = state.token_ids[start : start + chunk.num_tokens]
-        hidden = self._forward_prefill(token_ids, start, state.blocks, state.kv_len)
-        state.advance(chunk.num_tokens)
-        return hidden[-1:]
+        """Returns the hidden states (num_rows, hidden_size) of a chunk on its own."""
+        state = chunk.state
+        return self._forward_prefill(chunk.token_ids, state.num_computed_tokens, state.blocks, state.kv_len)
 
     def _forward_prefill(self, token_ids: Seq[int], position: int, blocks: Seq[int], kv_len: int) -> torch.Tensor:
         attend = PrefillAttention(self.cache, blocks, kv_len, len(token_ids))
         positions = torch.arange(position, position + len(token_ids), device=self._device)
         return self._model.forward(torch.tensor(token_ids, device=self._device), positions, attend)
 
-    def _decode(self, states: Seq[SequenceState]) -> torch.Tensor:
-        """Returns the hidden states (num_seqs, hidden_size) of the next token of each sequence, in decode order."""
-        attend = DecodeAttention(self.cache, [_row(state) for state in states])
-        token_ids = torch.tensor([s.token_ids[s.num_computed_tokens] for s in states], device=self._device)
-        positions = torch.tensor([s.num_computed_tokens for s in states], device=self._device)
-        hidden = self._model.forward(token_ids, positions, attend)
-        for state in states:
-            state.advance(1)
-        return hidden
+    def _decode(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
+        """Returns the hidden states (num_rows, hidden_size) of each of several short chunks, computed in one batch.
+
+        Each token is a row of its own that attends to its sequence as far as itself: all keys of a layer are written
+        before any is read.
+        """
+        rows = [_row(chunk.state, index) for chunk in chunks for index in range(chunk.num_rows)]
+        token_ids = [token_id for chunk in chunks for token_id in chunk.token_ids]
+        positions = [c.state.num_computed_tokens + index for c in chunks for index in range(c.num_rows)]
+        order = sorted(range(len(rows)), key=lambda place: rows[place].order)
+        attend = DecodeAttention(self.cache, [rows[place] for place in order])
+        hidden = self._model.forward(
+            torch.tensor([token_ids[place] for place in order], device=self._device),
+            torch.tensor([positions[place] for place in order], device=self._device),
+            attend,
+        )
+        if order != sorted(order):
+            hidden = hidden[torch.tensor(order, device=self._device).argsort()]
+        return hidden.split([chunk.num_rows for chunk in chunks])
 
 
-def _row(state: SequenceState) -> DecodeRow:
-    return DecodeRow(state.blocks, state.num_shared_blocks, state.kv_len)
+def _row(state: SequenceState, index: int) -> DecodeRow:
+    return DecodeRow(state.blocks, state.num_shared_blocks, state.kv_len + index)

@@ -1,4 +1,4 @@
-"""Chooses the next token of each row of logits: greedy or nucleus sampling, under the row's grammar."""
+"""Chooses the token that follows a row of logits: greedy or nucleus sampling, under the grammar of its sequence."""
 
 import math
 import random
@@ -15,35 +15,42 @@ class SamplingError(ValueError):
     """A row from which nothing can be chosen."""
 
 
-def sample(logits: torch.Tensor, states: Sequence[SequenceState]) -> list[int | SamplingError]:
-    """Returns one token per row of ``logits`` (num_seqs, vocab_size), or why there is none; moves the grammars on.
+class Sampler:
+    """Chooses tokens from rows of logits (num_rows, vocab_size); each row once.
 
-    A row's token depends on that row alone: random numbers come from the sequence's own generator.
+    A row's token depends on that row and its sequence alone: random numbers come from the sequence's own generator.
     """
-    peaks, argmaxes = logits.max(dim=-1)
-    chosen: list[int | SamplingError | None] = [
-        _choose_unmasked(peak, token, state)
-        for peak, token, state in zip(peaks.tolist(), argmaxes.tolist(), states, strict=True)
-    ]
-    pending = [row for row, token in enumerate(chosen) if token is None]
-    if pending:
-        masked = _masked(logits[pending], [states[row].matcher for row in pending])
-        for row, row_logits in zip(pending, masked, strict=True):
-            chosen[row] = _choose_masked(row_logits, states[row])
-    return [token for token in chosen if token is not None]
 
+    def __init__(self, logits: torch.Tensor) -> None:
+        self._logits = logits
+        peaks, argmaxes = logits.max(dim=-1)
+        self._peaks, self._argmaxes = peaks.tolist(), argmaxes.tolist()
 
-def _choose_unmasked(peak: float, argmax: int, state: SequenceState) -> int | SamplingError | None:
-    """Returns the choice where it needs no mask, which is slow: the greedy token, if the grammar allows it.
+    def choose(self, rows: Sequence[int], states: Sequence[SequenceState]) -> list[int | SamplingError]:
+        """Returns the token of each row for its sequence, or why there is none; moves the grammars on."""
+        chosen = [self._choose_unmasked(row, state) for row, state in zip(rows, states, strict=True)]
+        pending = [place for place, token in enumerate(chosen) if token is None]
+        if pending:
+            logits = self._logits[[rows[place] for place in pending]]
+            masked = _masked(logits, [states[place].matcher for place in pending])
+            for place, row_logits in zip(pending, masked, strict=True):
+                chosen[place] = _choose_masked(row_logits, states[place])
+        return [token for token in chosen if token is not None]
 
-    The mask would be narrower where the grammar forces a text: it offers only the usual tokenization of that text. The
-    text is the same either way.
-    """
-    if not math.isfinite(peak):
-        return SamplingError("the model's output is not finite; try another dtype")
-    if state.sampling.temperature == 0 and (state.matcher is None or state.matcher.try_accept(argmax)):
-        return argmax
-    return None
+    def _choose_unmasked(self, row: int, state: SequenceState) -> int | SamplingError | None:
+        """Returns the choice where it needs no mask, which is slow: a forced token, or a greedy one that is allowed.
+
+        Where nothing is forced, the mask holds all that the grammar accepts, so the choice is that of the mask.
+        """
+        if not math.isfinite(self._peaks[row]):
+            return SamplingError("the model's output is not finite; try another dtype")
+        forced = state.take_forced()
+        if forced is not None:
+            return forced
+        argmax: int = self._argmaxes[row]
+        if state.sampling.temperature == 0 and (state.matcher is None or state.matcher.try_accept(argmax)):
+            return argmax
+        return None
 
 
 def _masked(logits: torch.Tensor, matchers: Sequence[Matcher | None]) -> torch.Tensor:

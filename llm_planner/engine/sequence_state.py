@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from llm_planner.core.step import SamplingParams
+from llm_planner.engine.drafting import Drafter
 from llm_planner.engine.grammar import Matcher
 
 
@@ -15,7 +16,8 @@ class SequenceState:
     """A generation between its first step and its release.
 
     Attributes:
-        token_ids: Prompt and output; the last output token has no KV yet.
+        token_ids: Prompt and output; the last output token, and those that the grammar forced behind it, have no KV
+            yet.
         num_computed_tokens: Tokens that went through the model; the position of the next one.
         kv_len: Tokens whose KV is kept. Equals ``num_computed_tokens`` as long as nothing is evicted; positions never
             go back when KV is removed, which is why these are two counters.
@@ -23,17 +25,21 @@ class SequenceState:
             the shared ones.
         num_shared_blocks: How many of ``blocks`` belong to the prefix store.
         host_kv: Copy of the own blocks while offloaded.
+        drafter: Guesses what comes next; None where nothing is drafted.
+        draft: Its guess: tokens that may follow ``token_ids``.
     """
 
     request_id: str
     token_ids: list[int]
-    sampling: SamplingParams
+    sampling: SamplingParams = field(default_factory=SamplingParams)
     matcher: Matcher | None = None
     num_computed_tokens: int = 0
     kv_len: int = 0
     blocks: list[int] = field(default_factory=list)
     num_shared_blocks: int = 0
     host_kv: torch.Tensor | None = None
+    drafter: Drafter | None = None
+    draft: tuple[int, ...] = ()
     is_finished: bool = False
     rng: random.Random = field(init=False)
 
@@ -42,13 +48,18 @@ class SequenceState:
 
     @property
     def num_uncomputed_tokens(self) -> int:
-        """Rest of the prompt, or 1 while decoding."""
+        """Rest of the prompt; while decoding 1, and the forced tokens."""
         return len(self.token_ids) - self.num_computed_tokens
 
     def advance(self, num_tokens: int) -> None:
         """Counts tokens that were computed and whose KV is kept."""
         self.num_computed_tokens += num_tokens
         self.kv_len += num_tokens
+
+    def append(self, token_id: int, eos_token_ids: frozenset[int] = frozenset()) -> None:
+        """Adds an output token that the grammar has accepted; the end of the text, or of the grammar, finishes it."""
+        self.token_ids.append(token_id)
+        self.is_finished = token_id in eos_token_ids or (self.matcher is not None and self.matcher.is_complete)
 
     def catch_up(self, output_token_ids: Iterable[int]) -> bool:
         """Brings grammar and random numbers to where they were before it was preempted; False if that cannot be."""
@@ -58,6 +69,15 @@ class SequenceState:
             if self.sampling.temperature > 0:
                 self.rng.random()
         return True
+
+    def take_forced(self) -> int | None:
+        """Returns the token that the grammar forces, if it forces one, and moves grammar and random numbers on."""
+        forced = None if self.matcher is None else self.matcher.forced_token()
+        if self.matcher is None or forced is None or not self.matcher.try_accept(forced):
+            return None
+        if self.sampling.temperature > 0:
+            self.rng.random()  # every token has its number, so that ``catch_up`` needs only count
+        return forced
 
     @property
     def own_blocks(self) -> list[int]:

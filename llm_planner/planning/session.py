@@ -79,7 +79,7 @@ class PlanSession:
         self._gate = gate
         self._expected_duration = expected_duration
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        self._num_segments = 0
+        self._num_segments = self._num_tokens = 0
         self._is_complete = False
         for segment in delivered:
             for statement in self._parser.feed(segment.text):
@@ -97,6 +97,7 @@ class PlanSession:
         segments: list[Segment] = []
         try:
             for token_id in token_ids:
+                self._num_tokens += 1
                 for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
                     self._take(self._parser.feed(character), segments)
         except UnicodeDecodeError as error:
@@ -133,8 +134,9 @@ class PlanSession:
         calls = self._gate.admit(statement)
         index = self._num_segments
         self._num_segments += 1
+        num_tokens, self._num_tokens = self._num_tokens, 0
         expected = self._expected_duration(statement)
-        return Segment(index=index, text=to_text(statement), calls=calls, expected=expected)
+        return Segment(index=index, text=to_text(statement), calls=calls, expected=expected, num_tokens=num_tokens)
 
     def _failed(self, segments: list[Segment], error: PlannerError) -> Progress:
         self._is_complete = True

@@ -14,7 +14,7 @@ class LatencyGuidedLimit:
     """Asked in the policy's order, most pressing first; lives for one decision.
 
     A generation joins if those before it still finish their segments in time: each may take
-    ``(due - now) / remaining tokens`` per step (WCET: remaining tokens over measured speed). One that is not
+    ``(due - now) / remaining steps`` per step (WCET: remaining tokens over measured speed). One that is not
     pressing pauses instead, keeping its KV; one that is pressing itself joins if it would lose
     more by pausing for this step than the late ones before it lose by the longer step.
 
@@ -53,7 +53,7 @@ class LatencyGuidedLimit:
     def _count(self, generation: Generation, weight: float, base_s: float) -> None:
         self._num_seqs += 1
         left_s = self._policy.due_s(generation) - self._now_s
-        allowance_s = left_s / self._forecast.remaining_tokens(generation)
+        allowance_s = left_s / self._forecast.remaining_steps(generation)
         if allowance_s < base_s:  # late whatever happens
             self._late_weight += weight
         else:

@@ -5,7 +5,7 @@ from enum import Enum
 
 from llm_planner.core.eviction import Eviction
 from llm_planner.core.request import PlanRequest
-from llm_planner.core.step import Sequence
+from llm_planner.core.step import Sequence, StepOutput
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 
 
@@ -39,7 +39,8 @@ class Generation:
         eviction: Decided for it, if any (``scheduling.eviction``): due when so many tokens are computed.
         num_evicted_tokens: Computed tokens whose KV was removed.
         num_segments: Complete segments so far.
-        num_segment_tokens: Tokens generated since the last segment boundary.
+        num_draft_tokens: Guessed tokens that the backend offers to verify in its next step.
+        num_segment_steps: Steps that yielded tokens since the last segment boundary.
         segment_started_at_s: When the generation of the present segment began.
         robot_idle_at_s: When the robot will have carried out what it was sent, by the last estimate; ``arrival_s``
             before the first segment.
@@ -58,16 +59,19 @@ class Generation:
     num_evicted_tokens: int = 0
     output_token_ids: list[int] = field(default_factory=list)
     num_segments: int = 0
-    num_segment_tokens: int = 0
+    num_draft_tokens: int = 0
+    num_segment_steps: int = 0
     segment_started_at_s: float = 0.0
     num_suspensions: int = 0
     num_preemptions: int = 0
     robot_idle_at_s: float = 0.0
     resume_at_s: float = 0.0
     is_offloaded: bool = False
+    _num_prefill_tokens: int = 0
     _state: GenerationState = GenerationState.WAITING
 
     def __post_init__(self) -> None:
+        self._num_prefill_tokens = self.num_prompt_tokens
         self.num_computed_tokens = self.sequence.num_cached_tokens
         self.robot_idle_at_s = self.arrival_s
 
@@ -92,14 +96,32 @@ class Generation:
         return len(self.output_token_ids)
 
     @property
+    def num_tokens_left(self) -> int:
+        """Tokens that it may still generate."""
+        return self.max_output_tokens - len(self.output_token_ids)
+
+    @property
     def num_tokens(self) -> int:
         """Prompt and output together."""
         return len(self.sequence.prompt_token_ids) + len(self.output_token_ids)
 
     @property
     def num_uncomputed_tokens(self) -> int:
-        """Tokens that must be computed before the next one comes out: 1 when decoding."""
+        """Tokens that must be computed before the next one comes out; see ``is_decoding``."""
         return len(self.sequence.prompt_token_ids) + len(self.output_token_ids) - self.num_computed_tokens
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether it has no prompt to compute, but its last token, and those that the grammar forced behind it."""
+        return self.num_computed_tokens >= self._num_prefill_tokens or self.num_uncomputed_tokens == 1
+
+    def take(self, num_scheduled_tokens: int, output: StepOutput) -> None:
+        """Counts what a step that computed ``num_scheduled_tokens`` of it brought."""
+        token_ids = output.token_ids.get(self.request_id, ())
+        self.num_computed_tokens += num_scheduled_tokens - output.num_rejected_tokens.get(self.request_id, 0)
+        self.num_draft_tokens = output.num_draft_tokens.get(self.request_id, 0)
+        self.output_token_ids.extend(token_ids)
+        self.num_segment_steps += bool(token_ids)
 
     @property
     def kv_len(self) -> int:
@@ -152,6 +174,8 @@ class Generation:
         self._move(GenerationState.WAITING, GenerationState.RUNNING, GenerationState.SUSPENDED)
         self.num_computed_tokens = self.sequence.num_cached_tokens
         self.num_evicted_tokens = 0
+        self.num_draft_tokens = 0
+        self._num_prefill_tokens = self.num_tokens
         self.num_preemptions += 1
 
     def finish(self) -> None:

@@ -91,8 +91,17 @@ class KVLedger:
         account = self._accounts[request_id]
         return max(0, self.blocks_for(kv_len) - account.shared_blocks - account.claimed_blocks)
 
+    def room_tokens(self, request_id: str, kv_len: int) -> int:
+        """Returns how many more than ``kv_len`` tokens fit into what is its own and what nobody was promised."""
+        account = self._accounts[request_id]
+        num_blocks = account.shared_blocks + account.claimed_blocks + max(0, self.available_blocks)
+        return num_blocks * self.block_size - kv_len
+
     def grow(self, request_id: str, kv_len: int) -> None:
-        """Books the blocks for ``kv_len`` tokens; the caller has seen to it that they are there."""
+        """Books the blocks for ``kv_len`` tokens; the caller has seen to it that they are there.
+
+        Fewer than before if drafts were rejected: what they took is free again.
+        """
         account = self._accounts[request_id]
         needed = self.blocks_for(kv_len) - account.shared_blocks
         if needed != account.allocated_blocks:

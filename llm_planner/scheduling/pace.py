@@ -31,21 +31,21 @@ class SmoothedBound:
 
 
 class GenerationPace:
-    """Learns seconds per step and tokens per segment, for all generations together."""
+    """Learns seconds per step and steps per segment, for all generations together."""
 
     def __init__(self) -> None:
         self._step_s = SmoothedBound(0.05)
-        self._segment_tokens = SmoothedBound(32.0)
+        self._segment_steps = SmoothedBound(32.0)
 
     def observe_step(self, duration_s: float) -> None:
         """Learns from one step in which at least one generation decoded."""
         self._step_s.observe(duration_s)
 
-    def observe_segment(self, num_tokens: int) -> None:
-        """Learns from one complete segment of ``num_tokens``."""
-        self._segment_tokens.observe(num_tokens)
+    def observe_segment(self, num_steps: int) -> None:
+        """Learns from one complete segment of ``num_steps``."""
+        self._segment_steps.observe(num_steps)
 
     @property
     def segment_time_s(self) -> float:
         """Expected generation time of the next segment, on the cautious side; G(s_k) of TimelyLLM, Eq. (4)."""
-        return self._step_s.bound * self._segment_tokens.bound
+        return self._step_s.bound * self._segment_steps.bound

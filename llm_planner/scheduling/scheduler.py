@@ -6,16 +6,19 @@ from contextlib import closing
 from itertools import islice
 
 from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.execution_time import EngineTimes
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
 from llm_planner.scheduling.forecast import EngineForecast
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.learned_times import LearnedTimes
 from llm_planner.scheduling.pace import GenerationPace
 from llm_planner.scheduling.policies.interface import Policy, Rank
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.ready_queue import ReadyQueue
+from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.step_builder import StepBuilder
 
 
@@ -32,24 +35,30 @@ class Scheduler:
         config: Limits.
         policy: Order of service.
         info: What the backend can hold.
+        times: Of the engine; None to learn them from its steps.
     """
 
-    def __init__(self, config: SchedulerConfig, policy: Policy, info: BackendInfo) -> None:
+    def __init__(
+        self, config: SchedulerConfig, policy: Policy, info: BackendInfo, times: EngineTimes | None = None
+    ) -> None:
         self.config = config
         self.policy = policy
         self.ledger = KVLedger(info.num_kv_blocks, info.block_size)
         self.pace = GenerationPace()
         self.forecast = EngineForecast(config.network_latency_s)
+        self.times: EngineTimes = times or LearnedTimes(self.forecast.steps)
+        self.reservations = Reservations()
+        self._order = ReservedFirst(policy, self.reservations)
         self._limiting: PricedPolicy | None = None  # the policy, if it limits batches
         if isinstance(policy, PricedPolicy):
             policy.forecast = self.forecast
             self._limiting = policy if policy.limits_batch else None
         self._can_offload = info.can_offload
         self._running: dict[str, Generation] = {}
-        self._ready = ReadyQueue(policy)
+        self._ready = ReadyQueue(self._order)
         self._sleeping: dict[str, Generation] = {}
         self._wakeups: list[tuple[float, int, str]] = []  # heap; stale once the sleeper's resume_at_s has changed
-        self._released: list[str] = []
+        self._released: dict[str, Generation] = {}  # ended; their KV goes with the next step
         self._num_added = 0
         self._hopeless: list[str] = []
 
@@ -69,9 +78,17 @@ class Scheduler:
         self._running.pop(request_id, None)
         self._sleeping.pop(request_id, None)
         self._ready.pop(request_id)
+        self.reservations.end(request_id)
         if generation.state is not GenerationState.WAITING:
-            self._released.append(request_id)
+            self._released[request_id] = generation
         generation.finish()
+
+    def reserve(self, request_id: str, max_company: int) -> None:
+        """Gives a generation a slot from the next step on, with at most ``max_company`` others beside it."""
+        queued = self._ready.pop(request_id)
+        self.reservations.make(request_id, max_company)
+        if queued is not None:
+            self._ready.add(queued)
 
     def robot_heard(self, request_id: str, now_s: float) -> None:
         """Estimates anew when a sleeping generation must resume, after a report of its robot."""
@@ -88,10 +105,10 @@ class Scheduler:
             self.ledger.close(request_id)
         limit = None if self._limiting is None else LatencyGuidedLimit(self._limiting, self.forecast, now_s)
         ranks = {g: self._rank(g, now_s) for g in self._running.values()}
-        if limit is not None:
+        if limit is not None or self.reservations:
             self._give_way(ranks, now_s)
         step = StepBuilder(self.ledger, self.config.max_num_batched_tokens, self._released)
-        self._released = []
+        self._released = {}
         preempted = self._schedule_running(step, limit, ranks)
         if limit is None:
             self._schedule_ready(step, now_s)
@@ -102,14 +119,18 @@ class Scheduler:
         return step.build()
 
     def _give_way(self, ranks: dict[Generation, Rank], now_s: float) -> None:
-        """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent."""
-        if not self._ready or len(self._running) < self.config.max_num_seqs:
+        """Pauses running generations that a reservation leaves no slot, and for better ranked ready ones where none is
+        free: the way in for the urgent. Without a limit, only for those that were promised a slot.
+        """
+        num_too_many = max(0, len(self._running) - self._num_slots)
+        if not num_too_many and (not self._ready or self._has_slot):
             return
         worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
-        paused: list[Generation] = []
+        paused = worst[:num_too_many]
         with closing(self._ready.ranked(now_s)) as best:
-            for incumbent, newcomer in zip(worst, best, strict=False):
-                if self._rank(newcomer, now_s) >= ranks[incumbent]:
+            for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
+                is_promised = newcomer.request_id in self.reservations
+                if self._rank(newcomer, now_s) >= ranks[incumbent] or not (is_promised or self._limiting):
                     break
                 paused.append(incumbent)
         for incumbent in paused:
@@ -124,9 +145,10 @@ class Scheduler:
 
         With a limit, prompts are left for ``_schedule_limited``, where they compete with those of newcomers.
         """
-        ranked = sorted(ranks, key=lambda g: (g.num_uncomputed_tokens > 1, ranks[g]))
+        ranked = sorted(ranks, key=lambda g: (not g.is_decoding, ranks[g]))
         if limit is not None:
-            ranked = [g for g in ranked if g.num_uncomputed_tokens == 1 and limit.admits(g)]
+            ranked = [g for g in ranked if g.is_decoding and (self._is_promised(g) or limit.admits(g))]
+        ranked = [g for g in ranked if not self.reservations.holds_back(g)]
         preempted: list[Generation] = []
         while ranked and step.has_budget:
             generation = ranked[0]
@@ -145,20 +167,23 @@ class Scheduler:
         """Admits ready generations in the policy's order while slots, tokens and memory last."""
         with closing(self._ready.ranked(now_s)) as ranked:
             for generation in ranked:
+                if self.reservations.holds_back(generation):
+                    continue
                 if not (self._has_slot and step.has_budget and self._admit(step, generation, now_s)):
                     return  # without memory, nobody overtakes the first in line: it would starve
 
     def _schedule_limited(self, step: StepBuilder, limit: LatencyGuidedLimit, now_s: float) -> None:
         """Admits what the limit lets in: first what only decodes, then prompts, running and new ones in one order."""
         with closing(self._ready.ranked(now_s)) as ranked:
-            newcomers = list(islice(ranked, self.config.max_num_seqs - len(self._running)))
+            newcomers = list(islice(ranked, max(0, self._num_slots - len(self._running))))
         for generation in newcomers:
-            is_resumed = generation.num_uncomputed_tokens == 1
-            if is_resumed and step.has_budget and limit.admits(generation):
+            is_let_in = self._is_promised(generation) or limit.admits(generation)
+            if generation.is_decoding and step.has_budget and is_let_in:
                 self._admit(step, generation, now_s)
-        step.limit_tokens(limit.free_tokens)
+        if not self.reservations:
+            step.limit_tokens(limit.free_tokens)
         running = (g for g in self._running.values() if not step.runs(g))
-        prompts = [g for g in (*running, *newcomers) if g.num_uncomputed_tokens > 1]
+        prompts = [g for g in (*running, *newcomers) if not (g.is_decoding or self.reservations.holds_back(g))]
         prompts.sort(key=lambda g: self._rank(g, now_s))
         has_memory = True
         stuck: list[Generation] = []
@@ -166,7 +191,7 @@ class Scheduler:
             if not step.has_budget:
                 break
             is_running = generation.state is GenerationState.RUNNING
-            if not (is_running or has_memory) or not limit.admits(generation):
+            if not (is_running or has_memory) or not (self._is_promised(generation) or limit.admits(generation)):
                 continue
             if not is_running:
                 has_memory = self._admit(step, generation, now_s)  # if not, nobody overtakes it: it would starve
@@ -188,7 +213,7 @@ class Scheduler:
             return False
         self._ready.pop(generation.request_id)
         step.admit(generation)
-        if generation.num_segment_tokens == 0:
+        if generation.num_segment_steps == 0:
             generation.segment_started_at_s = now_s
         self._running[generation.request_id] = generation
         return True
@@ -199,8 +224,15 @@ class Scheduler:
         return hopeless
 
     @property
+    def _num_slots(self) -> int:
+        return self.reservations.num_slots(self.config.max_num_seqs)
+
+    @property
     def _has_slot(self) -> bool:
-        return len(self._running) < self.config.max_num_seqs
+        return len(self._running) < self._num_slots
+
+    def _is_promised(self, generation: Generation) -> bool:
+        return generation.request_id in self.reservations
 
     def _make_room(self, step: StepBuilder, generation: Generation, headroom_blocks: int = 0) -> bool:
         """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
@@ -226,7 +258,7 @@ class Scheduler:
         return is_suspended and self.ledger.private_blocks(generation.request_id) > 0
 
     def _rank(self, generation: Generation, now_s: float) -> Rank:
-        return self.policy.rank(generation, now_s)
+        return self._order.rank(generation, now_s)
 
     # --- What came of it
 
@@ -241,23 +273,24 @@ class Scheduler:
         """
         if output.token_ids:
             self.pace.observe_step(output.duration_s)
-        self.forecast.observe_step(scheduled, output)
-        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
-            generation = self._running.get(request_id)
-            if generation is None:
-                continue  # it ended while the step ran
-            generation.num_computed_tokens += num_tokens
-            token_ids = output.token_ids.get(request_id, ())
-            generation.output_token_ids.extend(token_ids)
-            generation.num_segment_tokens += len(token_ids)
-            if segments.get(request_id):
+        ran = [g for r in scheduled.num_scheduled_tokens if (g := self._running.get(r) or self._released.get(r))]
+        num_prompt_tokens = sum(scheduled.num_scheduled_tokens[g.request_id] for g in ran if not g.is_decoding)
+        if not (scheduled.offload or scheduled.evict or scheduled.restore):
+            work = [(scheduled.num_scheduled_tokens[g.request_id], g.kv_len) for g in ran]
+            self.times.observe(work, output.duration_s)
+        self.forecast.observe_step(num_prompt_tokens, len(scheduled.num_scheduled_tokens), output.duration_s)
+        for generation in ran:
+            request_id = generation.request_id
+            generation.take(scheduled.num_scheduled_tokens[request_id], output)
+            self.ledger.grow(request_id, generation.kv_len)  # less than was booked, if drafts were rejected
+            if segments.get(request_id) and request_id in self._running:
                 self._complete_segments(generation, segments[request_id], now_s)
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
-        self.pace.observe_segment(generation.num_segment_tokens)
-        self.forecast.observe_segment(generation, generation.num_segment_tokens)
+        self.pace.observe_segment(generation.num_segment_steps)
+        self.forecast.observe_segment(generation, generation.num_segment_steps)
         generation.num_segments += num_segments
-        generation.num_segment_tokens = 0
+        generation.num_segment_steps = 0
         generation.segment_started_at_s = now_s
         generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
         if self.policy.suspends and not generation.request.is_hurried and self.resume_at_s(generation) > now_s:

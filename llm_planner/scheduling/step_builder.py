@@ -12,13 +12,14 @@ class StepBuilder:
 
     def __init__(self, ledger: KVLedger, max_num_batched_tokens: int, released: Iterable[str]) -> None:
         self._ledger = ledger
-        self._budget_tokens = max_num_batched_tokens
+        self._max_num_batched_tokens = self._budget_tokens = max_num_batched_tokens
         self._release = list(released)
         self._offload: list[str] = []
         self._evict: dict[str, int] = {}
         self._restore: list[str] = []
         self._new: list[Sequence] = []
         self._num_scheduled_tokens: dict[str, int] = {}
+        self._drafting: list[Generation] = []
 
     @property
     def has_budget(self) -> bool:
@@ -80,6 +81,21 @@ class StepBuilder:
         self._budget_tokens -= num_tokens
         self._num_scheduled_tokens[generation.request_id] = num_tokens
         self._ledger.grow(generation.request_id, generation.kv_len + num_tokens)
+        if generation.num_draft_tokens and num_tokens == generation.num_uncomputed_tokens:
+            self._drafting.append(generation)
+
+    def _add_drafts(self) -> None:
+        """Schedules drafts with the tokens and blocks that are left: nobody makes room for a guess."""
+        budget_tokens = self._max_num_batched_tokens - sum(self._num_scheduled_tokens.values())
+        for generation in self._drafting:
+            request_id, num_tokens = generation.request_id, generation.num_uncomputed_tokens
+            room_tokens = self._ledger.room_tokens(request_id, generation.kv_len + num_tokens)
+            useful_tokens = generation.num_tokens_left - 1
+            num_drafted = min(generation.num_draft_tokens, budget_tokens, room_tokens, useful_tokens)
+            if num_drafted > 0 and not generation.num_tokens_to_eviction:
+                budget_tokens -= num_drafted
+                self._num_scheduled_tokens[request_id] += num_drafted
+                self._ledger.grow(request_id, generation.kv_len + num_tokens + num_drafted)
 
     def offload(self, generation: Generation) -> None:
         """Moves the KV of a suspended generation to host memory."""
@@ -95,6 +111,7 @@ class StepBuilder:
 
     def build(self) -> SchedulerOutput:
         """Returns the step."""
+        self._add_drafts()
         return SchedulerOutput(
             release=tuple(self._release),
             offload=tuple(self._offload),

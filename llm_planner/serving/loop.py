@@ -193,11 +193,11 @@ class PlannerLoop:
         ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
         late = [goal for goal in ran if self._deadlines.is_too_late(goal, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
+        output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})
         progress = {goal.request.request_id: goal.read(output) for goal in ran}
         events: list[Event] = []
         for goal in ran:
-            num_tokens = len(output.token_ids.get(goal.request.request_id, ()))
-            events += self._deliver(goal, progress[goal.request.request_id], num_tokens, now_s)
+            events += self._deliver(goal, progress[goal.request.request_id], now_s)
         segments = {request_id: len(p.segments) for request_id, p in progress.items()}
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
@@ -212,13 +212,12 @@ class PlannerLoop:
                 events += self._overrun(goal, now_s)
         return events
 
-    def _deliver(self, goal: Goal, progress: Progress, num_tokens: int, now_s: float) -> list[Event]:
-        """Sends new segments, which ``num_tokens`` completed, to the robot, or holds them until the plan is complete."""
+    def _deliver(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
+        """Sends new segments to the robot, or holds them until the plan is complete."""
         start_s = goal.generation.segment_started_at_s
-        num_tokens += goal.generation.num_segment_tokens
         for segment in progress.segments:
-            goal.held.append(replace(segment, generation_time_s=now_s - start_s, num_tokens=num_tokens))
-            start_s, num_tokens = now_s, 0
+            goal.held.append(replace(segment, generation_time_s=now_s - start_s))
+            start_s = now_s
         is_whole = progress.is_complete and progress.error is None
         return self._send_held(goal, now_s) if self._scheduler.policy.streams or is_whole else []
 

@@ -6,8 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.step import SamplingParams
-from llm_planner.engine.sampler import SamplingError, sample
+from llm_planner.engine.sampler import Sampler, SamplingError
 from llm_planner.engine.sequence_state import SequenceState
+
+
+def sample(logits, states):
+    return Sampler(logits).choose(range(len(states)), states)
 
 
 def state(matcher=None, **sampling):
@@ -24,6 +28,9 @@ class Only:
 
     def try_accept(self, token_id):
         return token_id in self.token_ids
+
+    def forced_token(self):
+        return None
 
     def fill_mask(self, row):
         row.zero_()

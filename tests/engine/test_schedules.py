@@ -1,6 +1,7 @@
 """Token identity of the engine with itself under any schedule, and KV conservation after every step."""
 
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -16,10 +17,12 @@ NUM_BLOCKS = 24  # fewer than all requests together need: some steps must fail f
 MAX_TOKENS = 24
 PREFIX = tuple(range(40, 59))  # four full blocks and a rest
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");" | "g(" /[a-z_]+/ ");")+\n'
+FORCING = 'start: ("mf(1" /[0-9]/ "0);" | "g(" /[ab]/ "_box);" | "take_picture();")+\n'
 KINDS = (
     {"prompt_token_ids": (*PREFIX, 5, 6, 7, 8), "prefix_id": "p"},
     {"prompt_token_ids": (*PREFIX[:16], 9), "prefix_id": "p"},
     {"prompt_token_ids": PREFIX[:17], "prefix_id": "p", "grammar": GRAMMAR},
+    {"prompt_token_ids": (*PREFIX[:16], *range(90, 99)), "prefix_id": "p", "grammar": FORCING},
     {"prompt_token_ids": (100,)},
     {"prompt_token_ids": tuple(range(60, 81)), "sampling": SamplingParams(temperature=0.8, top_p=0.9, seed=3)},
     {
@@ -27,6 +30,7 @@ KINDS = (
         "grammar": GRAMMAR,
         "sampling": SamplingParams(temperature=1.5, seed=4),
     },
+    {"prompt_token_ids": (101,), "grammar": FORCING, "sampling": SamplingParams(temperature=0.9, seed=5)},
 )
 
 
@@ -38,6 +42,7 @@ class Request:
         self.left = len(KINDS[kind]["prompt_token_ids"]) - num_cached
         self.num_cached = num_cached
         self.computed = num_cached
+        self.num_drafted = 0
         self.tokens = []
         self.is_offloaded = False
         self.is_finished = False
@@ -52,10 +57,14 @@ class Schedules(RuleBasedStateMachine):
 
     model_dir = None
     expected = None
+    lookahead = "off"
+    counts = None
 
     def __init__(self):
         super().__init__()
-        self.backend = TorchBackend(self.model_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE)
+        self.backend = TorchBackend(
+            self.model_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, lookahead=self.lookahead
+        )
         cache = self.backend._runner.cache
         cache.max_gathered_blocks, cache.min_shared_blocks = 12, 1  # every way to group a decode batch
         assert self.backend.load_prefix("p", PREFIX) == 16
@@ -81,7 +90,7 @@ class Schedules(RuleBasedStateMachine):
             self.requests[name].is_offloaded = name in offload
         new = [*returning, *self.admit(rng)]
         runnable = [n for n, r in self.requests.items() if not r.is_offloaded and not r.is_finished]
-        scheduled = {n: rng.randint(1, self.requests[n].left) for n in some(runnable, 0.8)}
+        scheduled = {n: self.some_tokens(self.requests[n], rng) for n in some(runnable, 0.8)}
         output = self.backend.execute(
             SchedulerOutput(
                 release=(*release, *preempted),
@@ -100,6 +109,12 @@ class Schedules(RuleBasedStateMachine):
         self.backend.check_integrity()
         held = 4 + sum(request.blocks() for request in self.requests.values())
         assert output.free_kv_blocks == NUM_BLOCKS - held
+
+    @staticmethod
+    def some_tokens(request, rng):
+        """Returns how many of its tokens are computed; drafts only behind all that have to be."""
+        most = request.left + request.num_drafted
+        return most if rng.random() < 0.5 else rng.randint(1, most)
 
     def preempt(self, name):
         """Takes all KV from a request and has it come back with its tokens, without a shared prefix."""
@@ -122,18 +137,26 @@ class Schedules(RuleBasedStateMachine):
 
     def check_tokens(self, name, count, output):
         request = self.requests[name]
-        request.left -= count
-        request.computed += count
-        if request.left:
+        num_rejected, num_verified = output.num_rejected_tokens.get(name, 0), max(0, count - request.left)
+        request.left -= count - num_rejected
+        request.computed += count - num_rejected
+        if request.left > 0:
             assert name not in output.token_ids
             return
-        request.tokens += output.token_ids[name]
-        request.left = 1
+        tokens = output.token_ids[name]
+        request.tokens += tokens
+        request.left += len(tokens)
+        request.num_drafted = output.num_draft_tokens[name]
         request.is_finished = name in output.finished or len(request.tokens) >= MAX_TOKENS
+        assert request.is_finished or request.left >= 1
+        self.counts["accepted"] += num_verified - num_rejected
+        self.counts["rejected"] += num_rejected
+        self.counts["forced"] += max(0, request.left - 1)
         expected = self.expected[request.kind]
-        assert request.tokens == expected[: len(request.tokens)]
+        common = min(len(request.tokens), MAX_TOKENS)
+        assert request.tokens[:common] == expected[:common]
         if name in output.finished:
-            assert request.tokens == expected
+            assert request.tokens[:MAX_TOKENS] == expected
 
     def teardown(self):
         self.backend.execute(SchedulerOutput(release=tuple(self.requests)))
@@ -151,7 +174,12 @@ def expected(llama_dir):
     ]
 
 
-def test_any_schedule_gives_the_same_tokens(llama_dir, expected):
+@pytest.mark.parametrize("lookahead", ["off", "forced", "always"])
+def test_any_schedule_gives_the_same_tokens(llama_dir, expected, lookahead):
     assert all(len(set(tokens)) > 2 for tokens in expected), expected
-    machine = type("Machine", (Schedules,), {"model_dir": llama_dir, "expected": expected})
+    counts = Counter()
+    fields = {"model_dir": llama_dir, "expected": expected, "lookahead": lookahead, "counts": counts}
+    machine = type("Machine", (Schedules,), fields)
     run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
+    assert (counts["forced"] > 0) == (lookahead != "off")
+    assert (counts["accepted"] > 0) == (counts["rejected"] > 0) == (lookahead == "always")

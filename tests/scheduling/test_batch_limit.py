@@ -5,7 +5,7 @@ import pytest
 from llm_planner.core.step import StepOutput
 from llm_planner.core.time_utility import NORMAL, URGENT
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
-from llm_planner.scheduling.forecast import DEFAULT_SEGMENT_TOKENS, EngineForecast
+from llm_planner.scheduling.forecast import DEFAULT_SEGMENT_STEPS, EngineForecast
 from llm_planner.scheduling.generation import GenerationState
 from llm_planner.scheduling.policies.tardiness import Tardiness
 from tests.scheduling.builders import make_generation, make_scheduler, make_segment
@@ -22,11 +22,11 @@ def forecast():
     return made
 
 
-def decoding(request_id="r", time_utility=NORMAL, arrival_s=0.0, num_segment_tokens=0):
+def decoding(request_id="r", time_utility=NORMAL, arrival_s=0.0, num_segment_steps=0):
     generation = make_generation(request_id, 20, arrival_s=arrival_s)
     generation.request = replace(generation.request, time_utility=time_utility)
     generation.num_computed_tokens = 19
-    generation.num_segment_tokens = num_segment_tokens
+    generation.num_segment_steps = num_segment_steps
     return generation
 
 
@@ -52,7 +52,7 @@ def test_a_newcomer_with_time_pauses_if_it_would_make_the_urgent_one_late(foreca
 
 def test_it_joins_if_the_urgent_one_has_enough_time(forecast):
     limit = limit_at(forecast)
-    assert limit.admits(decoding("u", URGENT, num_segment_tokens=5))
+    assert limit.admits(decoding("u", URGENT, num_segment_steps=5))
     assert limit.admits(decoding("n", NORMAL))
 
 
@@ -63,11 +63,11 @@ def test_a_pressing_newcomer_joins_although_the_urgent_one_loses(forecast):
 
 
 def test_the_forecast_takes_the_papers_bound_before_it_knows_better(forecast):
-    assert forecast.remaining_tokens(decoding()) == DEFAULT_SEGMENT_TOKENS
+    assert forecast.remaining_steps(decoding()) == DEFAULT_SEGMENT_STEPS
     for _ in range(50):
         forecast.observe_segment(decoding(), 4)
-    assert forecast.remaining_tokens(decoding()) == pytest.approx(4, abs=0.5)
-    assert forecast.remaining_tokens(decoding(time_utility=URGENT)) == DEFAULT_SEGMENT_TOKENS
+    assert forecast.remaining_steps(decoding()) == pytest.approx(4, abs=0.5)
+    assert forecast.remaining_steps(decoding(time_utility=URGENT)) == DEFAULT_SEGMENT_STEPS
     assert forecast.generation_time_s(decoding()) == pytest.approx(4 * STEP_S, rel=0.15)
 
 

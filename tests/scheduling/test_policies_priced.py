@@ -21,9 +21,13 @@ class View:
     arrival_s: float = 0.0
     order: int = 0
     num_segments: int = 0
-    num_segment_tokens: int = 0
+    num_segment_steps: int = 0
     num_uncomputed_tokens: int = 1
     robot_idle_at_s: float = 0.0
+
+    @property
+    def is_decoding(self):
+        return self.num_uncomputed_tokens == 1
 
 
 @dataclass

@@ -32,13 +32,18 @@ class GenerationView(Protocol):
         ...
 
     @property
-    def num_segment_tokens(self) -> int:
-        """Tokens generated since the last segment boundary."""
+    def num_segment_steps(self) -> int:
+        """Steps that yielded tokens since the last segment boundary."""
         ...
 
     @property
     def num_uncomputed_tokens(self) -> int:
-        """Tokens to compute before the next one comes out: 1 when decoding."""
+        """Tokens to compute before the next one comes out: a prompt, or a few when decoding."""
+        ...
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether it has no prompt to compute."""
         ...
 
     @property

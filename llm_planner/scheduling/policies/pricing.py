@@ -98,8 +98,7 @@ class PricedPolicy:
             time_utility.alpha,
             time_utility.beta,
             generation.num_segments == 0,
-            -(-generation.num_uncomputed_tokens // LANE_TOKENS),
-            generation.num_uncomputed_tokens > 1,
-            generation.num_segment_tokens,
+            0 if generation.is_decoding else -(-generation.num_uncomputed_tokens // LANE_TOKENS),
+            generation.num_segment_steps,
         )
         return (kind, (self.due_s(generation),))
