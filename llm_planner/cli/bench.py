@@ -114,6 +114,25 @@ def _write(document: Any, path: Path | None) -> None:  # noqa: ANN401 (JSON)
 
 
 @app.command()
+def chat(
+    policies: Annotated[str, typer.Option(help="For paragraphs and sentences; names with commas.")] = "pud,tardiness",
+    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
+    seeds: Annotated[int, typer.Option(min=1, help="Traces per way to answer.")] = 3,
+    load: Annotated[float, typer.Option(min=0.01, help="Factor on events and people.")] = 1.0,
+    duration: Annotated[float, typer.Option(min=10.0, help="Seconds of a trace.")] = 300.0,
+    json: JsonFile = None,
+) -> None:
+    """Compare chats answered whole, by paragraphs and by sentences (TimelyLLM 7.4.2), in virtual time."""
+    from llm_planner.bench.chat import ChatBench, run_chat
+
+    names = tuple(filter(None, policies.split(",")))
+    bench = ChatBench(policies=names, profile=profile, num_seeds=seeds, load=load, duration_s=duration)
+    document = run_chat(bench, console.print)
+    if json is not None:
+        _write(document, json)
+
+
+@app.command()
 def section7(
     output: Annotated[Path, typer.Option(help="Directory for the page, the JSON file and the figures.")] = Path(
         "docs/benchmarks"
