@@ -81,10 +81,6 @@ def _measure(bench: ChatBench, policy: str, traces: Sequence[Trace], scripts: Sc
 
 
 def summary_line(name: str, metrics: Mapping[str, Any]) -> str:
-    """Returns one line for people: n, mean utility (at most 1), and mean and 95th percentile of the times."""
-    response, waiting = metrics["response_time_s"], metrics["waiting_time_s"]
-    return (
-        f"{name:24s} n {metrics['n']:4d}  utility {metrics['utility_mean']:8.3f}  response {response['mean']:6.2f} s "
-        f"(p95 {response['p95']:6.2f})  waiting {waiting['mean']:6.2f} s (p95 {waiting['p95']:6.2f})  "
-        f"served {100 * metrics['share_served']:.1f} %"
-    )
+    """Returns one line for people: means of utility (at most 1), response and waiting time."""
+    response_s, waiting_s = metrics["response_time_s"]["mean"], metrics["waiting_time_s"]["mean"]
+    return f"{name:24s} utility {metrics['utility_mean']:7.3f}  response {response_s:5.2f} s  waiting {waiting_s:5.2f} s"
