@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+MOST_DECODED_TOKENS = 16
+"""A step computes more tokens of one sequence only if they are of a prompt; a few may be forced by the grammar."""
+
 WorkChunk = tuple[int, int]
 """Tokens of one sequence that one step computes, and tokens in its cache before."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.execution_time import ALONE, Company, DecodeLine, WorkChunk
+from llm_planner.core.execution_time import ALONE, MOST_DECODED_TOKENS, Company, DecodeLine, WorkChunk
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.prediction.profile import Chunk, EngineProfile
 
@@ -108,7 +108,7 @@ class ProfiledTimes:
 
     def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
         """Learns from a step that did nothing but compute ``chunks``."""
-        has_prompt = any(num_tokens > 1 for num_tokens, _ in chunks)
+        has_prompt = any(num_tokens > MOST_DECODED_TOKENS for num_tokens, _ in chunks)
         drift = self._prefill if has_prompt else self._decode
         drift.observe(duration_s, self.profile.step_s(Chunk(*chunk) for chunk in chunks))
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_planner.core.execution_time import ALONE, Company, DecodeLine, ExecutionTime, WorkChunk
+from llm_planner.core.execution_time import ALONE, MOST_DECODED_TOKENS, Company, DecodeLine, ExecutionTime, WorkChunk
 from llm_planner.scheduling.step_model import StepModel
 
 ENOUGH_STEPS = 8
@@ -58,7 +58,7 @@ class LearnedTimes:
 
     def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
         """Notes how far a decode step was off."""
-        if any(num_tokens > 1 for num_tokens, _ in chunks):
+        if any(num_tokens > MOST_DECODED_TOKENS for num_tokens, _ in chunks):
             return
         self._num_steps += 1
         off = abs(duration_s / self._model.step_s(0, len(chunks)) - 1.0)

@@ -1,6 +1,5 @@
 """The scheduler: schedule(now_s) -> SchedulerOutput, executed by a backend, then update(...)."""
 
-import heapq
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from itertools import islice
@@ -19,6 +18,7 @@ from llm_planner.scheduling.policies.interface import Policy, Rank
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.ready_queue import ReadyQueue
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
+from llm_planner.scheduling.sleepers import Sleepers
 from llm_planner.scheduling.step_builder import StepBuilder
 
 
@@ -56,8 +56,7 @@ class Scheduler:
         self._can_offload = info.can_offload
         self._running: dict[str, Generation] = {}
         self._ready = ReadyQueue(self._order)
-        self._sleeping: dict[str, Generation] = {}
-        self._wakeups: list[tuple[float, int, str]] = []  # heap; stale once the sleeper's resume_at_s has changed
+        self._sleeping = Sleepers()
         self._released: dict[str, Generation] = {}  # ended; their KV goes with the next step
         self._num_added = 0
         self._hopeless: list[str] = []
@@ -76,7 +75,7 @@ class Scheduler:
         if generation is None:
             return
         self._running.pop(request_id, None)
-        self._sleeping.pop(request_id, None)
+        self._sleeping.pop(request_id)
         self._ready.pop(request_id)
         self.reservations.end(request_id)
         if generation.state is not GenerationState.WAITING:
@@ -100,7 +99,8 @@ class Scheduler:
 
     def schedule(self, now_s: float) -> SchedulerOutput:
         """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
-        self._wake(now_s)
+        for generation in self._sleeping.take_due(now_s):
+            self._ready.add(generation)
         for request_id in self._released:
             self.ledger.close(request_id)
         limit = None if self._limiting is None else LatencyGuidedLimit(self._limiting, self.forecast, now_s)
@@ -119,8 +119,9 @@ class Scheduler:
         return step.build()
 
     def _give_way(self, ranks: dict[Generation, Rank], now_s: float) -> None:
-        """Pauses running generations that a reservation leaves no slot, and for better ranked ready ones where none is
-        free: the way in for the urgent. Without a limit, only for those that were promised a slot.
+        """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
+
+        Without a limit, only for those that were promised a slot. A promise of a thin batch leaves fewer slots.
         """
         num_too_many = max(0, len(self._running) - self._num_slots)
         if not num_too_many and (not self._ready or self._has_slot):
@@ -295,6 +296,7 @@ class Scheduler:
         generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
         if self.policy.suspends and not generation.request.is_hurried and self.resume_at_s(generation) > now_s:
             generation.suspend()
+            self.reservations.end(generation.request_id)  # its robot has what it waited for
             del self._running[generation.request_id]
             self._sleep(generation, now_s)
 
@@ -309,30 +311,14 @@ class Scheduler:
         """Returns when ``schedule`` has something to do: ``now_s``, when the first sleeper is due, or None: never."""
         if self._running or self._ready or self._released:
             return now_s
-        self._drop_stale_wakeups()
-        return max(now_s, self._wakeups[0][0]) if self._wakeups else None
+        next_s = self._sleeping.next_s
+        return None if next_s is None else max(now_s, next_s)
 
     def _sleep(self, generation: Generation, now_s: float) -> None:
         execution = generation.execution
         generation.robot_idle_at_s = execution.idle_at_s(now_s)
         generation.resume_at_s = now_s if execution.is_all_reported else self.resume_at_s(generation)
-        self._sleeping[generation.request_id] = generation
-        heapq.heappush(self._wakeups, (generation.resume_at_s, generation.order, generation.request_id))
-
-    def _wake(self, now_s: float) -> None:
-        self._drop_stale_wakeups()
-        while self._wakeups and self._wakeups[0][0] <= now_s:
-            request_id = heapq.heappop(self._wakeups)[2]
-            self._ready.add(self._sleeping.pop(request_id))
-            self._drop_stale_wakeups()
-
-    def _drop_stale_wakeups(self) -> None:
-        while self._wakeups:
-            resume_at_s, _, request_id = self._wakeups[0]
-            sleeper = self._sleeping.get(request_id)
-            if sleeper is not None and sleeper.resume_at_s == resume_at_s:
-                return
-            heapq.heappop(self._wakeups)
+        self._sleeping.add(generation)
 
     # --- Looking in
 

@@ -127,6 +127,11 @@ class SchedulerMachine(RuleBasedStateMachine):
             generation.eviction = Eviction(after_tokens=after, num_removed_tokens=removed)
 
     @precondition(lambda self: self.alive)
+    @rule(data=st.data(), max_company=st.integers(0, 3))
+    def reserve(self, data: st.DataObject, max_company: int) -> None:
+        self.scheduler.reserve(data.draw(st.sampled_from(sorted(self.alive))), max_company)
+
+    @precondition(lambda self: self.alive)
     @rule(data=st.data(), status=st.sampled_from([ReportStatus.STARTED, ReportStatus.SUCCEEDED]))
     def report(self, data: st.DataObject, status: ReportStatus) -> None:
         name = data.draw(st.sampled_from(sorted(self.alive)))
@@ -170,6 +175,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert sum(scheduled.num_scheduled_tokens.values()) <= self.max_num_batched_tokens
         assert self.scheduler.num_running <= self.scheduler.config.max_num_seqs
         assert set(scheduled.num_scheduled_tokens) <= set(self.alive)
+        for name, reservation in self.scheduler.reservations.live.items():
+            assert name in self.alive
+            if name in scheduled.num_scheduled_tokens:
+                assert len(scheduled.num_scheduled_tokens) <= reservation.max_company + 1
 
     @invariant()
     def nothing_is_lost(self) -> None:

@@ -1,0 +1,85 @@
+"""Reserved slots: who was promised to run at once, in what order, and in how large a batch at most."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from llm_planner.scheduling.policies.interface import GenerationView, Policy, Rank
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A promise to a generation.
+
+    Attributes:
+        order: Rank among reservations: the first promise is kept first.
+        max_company: Most others that run in a step with it.
+    """
+
+    order: int
+    max_company: int
+
+
+class Reservations:
+    """The promises that are being kept, by request id. While there are any, no other prompt is computed."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, Reservation] = {}
+        self._num_made = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._live)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._live
+
+    @property
+    def live(self) -> Mapping[str, Reservation]:
+        """By request id."""
+        return self._live
+
+    def make(self, request_id: str, max_company: int) -> None:
+        """Promises a slot; one that was promised before keeps its place in the order."""
+        known = self._live.get(request_id)
+        if known is None:
+            self._num_made += 1
+        order = self._num_made if known is None else known.order
+        self._live[request_id] = Reservation(order, max_company)
+
+    def end(self, request_id: str) -> None:
+        """Ends a promise, if there is one."""
+        self._live.pop(request_id, None)
+
+    def num_slots(self, max_num_seqs: int) -> int:
+        """Returns how many generations may run in a step; never fewer than one."""
+        companies = (reservation.max_company for reservation in self._live.values())
+        return max(1, min(max_num_seqs, min(companies, default=max_num_seqs) + 1))
+
+    def holds_back(self, generation: GenerationView) -> bool:
+        """Returns whether its prompt must wait for those that were promised a slot."""
+        return bool(self._live) and not generation.is_decoding and generation.request.request_id not in self._live
+
+
+class ReservedFirst:
+    """A policy's order, behind those that hold a reservation.
+
+    Args:
+        policy: Ranks everybody else.
+        reservations: In the order of their promises.
+    """
+
+    def __init__(self, policy: Policy, reservations: Reservations) -> None:
+        self._policy = policy
+        self._reservations = reservations
+        self.name = policy.name
+        self.suspends = policy.suspends
+        self.streams = policy.streams
+
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
+        """Returns the policy's rank, behind all reservations."""
+        reservation = self._reservations.live.get(generation.request.request_id)
+        return (1.0, *self._policy.rank(generation, now_s)) if reservation is None else (0.0, reservation.order)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the policy's lane, or that of the reservations."""
+        reservation = self._reservations.live.get(generation.request.request_id)
+        return self._policy.lane(generation) if reservation is None else (ReservedFirst, (reservation.order,))
