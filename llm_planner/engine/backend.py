@@ -13,6 +13,8 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 from llm_planner.engine.block_manager import BlockManager
+from llm_planner.engine.eviction import make_eviction_method
+from llm_planner.engine.eviction.evictor import Evictor
 from llm_planner.engine.grammar import GrammarCompiler, GrammarError
 from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
@@ -36,6 +38,7 @@ class TorchBackend:
         num_kv_blocks: 0 sizes the KV cache from the free memory.
         block_size: Tokens per KV block.
         num_threads: CPU threads; 0 leaves the library's default.
+        eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
         lookahead: What a step may add to the one token that it yields (``lookahead.Lookahead``).
         clock: Times the steps.
 
@@ -52,11 +55,14 @@ class TorchBackend:
         num_kv_blocks: int = 0,
         block_size: int = 16,
         num_threads: int = 0,
+        eviction_method: str = "snapkv",
         lookahead: str = "off",
         clock: Clock | None = None,
     ) -> None:
         if num_threads:
             torch.set_num_threads(num_threads)
+        self._evictor = Evictor(make_eviction_method(eviction_method))
+        self._lookahead = Lookahead(lookahead)
         path = Path(model_dir)
         config = read_model_config(path)
         self.tokenizer: HFTokenizer = load_tokenizer(path)
@@ -69,8 +75,8 @@ class TorchBackend:
             self._runner: ModelRunner | None = ModelRunner(
                 path, config, device=device, dtype=dtype, num_kv_blocks=num_kv_blocks, block_size=block_size
             )
-            cost = measure_step_cost(self._runner, self._clock) if lookahead == "auto" else None
-        self._lookahead = Lookahead(lookahead, cost)
+            if self._lookahead.follows_device:
+                self._lookahead.cost = measure_step_cost(self._runner, self._clock)
         num_blocks = self._runner.cache.num_blocks
         self._block_manager = BlockManager(num_blocks)
         self._prefixes = PrefixStore(self._block_manager, block_size)
@@ -81,6 +87,7 @@ class TorchBackend:
             block_size=block_size,
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
+            can_evict=True,
             device=self._runner.device_name,
         )
         self._opener = SequenceOpener(
@@ -129,7 +136,10 @@ class TorchBackend:
             for request_id in scheduled.release:
                 self._release(request_id)
             self._each(scheduled.offload, lambda request_id: self._offload(request_id, runner), failed)
-            self._each(scheduled.restore, lambda request_id: self._restore(request_id, runner), failed)
+            evict, restore = scheduled.evict, scheduled.restore
+            present = [request_id for request_id in evict if request_id not in restore]
+            self._each(present, lambda request_id: self._evict(request_id, evict[request_id], runner), failed)
+            self._each(restore, lambda request_id: self._restore(request_id, runner, evict.get(request_id)), failed)
             new = {sequence.request_id: sequence for sequence in scheduled.new}
             self._each(new, lambda request_id: self._admit(new[request_id]), failed)
             output = self._run(scheduled.num_scheduled_tokens, runner, failed)
@@ -188,13 +198,18 @@ class TorchBackend:
             self._block_manager.free(own)
             del state.blocks[state.num_shared_blocks :]
 
-    def _restore(self, request_id: str, runner: ModelRunner) -> None:
+    def _restore(self, request_id: str, runner: ModelRunner, num_evicted: int | None) -> None:
         state = self._state(request_id)
         if state.host_kv is not None:
             blocks = self._allocate(state.host_kv.shape[2])
             runner.cache.from_host(state.host_kv, blocks)
             state.blocks += blocks
             state.host_kv = None
+        if num_evicted is not None:
+            self._evict(request_id, num_evicted, runner)
+
+    def _evict(self, request_id: str, num_tokens: int, runner: ModelRunner) -> None:
+        self._block_manager.free(self._evictor.evict(self._state(request_id), num_tokens, runner.cache))
 
     def _allocate(self, count: int) -> list[int]:
         blocks = self._block_manager.allocate(count)
@@ -205,7 +220,8 @@ class TorchBackend:
     def _admit(self, sequence: Sequence) -> None:
         if sequence.request_id in self._states:
             raise RequestError("another request of this name is not released yet")
-        self._states[sequence.request_id] = self._opener.open(sequence)
+        state = self._states[sequence.request_id] = self._opener.open(sequence)
+        state.evictable = self._evictor.prospect(sequence)
 
     def _run(self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, str]) -> StepOutput:
         self._each(num_scheduled, lambda request_id: self._grow(request_id, num_scheduled[request_id], runner), failed)

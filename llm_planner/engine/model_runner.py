@@ -10,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.attention import PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
+from llm_planner.engine.eviction.observation import Evictable, Piece, observed
 from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model
@@ -107,10 +108,17 @@ class ModelRunner:
     def _prefill(self, chunk: Chunk) -> torch.Tensor:
         """Returns the hidden states (num_rows, hidden_size) of a chunk on its own."""
         state = chunk.state
-        return self._forward_prefill(chunk.token_ids, state.num_computed_tokens, state.blocks, state.kv_len)
+        return self._forward_prefill(
+            chunk.token_ids, state.num_computed_tokens, state.blocks, state.kv_len, state.evictable
+        )
 
-    def _forward_prefill(self, token_ids: Seq[int], position: int, blocks: Seq[int], kv_len: int) -> torch.Tensor:
-        attend = PrefillAttention(self.cache, blocks, kv_len, len(token_ids))
+    def _forward_prefill(
+        self, token_ids: Seq[int], position: int, blocks: Seq[int], kv_len: int, evictable: Evictable | None = None
+    ) -> torch.Tensor:
+        attend = observed(
+            PrefillAttention(self.cache, blocks, kv_len, len(token_ids)),
+            [Piece(0, position, len(token_ids), evictable)],
+        )
         positions = torch.arange(position, position + len(token_ids), device=self._device)
         return self._model.forward(torch.tensor(token_ids, device=self._device), positions, attend)
 
@@ -124,7 +132,11 @@ class ModelRunner:
         token_ids = [token_id for chunk in chunks for token_id in chunk.token_ids]
         positions = [c.state.num_computed_tokens + index for c in chunks for index in range(c.num_rows)]
         order = sorted(range(len(rows)), key=lambda place: rows[place].order)
-        attend = DecodeAttention(self.cache, [rows[place] for place in order])
+        seen = [chunk.state.evictable for chunk in chunks for _ in range(chunk.num_rows)]
+        attend = observed(
+            DecodeAttention(self.cache, [rows[place] for place in order]),
+            [Piece(row, positions[place], 1, seen[place]) for row, place in enumerate(order)],
+        )
         hidden = self._model.forward(
             torch.tensor([token_ids[place] for place in order], device=self._device),
             torch.tensor([positions[place] for place in order], device=self._device),

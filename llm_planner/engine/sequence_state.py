@@ -8,6 +8,7 @@ import torch
 
 from llm_planner.core.step import SamplingParams
 from llm_planner.engine.drafting import Drafter
+from llm_planner.engine.eviction.observation import Evictable
 from llm_planner.engine.grammar import Matcher
 
 
@@ -25,6 +26,7 @@ class SequenceState:
             the shared ones.
         num_shared_blocks: How many of ``blocks`` belong to the prefix store.
         host_kv: Copy of the own blocks while offloaded.
+        evictable: What may be evicted; None if nothing may, or once it was.
         drafter: Guesses what comes next; None where nothing is drafted.
         draft: Its guess: tokens that may follow ``token_ids``.
     """
@@ -38,6 +40,7 @@ class SequenceState:
     blocks: list[int] = field(default_factory=list)
     num_shared_blocks: int = 0
     host_kv: torch.Tensor | None = None
+    evictable: Evictable | None = None
     drafter: Drafter | None = None
     draft: tuple[int, ...] = ()
     is_finished: bool = False
