@@ -49,6 +49,9 @@ class EngineConfig:
     )
     block_size: int = setting(16, "Tokens per KV block.", minimum=1, maximum=1024)
     num_threads: int = setting(0, "CPU threads of the engine; 0 leaves the library's default.", minimum=0, maximum=1024)
+    eviction_method: str = setting(
+        "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
