@@ -49,6 +49,10 @@ class EngineConfig:
     )
     block_size: int = setting(16, "Tokens per KV block.", minimum=1, maximum=1024)
     num_threads: int = setting(0, "CPU threads of the engine; 0 leaves the library's default.", minimum=0, maximum=1024)
+    lookahead: str = setting(
+        "auto",
+        "Tokens beyond one per step: off, forced (by the grammar), always (also drafts), auto (drafts where they pay).",
+    )
     eviction_method: str = setting(
         "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."
     )

@@ -5,6 +5,7 @@ mask needs no model, whichever way it is added, and a draft is kept as far as th
 tokens behind it (speculative decoding, Leviathan et al. 2023, for the greedy choice).
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence as Seq
 
@@ -31,18 +32,25 @@ class Lookahead:
 
     Args:
         mode: ``off``; ``forced``: forced tokens; ``always``: and drafts; ``auto``: and drafts where they pay.
-        cost: What a step takes, for ``auto``.
+
+    Attributes:
+        cost: What a step takes; by itself a token costs nothing, so that all drafts pay.
 
     Raises:
         PlannerError: INVALID_CONFIG for another mode.
     """
 
-    def __init__(self, mode: str, cost: StepCost | None = None) -> None:
+    def __init__(self, mode: str) -> None:
         if mode not in MODES:
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"no lookahead {mode!r}; known are {', '.join(MODES)}")
         self._mode = mode
-        self._cost = cost or StepCost(1.0, 0.0)
+        self.cost = StepCost(1.0, 0.0)
         self._habits: OrderedDict[str | None, PlanHabits] = OrderedDict()
+
+    @property
+    def follows_device(self) -> bool:
+        """Whether ``cost`` is to be what was measured on the device."""
+        return self._mode == "auto"
 
     @property
     def adds_forced_tokens(self) -> bool:
@@ -76,7 +84,7 @@ class Lookahead:
             return
         state.drafter.advance(new_token_ids)
         if not state.is_finished:
-            least = self._cost.least_probability(num_seqs)
+            least = self.cost.least_probability(num_seqs)
             state.draft = state.drafter.draft(state.matcher, min(max_tokens, MAX_DRAFT_TOKENS), least)
 
 
@@ -122,25 +130,28 @@ def measure_step_cost(runner: ModelRunner, clock: Clock) -> StepCost:
 
     Overwrites KV blocks: nothing may be in them yet.
     """
-    size, num_blocks = runner.cache.block_size, runner.cache.num_blocks
-    num_blocks = min(num_blocks, -(-(_PROBED_KV_TOKENS + 1 + MAX_DRAFT_TOKENS) // size))
+    size = runner.cache.block_size
+    num_blocks = min(runner.cache.num_blocks, -(-(_PROBED_KV_TOKENS + 1 + MAX_DRAFT_TOKENS) // size))
     num_drafted = min(MAX_DRAFT_TOKENS, num_blocks * size - 1)
     if num_drafted < 1:
         return StepCost(0.0, 0.0)
-    kv_len, started_s = num_blocks * size - 1 - num_drafted, clock.now_s()
-    taken_s: dict[int, list[float]] = {0: [], num_drafted: []}
-    for index in range(_NUM_PROBES + 1):
-        for count, times_s in taken_s.items():
-            state = SequenceState(request_id="probe", token_ids=[0] * (kv_len + 1), blocks=list(range(num_blocks)))
-            state.advance(kv_len)
-            before_s = clock.now_s()
-            _, logits = runner.run([Chunk(state, 1, (0,) * count)])
-            assert logits is not None
-            logits.sum().item()  # waits for the device
-            if index or clock.now_s() - started_s > _PROBE_S:  # the first round warms up
-                times_s.append(clock.now_s() - before_s)
-        if taken_s[num_drafted] and clock.now_s() - started_s > _PROBE_S:
+    kv_len, blocks = num_blocks * size - 1 - num_drafted, list(range(num_blocks))
+    one_s = all_s = math.inf
+    until_s = clock.now_s() + _PROBE_S
+    for index in range(_NUM_PROBES):
+        one_s = min(one_s, _probe_s(runner, clock, kv_len, blocks, 0))
+        all_s = min(all_s, _probe_s(runner, clock, kv_len, blocks, num_drafted))
+        if index and clock.now_s() > until_s:  # the first ones warm up
             break
-    one_s, all_s = min(taken_s[0] or taken_s[num_drafted]), min(taken_s[num_drafted])
     row_s = max(0.0, all_s - one_s) / num_drafted
     return StepCost(max(0.0, one_s - row_s), row_s)
+
+
+def _probe_s(runner: ModelRunner, clock: Clock, kv_len: int, blocks: list[int], num_drafted: int) -> float:
+    state = SequenceState(request_id="probe", token_ids=[0] * (kv_len + 1), blocks=blocks)
+    state.advance(kv_len)
+    before_s = clock.now_s()
+    _, logits = runner.run([Chunk(state, 1, (0,) * num_drafted)])
+    assert logits is not None
+    logits.sum().item()  # waits for the device
+    return clock.now_s() - before_s

@@ -27,13 +27,14 @@ class ChatSession:
         self._tokenizer = tokenizer
         self._splitter = ProseSplitter(unit)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._num_segments = num_delivered
+        self._num_segments, self._num_tokens = num_delivered, 0
         self.is_complete = False
 
     def feed(self, token_ids: Iterable[int]) -> Progress:
         """Returns the segments that the next tokens of the model completed."""
         segments: list[Segment] = []
         for token_id in token_ids:
+            self._num_tokens += 1
             for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
                 piece = self._splitter.feed(harmless(character)) if harmless(character) else None
                 if piece is not None:
@@ -53,4 +54,5 @@ class ChatSession:
     def _segment(self, text: str) -> Segment:
         index = self._num_segments
         self._num_segments += 1
-        return Segment(index=index, text=text, calls=(), expected=reading_time(text))
+        num_tokens, self._num_tokens = self._num_tokens, 0
+        return Segment(index=index, text=text, calls=(), expected=reading_time(text), num_tokens=num_tokens)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate
 
@@ -96,7 +96,8 @@ def _run(session: Session, plan: str, segment_tokens: tuple[int, ...]) -> Script
             ErrorCode.INVALID_CONFIG,
             f"trace: a plan of {len(segments)} segments has {len(segment_tokens)} segment_tokens: {plan}",
         )
-    return Script(sum(segment_tokens), tuple(segments), tuple(accumulate(segment_tokens)))
+    counted = [replace(s, num_tokens=count) for s, count in zip(segments, segment_tokens, strict=True)]
+    return Script(sum(segment_tokens), tuple(counted), tuple(accumulate(segment_tokens)))
 
 
 def _collect(progress: Progress, num_tokens: int, segments: list[Segment], ends: list[int]) -> None:
