@@ -1,63 +1,54 @@
-"""A run as a Chrome trace: opens in Perfetto, one lane per robot and one for the engine."""
+"""A run as a Chrome trace: opens in Perfetto, a lane for the engine, one per robot, one for each robot's plans."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from llm_planner.bench.timeline import Span, SpanKind
-from llm_planner.simulation.records import RequestRecord, RunRecord
+from llm_planner.bench.timeline import ENGINE_LANE, Span, SpanKind
 
-_ENGINE, _ROBOTS = 1, 2  # process ids in the trace
+_ENGINE, _ROBOTS, _PLANS = 1, 2, 3  # process ids in the trace
+_PROCESSES = {_ENGINE: "engine", _ROBOTS: "robots", _PLANS: "generation of plans"}
 _MICRO = 1e6
 
 
-def write_chrome_trace(run: RunRecord, path: Path) -> None:
-    """Writes the run in the JSON array format of the Trace Event specification."""
-    path.write_text(json.dumps({"traceEvents": list(_events(run)), "displayTimeUnit": "ms"}), encoding="utf-8")
+def write_chrome_trace(spans: Iterable[Span], path: Path) -> None:
+    """Writes spans in the JSON object format of the Trace Event specification.
+
+    Generation and execution of one robot overlap, which slices of one track may not: they get a track each.
+    """
+    document = {"traceEvents": list(_events(list(spans))), "displayTimeUnit": "ms"}
+    path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def _events(run: RunRecord) -> Iterator[dict[str, Any]]:
-    lanes = sorted({record.robot_id for record in run.requests})
-    yield _name("process_name", _ENGINE, 0, "engine")
-    yield _name("process_name", _ROBOTS, 0, "robots")
-    for number, lane in enumerate(lanes):
-        yield _name("thread_name", _ROBOTS, number, lane)
-    for step in run.steps:
-        details: dict[str, Any] = {"prompt tokens": step.num_prompt_tokens, "decodes": step.num_decodes}
-        yield _slice("step", _ENGINE, 0, (step.start_s, step.start_s + step.duration_s), details)
-    for record in run.requests:
-        for span in spans_of(record):
-            details = {"request": record.request_id, "task": record.task, "urgency": record.urgency}
-            yield _slice(span.kind.value, _ROBOTS, lanes.index(span.lane), (span.start_s, span.end_s), details)
+def _events(spans: list[Span]) -> Iterator[dict[str, Any]]:
+    lanes = [ENGINE_LANE, *sorted({span.lane for span in spans} - {ENGINE_LANE})]
+    tracks = sorted({(_process(span), lanes.index(span.lane)) for span in spans})
+    for process in sorted({process for process, _ in tracks}):
+        yield _name("process_name", process, 0, _PROCESSES[process])
+    for process, thread in tracks:
+        yield _name("thread_name", process, thread, lanes[thread])
+    for span in spans:
+        yield _slice(span, _process(span), lanes.index(span.lane))
 
 
-def spans_of(record: RequestRecord, lane: str = "") -> Iterator[Span]:
-    """Yields what the robot of one request did: waiting and executing in turns."""
-    idle_s, lane, is_urgent = record.arrival_s, lane or record.robot_id, record.urgency == "urgent"
-    for segment in record.segments:
-        if segment.started_s > idle_s:
-            yield Span(lane=lane, kind=SpanKind.WAITING, start_s=idle_s, end_s=segment.started_s, is_urgent=is_urgent)
-        yield Span(
-            lane=lane, kind=SpanKind.EXECUTION, start_s=segment.started_s, end_s=segment.ended_s, is_urgent=is_urgent
-        )
-        idle_s = segment.ended_s
+def _process(span: Span) -> int:
+    return {SpanKind.ENGINE: _ENGINE, SpanKind.GENERATION: _PLANS}.get(span.kind, _ROBOTS)
 
 
 def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _slice(
-    name: str, process: int, thread: int, times_s: tuple[float, float], details: dict[str, Any]
-) -> dict[str, Any]:
-    start_s, end_s = times_s
+def _slice(span: Span, process: int, thread: int) -> dict[str, Any]:
+    interrupted: dict[str, object] = {"interrupted": True} if span.is_interrupted else {}
     return {
         "ph": "X",
-        "name": name,
+        "name": span.label or span.kind.value,
+        "cat": span.kind.name.lower() + (",interrupted" if span.is_interrupted else ""),
         "pid": process,
         "tid": thread,
-        "ts": _MICRO * start_s,
-        "dur": _MICRO * (end_s - start_s),
-        "args": details,
+        "ts": _MICRO * span.start_s,
+        "dur": _MICRO * (span.end_s - span.start_s),
+        "args": {**span.details, **interrupted},
     }

@@ -2,19 +2,19 @@
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from llm_planner.bench.timeline import Span, SpanKind, draw_timeline
+from llm_planner.bench.chrome_trace import write_chrome_trace
+from llm_planner.bench.demo_timeline import read_summary, spans_of_demo
+from llm_planner.bench.timeline import draw_timeline
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.language.parser import parse
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.tasks.sample import Difficulty, Task, sample
-
-NETWORK_LATENCY_S = 0.008
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +97,20 @@ def _draw(rng: random.Random, family: str, *, shortest_s: float) -> Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentTimes:
-    """One segment on the robot; times in seconds of one clock, None if it was not carried out."""
+    """One segment on the robot; times in seconds of one clock.
+
+    Attributes:
+        started_s: None if it was not carried out.
+        finished_s: When the robot reported its end; None if it never did.
+        is_interrupted: Whether it was begun but not carried out to its end.
+    """
 
     text: str
     generation_time_s: float
     received_s: float
     started_s: float | None
     finished_s: float | None
+    is_interrupted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +128,7 @@ class DemoOutcome:
     plan: str
     metrics: PlanMetrics
     asked_s: float
+    ended_s: float
     segments: tuple[SegmentTimes, ...]
     is_success: bool
     reason: str
@@ -131,7 +139,9 @@ class DemoOutcome:
         return self.error_code is self.goal.expected and (self.is_success or self.goal.expected is not ErrorCode.NONE)
 
 
-def summary(outcomes: Sequence[DemoOutcome], *, policy: str, model: str, seed: int) -> dict[str, object]:
+def summary(
+    outcomes: Sequence[DemoOutcome], *, policy: str, model: str, seed: int, network_latency_s: float
+) -> dict[str, object]:
     """Returns ``summary.json``. ``share_served`` counts goals that got a first segment."""
     served = [outcome for outcome in outcomes if outcome.segments]
     return {
@@ -140,6 +150,7 @@ def summary(outcomes: Sequence[DemoOutcome], *, policy: str, model: str, seed: i
         "model": model,
         "share_served": len(served) / max(1, len(outcomes)),
         "seed": seed,
+        "network_latency_s": network_latency_s,
     }
 
 
@@ -151,6 +162,8 @@ def _goal_json(outcome: DemoOutcome) -> dict[str, object]:
         "instruction": goal.task.instruction,
         "urgency": goal.urgency.name,
         "plan": outcome.plan,
+        "asked_s": outcome.asked_s,
+        "ended_s": outcome.ended_s,
         "segments": [asdict(segment) for segment in outcome.segments],
         "response_time_s": metrics.response_time_s,
         "waiting_time_s": metrics.waiting_time_s,
@@ -164,51 +177,20 @@ def _goal_json(outcome: DemoOutcome) -> dict[str, object]:
     }
 
 
-def spans(outcomes: Iterable[DemoOutcome]) -> list[Span]:
-    """Returns the bars of the timeline: when each segment was generated and carried out, and when a robot waited."""
-    bars: list[Span] = []
-    for outcome in outcomes:
-        bars += _spans_of(outcome)
-    return bars
-
-
-def _spans_of(outcome: DemoOutcome) -> Iterable[Span]:
-    idle_since_s = outcome.asked_s
-    lane, is_urgent = outcome.goal.robot, outcome.goal.urgency is Urgency.URGENT
-    for segment in outcome.segments:
-        sent_s = segment.received_s - NETWORK_LATENCY_S
-        yield Span(
-            lane=lane,
-            kind=SpanKind.GENERATION,
-            start_s=sent_s - segment.generation_time_s,
-            end_s=sent_s,
-            is_urgent=is_urgent,
-        )
-        if segment.started_s is None or segment.finished_s is None:
-            continue
-        if segment.started_s > idle_since_s:
-            yield Span(
-                lane=lane,
-                kind=SpanKind.WAITING,
-                start_s=idle_since_s,
-                end_s=segment.started_s,
-                is_urgent=is_urgent,
-            )
-        yield Span(
-            lane=lane,
-            kind=SpanKind.EXECUTION,
-            start_s=segment.started_s,
-            end_s=segment.finished_s,
-            label=segment.text,
-            is_urgent=is_urgent,
-        )
-        idle_since_s = segment.finished_s
-
-
-def write_report(outcomes: Sequence[DemoOutcome], directory: Path, *, policy: str, model: str, seed: int) -> None:
-    """Writes ``summary.json`` and ``timeline.png``."""
+def write_report(
+    outcomes: Sequence[DemoOutcome],
+    directory: Path,
+    *,
+    policy: str,
+    model: str,
+    seed: int,
+    network_latency_s: float,
+) -> None:
+    """Writes ``summary.json``, ``timeline.png`` and ``timeline.json``, a Chrome trace."""
     directory.mkdir(parents=True, exist_ok=True)
-    document = summary(outcomes, policy=policy, model=model, seed=seed)
-    (directory / "summary.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    title = f"{model}, policy {policy}: generation (above) overlaps motion (below)"
-    draw_timeline(spans(outcomes), directory / "timeline.png", title)
+    document = summary(outcomes, policy=policy, model=model, seed=seed, network_latency_s=network_latency_s)
+    path = directory / "summary.json"
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    read = read_summary(path)
+    draw_timeline(spans_of_demo(read), directory / "timeline.png", read.title)
+    write_chrome_trace(spans_of_demo(read), directory / "timeline.json")

@@ -1,14 +1,22 @@
-"""A picture of a run: one lane per robot, generation above execution, so that one sees segments overlap motion."""
+"""A picture of a run: a lane for the engine, and one per robot with generation above execution."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+ENGINE_LANE = "engine"
 
 
 class SpanKind(Enum):
     """What a span of a lane shows."""
 
+    ENGINE = "engine at work"
     WAITING = "robot waits for the planner"
     GENERATION = "generation"
     EXECUTION = "execution"
@@ -19,10 +27,12 @@ class Span:
     """One bar of the picture.
 
     Attributes:
-        lane: Name of the robot.
+        lane: Name of the robot, or ``ENGINE_LANE``.
         start_s: Start, in seconds since the run began.
         label: Text inside the bar, if it fits.
         is_urgent: Whether it belongs to an urgent goal.
+        is_interrupted: Whether it was broken off: its goal was superseded or cancelled, or it failed.
+        details: What a viewer shows beside it.
     """
 
     lane: str
@@ -31,64 +41,118 @@ class Span:
     end_s: float
     label: str = ""
     is_urgent: bool = False
+    is_interrupted: bool = False
+    details: Mapping[str, object] = field(default_factory=dict)
 
 
 _COLOURS = {
+    SpanKind.ENGINE: ("#6d6d76", "#6d6d76"),
     SpanKind.WAITING: ("#f2d7c9", "#f2b8a0"),
     SpanKind.GENERATION: ("#3b6fb6", "#c0392b"),
     SpanKind.EXECUTION: ("#a9c8a4", "#e6a14f"),
 }
 # A lane is one unit high: generation in the upper part, waiting and execution in the lower part.
 _OFFSET_AND_HEIGHT = {
+    SpanKind.ENGINE: (0.20, 0.40),
     SpanKind.GENERATION: (0.50, 0.28),
     SpanKind.WAITING: (0.12, 0.34),
     SpanKind.EXECUTION: (0.12, 0.34),
 }
-_SHORTEST_VISIBLE_S = 0.06  # generation of a segment takes milliseconds: draw at least a hairline
+_HATCH, _INTERRUPTED_EDGE = "////", "#7a1f1f"
+_SHORTEST_VISIBLE = 0.0015  # of the width: a segment takes milliseconds to generate, so draw at least a hairline
 
 
-def draw_timeline(spans: Iterable[Span], path: Path, title: str) -> None:
-    """Writes a PNG with one lane per robot.
+def window(spans: Iterable[Span], start_s: float, duration_s: float) -> list[Span]:
+    """Returns what lies in a window of time, cut at its edges."""
+    end_s = start_s + duration_s
+    return [
+        replace(span, start_s=max(span.start_s, start_s), end_s=min(span.end_s, end_s))
+        for span in spans
+        if span.end_s > start_s and span.start_s < end_s
+    ]
+
+
+def merged(spans: Iterable[Span], gap_s: float) -> list[Span]:
+    """Returns spans of one lane and kind with those joined that overlap or lie less than ``gap_s`` apart."""
+    joined: list[Span] = []
+    for span in sorted(spans, key=lambda span: span.start_s):
+        if joined and span.start_s - joined[-1].end_s <= gap_s:
+            joined[-1] = replace(joined[-1], end_s=max(joined[-1].end_s, span.end_s), label="")
+        else:
+            joined.append(span)
+    return joined
+
+
+def draw_timeline(spans: Iterable[Span], path: Path, title: str, start_s: float = 0.0) -> None:
+    """Writes a PNG with one lane for the engine, if it has spans, and one per robot.
 
     Args:
         spans: Bars in any order.
         path: Where the PNG goes; its directory must exist.
         title: Shown above the picture.
+        start_s: Where the picture begins.
     """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
-    from matplotlib.patches import Patch
 
-    bars = sorted(spans, key=lambda span: (span.lane, span.start_s))
-    lanes = sorted({span.lane for span in bars}, reverse=True)
-    end_s = max((span.end_s for span in bars), default=1.0)
-    figure, axes = plt.subplots(figsize=(14, 1.4 + 1.0 * max(1, len(lanes))), layout="constrained")
+    given = list(spans)
+    length_s = max((span.end_s for span in given), default=start_s + 1.0) - start_s
+    steps = merged((span for span in given if span.kind is SpanKind.ENGINE), _SHORTEST_VISIBLE * length_s)
+    bars = [*steps, *sorted((s for s in given if s.kind is not SpanKind.ENGINE), key=lambda s: s.start_s)]
+    robots = sorted({span.lane for span in bars} - {ENGINE_LANE}, key=_natural, reverse=True)
+    lanes = [*robots, *([ENGINE_LANE] if steps else [])]  # from the bottom up
+    figure, axes = plt.subplots(figsize=(14, 1.4 + max(1, len(lanes))), layout="constrained")
     for span in bars:
-        offset, height = _OFFSET_AND_HEIGHT[span.kind]
-        width_s = max(span.end_s - span.start_s, _SHORTEST_VISIBLE_S if span.kind is SpanKind.GENERATION else 0.0)
-        colour = _COLOURS[span.kind][span.is_urgent]
-        axes.broken_barh(
-            [(span.start_s, width_s)],
-            (lanes.index(span.lane) + offset, height),
-            facecolors=colour,
-            edgecolors="white",
-            linewidth=0.5,
-        )
-        if span.label and width_s > 0.008 * end_s * len(span.label):
-            middle = (span.start_s + width_s / 2, lanes.index(span.lane) + offset + height / 2)
-            axes.text(*middle, span.label, ha="center", va="center", fontsize=7, family="monospace")
-    axes.set(xlim=(0, end_s * 1.01), ylim=(0, len(lanes)), xlabel="seconds since the first goal", title=title)
+        _draw_bar(axes, span, lanes.index(span.lane), length_s)
+    axes.set(xlim=(start_s, start_s + 1.01 * length_s), ylim=(0, max(1, len(lanes))), xlabel="seconds", title=title)
     axes.set_yticks([index + 0.45 for index in range(len(lanes))], lanes)
     axes.grid(axis="x", alpha=0.3)
-    legend = [
-        Patch(color=_COLOURS[kind][urgent], label=kind.value + (", urgent goal" if urgent else ""))
-        for kind in (SpanKind.GENERATION, SpanKind.EXECUTION, SpanKind.WAITING)
-        for urgent in (False, True)
-    ]
-    axes.legend(
-        handles=legend, ncols=3, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(lanes) - 0.06)
-    )
+    handles = _legend(bars)
+    offset = -0.5 / max(1, len(lanes))  # below the label of the axis, whose height is about one inch per lane
+    axes.legend(handles=handles, ncols=4, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, offset))
     figure.savefig(path, dpi=130)
     plt.close(figure)
+
+
+def _natural(lane: str) -> tuple[str, int]:
+    """Returns a key by which drone_10 comes after drone_9."""
+    name = lane.rstrip("0123456789")
+    return name, int(lane[len(name) :] or 0)
+
+
+def _draw_bar(axes: "Axes", span: Span, lane: int, length_s: float) -> None:
+    offset, height = _OFFSET_AND_HEIGHT[span.kind]
+    is_thin = span.kind in (SpanKind.GENERATION, SpanKind.ENGINE)
+    width_s = max(span.end_s - span.start_s, _SHORTEST_VISIBLE * length_s if is_thin else 0.0)
+    axes.broken_barh(
+        [(span.start_s, width_s)],
+        (lane + offset, height),
+        facecolors=_COLOURS[span.kind][span.is_urgent],
+        edgecolors=_INTERRUPTED_EDGE if span.is_interrupted else "white",
+        hatch=_HATCH if span.is_interrupted else None,
+        linewidth=0.5,
+    )
+    if span.label and width_s > 0.008 * length_s * len(span.label):
+        middle = (span.start_s + width_s / 2, lane + offset + height / 2)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8} if span.is_interrupted else None
+        axes.text(*middle, span.label, ha="center", va="center", fontsize=7, family="monospace", bbox=box)
+
+
+def _legend(bars: Sequence[Span]) -> list["Patch"]:
+    """Returns the legend of what occurs in the picture."""
+    from matplotlib.patches import Patch
+
+    seen = {(span.kind, span.is_urgent) for span in bars}
+    handles = [
+        Patch(color=_COLOURS[kind][urgent], label=kind.value + (", urgent goal" if urgent else ""))
+        for kind in SpanKind
+        for urgent in (False, True)
+        if (kind, urgent) in seen
+    ]
+    if any(span.is_interrupted for span in bars):
+        handles.append(
+            Patch(facecolor="white", edgecolor=_INTERRUPTED_EDGE, hatch=_HATCH, label="interrupted before its end")
+        )
+    return handles

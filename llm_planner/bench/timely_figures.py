@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_planner.bench.chrome_trace import spans_of
+from llm_planner.bench.run_timeline import spans_of
 from llm_planner.bench.timeline import draw_timeline
 from llm_planner.bench.timely_metrics import quantile
 from llm_planner.simulation.records import RequestRecord, RunRecord

@@ -13,6 +13,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
+from llm_planner.assembly import load_config
 from llm_planner.bench.demo import DemoGoal, DemoOutcome, SegmentTimes, draw_goals, write_report
 from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
 from llm_planner.cli.output import console
@@ -34,7 +35,9 @@ GOAL_TIMEOUT_S = 90.0
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where summary.json, timeline.png and the logs go.")] = Path("demo_out"),
+    out: Annotated[Path, typer.Option(help="Where summary.json, timeline.png and .json, and the logs go.")] = Path(
+        "demo_out"
+    ),
     model: ModelOption = None,
     policy: PolicyOption = None,
     seed: SeedOption = 9,
@@ -66,7 +69,10 @@ def demo(
         if (ended := fleet.first_ended()) is not None:
             console.print(f"[red]process {ended[0]} ended with status {ended[1]}[/]; see {logs}")
     assert status is not None
-    write_report(outcomes, out, policy=status.policy, model=status.model, seed=seed)
+    network_latency_s = load_config(overrides=overrides).scheduler.network_latency_s
+    write_report(
+        outcomes, out, policy=status.policy, model=status.model, seed=seed, network_latency_s=network_latency_s
+    )
     num_good = sum(outcome.is_as_expected for outcome in outcomes)
     for outcome in outcomes:
         if not outcome.is_as_expected:
@@ -153,6 +159,7 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
             received_s=seconds(s.received_at),
             started_s=seconds(s.started_at) if s.started_at.sec else None,
             finished_s=seconds(s.finished_at) if s.finished_at.sec else None,
+            is_interrupted=bool(s.started_at.sec) and s.status != s.SUCCEEDED,
         )
         for s in message.segments
     )
@@ -166,6 +173,7 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
         plan=message.plan,
         metrics=metrics,
         asked_s=seconds(message.asked_at),
+        ended_s=seconds(message.finished_at),
         segments=segments,
         is_success=is_success,
         reason=reason,
@@ -180,6 +188,7 @@ def _silent(goal: DemoGoal, asked_s: float) -> DemoOutcome:
         plan="",
         metrics=PlanMetrics(),
         asked_s=asked_s,
+        ended_s=asked_s + GOAL_TIMEOUT_S,
         segments=(),
         is_success=False,
         reason="",

@@ -6,17 +6,12 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.bench.chrome_trace import spans_of, write_chrome_trace
-from llm_planner.bench.timeline import draw_timeline
 from llm_planner.bench.timely import TimelyBench, run_timely
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, print_json
-from llm_planner.core.config import PlannerConfig, SchedulerConfig
-from llm_planner.prediction.profile import find_profile
+from llm_planner.core.config import PlannerConfig
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.simulation.script import ScriptLibrary
-from llm_planner.simulation.simulator import SimulationConfig, simulate
 from llm_planner.simulation.trace import read_trace, write_trace
 from llm_planner.simulation.workload import compose as compose_trace
 from llm_planner.simulation.workload import workload as preset
@@ -83,24 +78,3 @@ def replay(
     with live_lab(is_shown=is_live) as lab:
         document = run_timely(bench, lab)
     print_json(document)
-
-
-@app.command()
-def timeline(
-    path: Annotated[Path, typer.Argument(help="A trace file.")],
-    chrome: Annotated[Path | None, typer.Option(help="Chrome trace to write; opens in Perfetto.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Picture to write, one lane per robot.")] = None,
-    policy: Annotated[str, typer.Option(help="Scheduling policy.")] = "tardiness",
-    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
-) -> None:
-    """Replay a trace in virtual time and show who waited and who moved when."""
-    robots = RobotLibrary()
-    limits = SchedulerConfig(policy=policy)
-    config = SimulationConfig(profile=find_profile(profile), scheduler=limits, keeps_steps=True)
-    run = simulate(read_trace(path, robots), config, ScriptLibrary(robots))
-    if chrome is not None:
-        write_chrome_trace(run, chrome)
-        console.print(f"wrote {chrome}; open it at https://ui.perfetto.dev")
-    if png is not None:
-        draw_timeline((span for record in run.requests for span in spans_of(record)), png, f"{path.stem}, {policy}")
-        console.print(f"wrote {png}")

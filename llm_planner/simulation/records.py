@@ -14,6 +14,7 @@ class SegmentTimes:
     delivered_s: float
     started_s: float
     ended_s: float
+    generation_time_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -205,7 +205,8 @@ class Simulator:
         started_s = max(now_s, robot.idle_at_s)
         duration_s = robot.durations_s[segment.index]
         robot.idle_at_s = started_s + duration_s
-        robot.record.segments.append(SegmentTimes(now_s - self._network_s, started_s, robot.idle_at_s))
+        times = SegmentTimes(now_s - self._network_s, started_s, robot.idle_at_s, segment.generation_time_s)
+        robot.record.segments.append(times)
         self._report(started_s, SegmentReport(request_id=request_id, index=segment.index, status=ReportStatus.STARTED))
         succeeded = SegmentReport(
             request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s

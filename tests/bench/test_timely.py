@@ -67,21 +67,6 @@ def test_commands(tmp_path, trace_path):
     assert [document["max_num_seqs"] for document in json.loads(output.read_text())] == [1, 2]
 
 
-def test_timeline(tmp_path, trace_path):
-    chrome, png = tmp_path / "t.json", tmp_path / "t.png"
-    arguments = ["timeline", str(trace_path), "--chrome", str(chrome), "--png", str(png)]
-    assert CliRunner().invoke(trace_app, arguments).exit_code == 0
-    events = json.loads(chrome.read_text())["traceEvents"]
-    slices = [event for event in events if event["ph"] == "X"]
-    executed = [event for event in slices if event["name"] == "execution"]
-    assert len(executed) == 4 * 2
-    assert sum(event["dur"] for event in executed) == pytest.approx(4 * 5.0 * 1e6)
-    steps = [event for event in slices if event["name"] == "step"]
-    assert sum(event["args"]["prompt tokens"] for event in steps) == pytest.approx(4 * 114, abs=4)
-    assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in itertools.pairwise(steps))
-    assert png.stat().st_size > 1000
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
