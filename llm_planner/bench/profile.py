@@ -1,6 +1,7 @@
 """``llm-planner profile``: measures an engine, step by step, and writes its profile and the raw measurements."""
 
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +24,9 @@ MAX_BATCH_KV_TOKENS = 8192
 """Caches of a batch are no longer, all sequences together: they take long to fill on a CPU."""
 CACHED_LENGTHS = (0, 512)
 MOVED_LENGTHS = (32, 128, 512, 1024)
+BESIDE = ((32, 8, 64), (128, 8, 64), (128, 4, 64))
+"""Prompts beside decoding sequences: tokens of the prompt, sequences, tokens of each."""
+EMPTY: Mapping[str, int] = {}
 ROUNDS = 3
 """Every point is measured in so many rounds through all of them: a drift of the machine meets all points alike."""
 
@@ -36,12 +40,14 @@ class Prober:
         num_repeats: Steps per point, at least one in each round.
         seed: Of the random prompts: timing does not depend on what they say.
         vocabulary: Token ids are drawn below this.
+        grammar: Constrains what is decoded, as it does in service; None for free text.
     """
 
     backend: Backend
     num_repeats: int = 9
     seed: int = 0
     vocabulary: int = 100
+    grammar: str | None = None
     samples: list[StepSample] = field(default_factory=list)
     _num_requests: int = 0
     _rng: random.Random = field(default_factory=random.Random)
@@ -93,17 +99,47 @@ class Prober:
                 self._note(kind, point, 1, num_tokens, num_tokens, self.backend.execute(step))
             self._release([name])
 
+    def beside(self, num_tokens: int, num_seqs: int, kv_len: int) -> tuple[float, float, float]:
+        """Returns the median seconds of a step that computes a prompt, one that decodes, and one that does both.
+
+        Args:
+            num_tokens: Of the prompt.
+            num_seqs: Sequences that decode.
+            kv_len: Tokens of each of them.
+        """
+        prompt_s: list[float] = []
+        decode_s: list[float] = []
+        both_s: list[float] = []
+        for _ in range(self.num_repeats):
+            names, output = self._start(num_seqs, kv_len)
+            steps = {name: 1 for name in names if name not in output.finished}
+            output = self.backend.execute(SchedulerOutput(num_scheduled_tokens=steps))
+            decode_s.append(output.duration_s)
+            (prompt,), alone = self._start(1, num_tokens)
+            prompt_s.append(alone.duration_s)
+            self._release([prompt, *output.finished])
+            steps = {name: 1 for name in steps if name not in output.finished}
+            both_s.append(self._start(1, num_tokens, beside=steps)[1].duration_s)
+            self._release([*names, f"probe-{self._num_requests - 1}"])
+        return statistics.median(prompt_s), statistics.median(decode_s), statistics.median(both_s)
+
     def _note(
         self, kind: StepKind, point: int, num_seqs: int, num_tokens: int, kv_tokens: int, output: StepOutput
     ) -> None:
         duration_s = max(output.duration_s, 1e-9)  # a move of a scripted engine may take no time
         self.samples.append(StepSample(kind, point, num_seqs, num_tokens, kv_tokens, duration_s))
 
-    def _start(self, num_seqs: int, num_tokens: int, first_chunk: int = 0) -> tuple[list[str], StepOutput]:
+    def _start(
+        self, num_seqs: int, num_tokens: int, first_chunk: int = 0, beside: Mapping[str, int] = EMPTY
+    ) -> tuple[list[str], StepOutput]:
         names = [f"probe-{self._num_requests + index}" for index in range(num_seqs)]
         self._num_requests += num_seqs
-        new = tuple(TokenSequence(request_id=name, prompt_token_ids=self._prompt(num_tokens)) for name in names)
-        scheduled = SchedulerOutput(new=new, num_scheduled_tokens=dict.fromkeys(names, first_chunk or num_tokens))
+        new = tuple(
+            TokenSequence(request_id=name, prompt_token_ids=self._prompt(num_tokens), grammar=self.grammar)
+            for name in names
+        )
+        counts = {**beside, **dict.fromkeys(names, first_chunk or num_tokens)}
+        scheduled = SchedulerOutput(new=new, num_scheduled_tokens=counts)
         return names, self.backend.execute(scheduled)
 
     def _prompt(self, num_tokens: int) -> tuple[int, ...]:
@@ -142,7 +178,24 @@ def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Seq
     return prober.samples
 
 
-def make_profile(samples: Sequence[StepSample], backend: Backend, name: str, description: str) -> EngineProfile:
+def hides_prompts(prober: Prober) -> bool:
+    """Returns whether a prompt beside decoding sequences takes as long as the longer of the two, not as their sum."""
+    info = prober.backend.info
+    points = [p for p in BESIDE if p[0] + p[1] * (p[2] + info.block_size) < info.num_kv_blocks * info.block_size]
+    steps = [prober.beside(*point) for point in points]
+    return sum(
+        both_s < (max(prompt_s, decode_s) + prompt_s + decode_s) / 2 for prompt_s, decode_s, both_s in steps
+    ) * 2 > len(steps)
+
+
+def make_profile(
+    samples: Sequence[StepSample],
+    backend: Backend,
+    name: str,
+    description: str,
+    *,
+    hides_prompts: bool = True,
+) -> EngineProfile:
     """Returns the profile that fits the samples of an engine."""
     info = backend.info
     by_kind: Mapping[StepKind, list[StepSample]] = {kind: [s for s in samples if s.kind is kind] for kind in StepKind}
@@ -159,6 +212,7 @@ def make_profile(samples: Sequence[StepSample], backend: Backend, name: str, des
         decode=costs.decode,
         resume=fit_move(by_kind[StepKind.RESTORE]),
         offload=fit_move(by_kind[StepKind.OFFLOAD]),
+        hides_prompts=hides_prompts,
     )
 
 

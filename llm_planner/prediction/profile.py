@@ -114,6 +114,8 @@ class EngineProfile(Record):
         device: What it runs on, as ``BackendInfo.device`` of the engine; empty if that is not known.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
         host: What comes on top of the engine's own time.
+        hides_prompts: Whether prompt tokens are computed while a decode step reads the weights, as on most
+            accelerators; else they come on top of it, as on most CPUs.
     """
 
     name: str
@@ -127,6 +129,7 @@ class EngineProfile(Record):
     resume: MoveCost
     offload: MoveCost
     host: HostCost = NO_HOST_COST
+    hides_prompts: bool = True
     device: str = ""
     schema_version: Literal[1] = 1
 
@@ -145,20 +148,25 @@ class EngineProfile(Record):
     def step_s(self, chunks: Iterable[Chunk]) -> float:
         """Returns the seconds of a step that computes ``chunks``, prompts and decodes together.
 
-        The weights are read once per step: while they are, prompt tokens are computed. A step with both therefore
-        takes the longer of the two, and what each sequence adds on top.
+        An engine that hides prompts reads its weights once per step: a step with both takes the longer of the two, and
+        what each sequence adds on top. One that does not computes one after the other.
         """
-        prefill_s, num_seqs, kv_tokens = 0.0, 0, 0
+        prefill_s, num_seqs, num_decodes, kv_tokens = 0.0, 0, 0, 0
         for num_tokens, kv_len in chunks:
             num_seqs += 1
             kv_tokens += kv_len
             if num_tokens > 1:
                 prefill_s += self.prefill_s(num_tokens, kv_len)
+            else:
+                num_decodes += 1
         if num_seqs == 0:
             return 0.0
         decode = self.decode
-        extra_s = decode.per_sequence_s.value * (num_seqs - 1) + decode.per_kv_token_s.value * kv_tokens
-        return max(decode.base_s.value, prefill_s) + extra_s
+        kv_s = decode.per_kv_token_s.value * kv_tokens
+        if self.hides_prompts:
+            return max(decode.base_s.value, prefill_s) + decode.per_sequence_s.value * (num_seqs - 1) + kv_s
+        decode_s = decode.base_s.value + decode.per_sequence_s.value * (num_decodes - 1) if num_decodes else 0.0
+        return prefill_s + decode_s + kv_s
 
 
 _ADAPTER = TypeAdapter(EngineProfile)

@@ -1,8 +1,10 @@
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
-from llm_planner.bench.profile import Prober, make_profile, measure, write_profile
+from llm_planner.bench.host import measure_host
+from llm_planner.bench.profile import Prober, hides_prompts, make_profile, measure, write_profile
+from llm_planner.core.config import PlannerConfig
 from llm_planner.prediction.profile import Chunk, find_profile, load_profile
 from llm_planner.prediction.samples import StepKind
 from llm_planner.robots.timing import Source
@@ -57,3 +59,17 @@ def test_every_number_says_that_it_was_measured_and_the_file_loads(measured, tmp
     assert load_profile(path) == measured
     for cost in (measured.prefill, measured.decode, measured.resume, measured.offload):
         assert all(getattr(cost, f.name).source is Source.MEASURED for f in fields(cost))
+
+
+@pytest.mark.parametrize("are_hidden", [True, False])
+def test_it_is_found_out_whether_prompts_are_hidden(are_hidden):
+    truth = replace(TRUTH, hides_prompts=are_hidden)
+    backend = SimulatedBackend(truth, lambda request_id: 1 if request_id.endswith("3") else 1000)
+    assert hides_prompts(Prober(backend, num_repeats=3)) is are_hidden
+
+
+def test_the_planners_own_time_is_measured():
+    host = measure_host(PlannerConfig(backend="fake"), 3)
+    assert 0.0 < host.preparation_s(100) < 1.0
+    assert 0.0 < host.around_step_s(4) < 1.0
+    assert all(getattr(host, field.name).source is Source.MEASURED for field in fields(host))

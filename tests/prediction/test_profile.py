@@ -43,6 +43,15 @@ def test_more_work_never_takes_less_time(some, more):
     assert 0.0 <= PROFILE.step_s(some) <= PROFILE.step_s(some + more)
 
 
+def test_an_engine_that_hides_no_prompts_computes_one_after_the_other():
+    beside = replace(PROFILE, hides_prompts=False)
+    prompt, decodes = [Chunk(500, 0)], [Chunk(1, 100)] * 4
+    assert beside.step_s(prompt) == pytest.approx(beside.prefill_s(500))
+    assert beside.step_s(decodes) == PROFILE.step_s(decodes)
+    assert beside.step_s(prompt + decodes) == pytest.approx(beside.step_s(prompt) + beside.step_s(decodes))
+    assert PROFILE.step_s(prompt + decodes) < beside.step_s(prompt + decodes)
+
+
 @given(st.integers(2, 2000), st.integers(2, 2000))
 def test_a_prompt_in_chunks_costs_one_constant_more(first, second):
     quadratic = replace(PROFILE, prefill=replace(PROFILE.prefill, a_s_per_token2=PROFILE.resume.per_token_s))
