@@ -9,7 +9,7 @@ from llm_planner.core.time_utility import TimeUtility
 
 @dataclass(frozen=True, slots=True)
 class SegmentTimes:
-    """One segment: when it left the planner, and when the robot began and ended it."""
+    """One segment: when it left the planner, when the robot began and ended it, and how long it was generated."""
 
     delivered_s: float
     started_s: float
