@@ -14,6 +14,8 @@ SINK_TOKENS = 4
 OBSERVATION_TOKENS = 32
 """Last tokens of a prompt: always kept; their queries vote on the others (SnapKV, arXiv 2404.14469, section 4)."""
 
+_ROUNDING = 1e-6  # a ratio that came from a count of tokens gives that count again
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
@@ -69,4 +71,5 @@ def num_removed_tokens(sequence: Sequence, eviction_ratio: float) -> int:
     """
     if not (math.isfinite(eviction_ratio) and 0.0 <= eviction_ratio <= 1.0):
         raise ValueError(f"eviction_ratio must be between 0 and 1, not {eviction_ratio}")
-    return min(int(eviction_ratio * len(sequence.prompt_token_ids)), num_removable_tokens(sequence))
+    asked = math.floor(eviction_ratio * len(sequence.prompt_token_ids) + _ROUNDING)
+    return min(asked, num_removable_tokens(sequence))

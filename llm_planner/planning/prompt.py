@@ -34,6 +34,14 @@ class Prompt:
     dynamic: str
     style: PromptStyle
 
+    @property
+    def num_scene_bytes(self) -> int:
+        """Leading bytes of the dynamic part that describe the scene: what comes behind them is the task itself."""
+        return len(self.dynamic[: max(0, self.dynamic.find(_TASK))].encode())
+
+
+_TASK = "\ntask: "  # occurs once: scene and instruction are one line each
+
 
 def build_prompt(
     model: RobotModel, instruction: str, scene: str = "", style: PromptStyle = PromptStyle.COMPACT
@@ -41,13 +49,13 @@ def build_prompt(
     """Returns the prompt that asks for a plan; ``instruction`` and ``scene`` may hold anything."""
     if style is PromptStyle.COMPACT:
         return compact_prompt(model.name, instruction, scene)
-    dynamic = f"scene: {flatten(scene)}\ntask: {flatten(instruction)}\nplan:\n"
+    dynamic = f"scene: {flatten(scene)}{_TASK}{flatten(instruction)}\nplan:\n"
     return Prompt(_system_text(model), dynamic, style)
 
 
 def compact_prompt(robot_model: str, instruction: str, scene: str) -> Prompt:
     """Returns the prompt of the bundled model, which was trained on exactly this text: all of it in lower case."""
-    dynamic = f"scene: {flatten(scene).lower()}\ntask: {flatten(instruction).lower()}\nplan:\n"
+    dynamic = f"scene: {flatten(scene).lower()}{_TASK}{flatten(instruction).lower()}\nplan:\n"
     return Prompt(f"robot {robot_model}\n", dynamic, PromptStyle.COMPACT)
 
 

@@ -14,7 +14,7 @@ from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.preparation import Prepared
-from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
+from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
 
 
 class PlanPreparer:
@@ -72,8 +72,16 @@ class PlanPreparer:
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
             grammar=self._grammar(model) if self._is_constrained else None,
             sampling=self._sampling,
+            evictable=self._evictable(prompt, request),
         )
-        return Prepared(sequence, session, len(delivered_ids))
+        brief_grammar = partial(lark_grammar, model) if self._is_constrained else None
+        return Prepared(sequence, session, len(delivered_ids), brief_grammar=brief_grammar)
+
+    def _evictable(self, prompt: EncodedPrompt, request: PlanRequest) -> tuple[tuple[int, int], ...]:
+        """Returns what may be evicted to keep a time budget: the scene. Rules, skills and task stay."""
+        if request.time_budget_s is None or not self._backend.info.can_evict:
+            return ()
+        return (self._encoder.scene_span(prompt),)
 
     def _grammar(self, model: RobotModel) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""

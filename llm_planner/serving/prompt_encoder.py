@@ -1,5 +1,6 @@
 """Turns a request into the tokens that its model reads."""
 
+import itertools
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
@@ -22,6 +23,7 @@ class EncodedPrompt:
 
     static_ids: tuple[int, ...]
     dynamic_ids: tuple[int, ...]
+    num_scene_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,21 @@ class PromptEncoder:
                 *self.tokenizer.encode(prompt.dynamic),
                 *self._mark(self.markup.after_dynamic),
             ),
+            prompt.num_scene_bytes,
         )
+
+    def scene_span(self, prompt: EncodedPrompt) -> tuple[int, int]:
+        """Returns the half-open range of positions whose tokens describe the scene and nothing else.
+
+        It is empty for a tokenizer whose tokens do not spell the text out, because then nobody knows where it ends.
+        """
+        num_marks = len(self._mark(self.markup.before_dynamic))
+        sizes = [len(self.tokenizer.token_bytes(token_id)) for token_id in prompt.dynamic_ids[num_marks:]]
+        start = len(prompt.static_ids) + num_marks
+        if 0 in sizes[: prompt.num_scene_bytes]:
+            return start, start
+        ends = itertools.accumulate(sizes)
+        return start, start + sum(1 for _ in itertools.takewhile(lambda end: end <= prompt.num_scene_bytes, ends))
 
     def _mark(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, allow_special=True)

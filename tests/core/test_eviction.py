@@ -8,7 +8,7 @@ from llm_planner.core.step import Sequence
 RANGES = st.lists(st.tuples(st.integers(0, 120), st.integers(0, 120)), max_size=4)
 
 
-def make_sequence(num_tokens=120, num_cached=0, evictable=((0, 120),)):
+def make_sequence(num_tokens=120, num_cached=0, evictable=((0, 10_000),)):
     return Sequence(
         request_id="r",
         prompt_token_ids=tuple(range(num_tokens)),
@@ -40,7 +40,12 @@ def test_never_more_is_removed_than_asked_for_or_allowed(ratio, evictable):
     sequence = make_sequence(evictable=evictable)
     removed = num_removed_tokens(sequence, ratio)
     removable = sum(end - start for start, end in removable_spans(sequence))
-    assert min(ratio * 120, removable) - 1 < removed <= min(ratio * 120, removable)
+    assert min(ratio * 120, removable) - 1 < removed <= min(ratio * 120 + 1e-5, removable)
+
+
+@given(num_tokens=st.integers(100, 3000), num_removed=st.integers(0, 60))
+def test_a_ratio_made_of_a_count_gives_the_count(num_tokens, num_removed):
+    assert num_removed_tokens(make_sequence(num_tokens), num_removed / num_tokens) == num_removed
 
 
 @pytest.mark.parametrize("ratio", [-0.1, 1.1, float("nan"), float("inf")])

@@ -1,5 +1,7 @@
 """Requests made ready with the real robot models, gate, grammar and parser."""
 
+from dataclasses import replace
+
 import pytest
 
 from llm_planner.core.config import SchedulerConfig
@@ -10,7 +12,7 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Finished, SegmentReady
-from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.fake import FakeBackend, FakeTokenizer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
 from tests.serving.builders import make_request
@@ -104,3 +106,38 @@ def test_an_unknown_robot_model():
     with pytest.raises(PlannerError) as caught:
         make_preparer(FakeBackend()).prepare(make_request(robot_model="r2d2"))
     assert caught.value.code is ErrorCode.UNKNOWN_ROBOT_MODEL
+
+
+@pytest.mark.parametrize("markup", [PromptMarkup(), MARKUP])
+@pytest.mark.parametrize("scene", ["", "cup (2 m ahead), chaise électrique, чаша", "x" * 500])
+def test_the_scene_may_be_evicted_to_keep_a_budget_and_nothing_else(markup, scene):
+    backend = FakeBackend()
+    preparer = make_preparer(backend, markup=markup)
+    request = make_request("r", "go to the cup", scene=scene, time_budget_s=1.0)
+    sequence = preparer.prepare(request).sequence
+    ((start, end),) = sequence.evictable
+    before, evictable, after = (
+        b"".join(map(backend.tokenizer.token_bytes, part)).decode(errors="replace")
+        for part in (
+            sequence.prompt_token_ids[:start],
+            sequence.prompt_token_ids[start:end],
+            sequence.prompt_token_ids[end:],
+        )
+    )
+    assert before.endswith(f"robot tello\n{markup.before_dynamic}")
+    assert "scene:" in evictable
+    assert "task: go to the cup\nplan:\n" in after
+    assert len(after.partition("\ntask")[0]) < 3  # of a token that belongs to both
+    assert not preparer.prepare(replace(request, time_budget_s=None)).sequence.evictable
+    backend.can_evict = False
+    assert not preparer.prepare(request).sequence.evictable
+
+
+def test_nothing_is_evictable_where_tokens_do_not_spell_the_text():
+    class Mute(FakeTokenizer):
+        def token_bytes(self, token_id: int) -> bytes:
+            return b"" if token_id % 5 == 0 else super().token_bytes(token_id)
+
+    preparer = PlanPreparer(backend=FakeBackend(), tokenizer=Mute(), library=RobotLibrary())
+    ((start, end),) = preparer.prepare(make_request(scene="cup " * 50, time_budget_s=1.0)).sequence.evictable
+    assert start == end
