@@ -18,8 +18,8 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall, Value
-from llm_planner.core.time_utility import TimeUtility
 from llm_planner.ros import metrics
+from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
 
@@ -47,7 +47,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
         instruction=_text(goal.instruction, "instruction"),
         scene=_text(goal.scene, "scene"),
         urgency=urgency,
-        time_utility=_time_utility(goal.time_utility, urgency),
+        time_utility=to_time_utility(goal.time_utility, urgency),
         time_budget_s=to_time_budget(goal.time_budget_s),
         overrun=to_overrun(goal.overrun),
         budget_scope=to_budget_scope(goal.budget_scope),
@@ -112,13 +112,11 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         overrun=request.overrun.value,
         budget_scope=request.budget_scope.value,
         max_tokens=request.max_tokens,
+        time_utility=from_time_utility(request.time_utility, request.urgency),
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True
         goal.start_pose = msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
-    if request.time_utility != request.urgency.time_utility:
-        utility = request.time_utility
-        goal.time_utility = msgs.TimeUtility(ert_s=utility.ert_s, alpha=utility.alpha, beta=utility.beta)
     return goal
 
 
@@ -289,9 +287,3 @@ def _text(text: str, name: str) -> str:
     if any(unicodedata.category(c) in {"Cc", "Cs"} and c not in "\t\n\r" for c in text):
         raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} holds control characters; remove them")
     return text
-
-
-def _time_utility(message: msgs.TimeUtility, urgency: Urgency) -> TimeUtility:
-    if (message.ert_s, message.alpha, message.beta) == (0.0, 0.0, 0.0):
-        return urgency.time_utility
-    return TimeUtility(message.ert_s, message.alpha, message.beta)

@@ -1,6 +1,7 @@
 """Messages and dataclasses are two spellings of one thing; garbage from the network is refused with its number."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -43,7 +44,9 @@ requests = st.builds(
     instruction=texts,
     scene=texts,
     urgency=st.sampled_from(Urgency),
-    time_utility=st.builds(TimeUtility, seconds, st.floats(-1e3, 0), st.floats(0.01, 1e3)),
+    time_utility=st.builds(
+        TimeUtility, seconds, st.floats(-1e3, 0), st.floats(0.01, 1e3), st.sampled_from(("linear", "step"))
+    ),
     time_budget_s=st.none() | st.floats(1e-3, 1e6),
     overrun=st.sampled_from(OverrunStrategy),
     budget_scope=st.sampled_from(BudgetScope),
@@ -149,6 +152,8 @@ def test_result_round_trip(result):
 def test_presets_apply_without_a_time_utility():
     assert conversions.to_request(make_goal(), GOAL_ID).time_utility == NORMAL
     assert conversions.to_request(make_goal(urgency=PlanTask.Goal.URGENT), GOAL_ID).time_utility == URGENT
+    firm = make_goal(urgency=PlanTask.Goal.URGENT, time_utility=msgs.TimeUtility(function="step"))
+    assert conversions.to_request(firm, GOAL_ID).time_utility == replace(URGENT, function="step")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +172,7 @@ def test_presets_apply_without_a_time_utility():
         ({"time_budget_s": math.inf}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": -1.0}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_utility": msgs.TimeUtility(ert_s=math.nan)}, ErrorCode.INVALID_TIME_UTILITY),
+        ({"time_utility": msgs.TimeUtility(function="lottery")}, ErrorCode.INVALID_TIME_UTILITY),
         ({"time_utility": msgs.TimeUtility(ert_s=1.0)}, ErrorCode.INVALID_TIME_UTILITY),
         ({"time_utility": msgs.TimeUtility(alpha=1.0, beta=1.0)}, ErrorCode.INVALID_TIME_UTILITY),
     ],
