@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,6 +21,7 @@ from llm_planner.core.resources import share_dir
 from llm_planner.core.step import SamplingParams
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.prediction.length import LengthPredictor
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -28,13 +30,17 @@ from llm_planner.serving.chat_preparer import ChatPreparer
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import Event
 from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.length_preparer import LengthPreparer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 from llm_planner.serving.server import PlanServer
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
+OWN_PREDICTOR = "auto"
+"""Asks for the length predictor that stands beside the model."""
 NODE_ONLY = frozenset({"autostart", "startup_check_s", "client_timeout_s", "result_memory_s"})
 """Parameters of the ROS node that are no settings of a planner (``ros.parameters.NodeSettings``)."""
 
@@ -115,7 +121,7 @@ def resolve_model(name: str) -> Path:
     for candidate in (bundled / name, Path(name).expanduser()):
         if candidate.is_dir():
             return candidate
-    known = sorted(p.parent.name for p in bundled.glob("*/config.json"))
+    known = sorted(p.parent.name for p in bundled.glob("*/config.json") if not (p.parent / "length.json").exists())
     raise PlannerError(
         ErrorCode.MODEL_NOT_FOUND,
         f"model {name!r} is neither a directory nor one of the bundled models {known}; pass a Hugging Face checkpoint "
@@ -171,7 +177,13 @@ def build_loop(
     return loop
 
 
-def _preparer(config: PlannerConfig, backend: Backend, library: RobotLibrary, encoder: PromptEncoder) -> Preparer:
+def _preparer(
+    config: PlannerConfig,
+    backend: Backend,
+    library: RobotLibrary,
+    encoder: PromptEncoder,
+    length_predictor: LengthPredictor | None = None,
+) -> Preparer:
     """Returns what prepares plans and chats for a model."""
     if config.chat_segments not in {unit.value for unit in ProseUnit}:
         known = ", ".join(unit.value for unit in ProseUnit)
@@ -179,7 +191,7 @@ def _preparer(config: PlannerConfig, backend: Backend, library: RobotLibrary, en
             ErrorCode.INVALID_CONFIG, f"chat_segments is {config.chat_segments!r}; it must be one of {known}"
         )
     sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
-    plans = PlanPreparer(
+    plans: Preparer = PlanPreparer(
         backend=backend,
         tokenizer=encoder.tokenizer,
         library=library,
@@ -187,6 +199,8 @@ def _preparer(config: PlannerConfig, backend: Backend, library: RobotLibrary, en
         markup=encoder.markup,
         sampling=sampling,
     )
+    if length_predictor is not None:
+        plans = LengthPreparer(plans, length_predictor)
     unit = ProseUnit(config.chat_segments)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
 
@@ -200,7 +214,31 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
     backend = TorchBackend(directory, **options)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)
     encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
-    return backend, _preparer(config, backend, library, encoder)
+    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:
+    """Returns what predicts the response lengths of the configured model, or None if there is nothing.
+
+    Raises:
+        PlannerError: If the predictor that was asked for is another model's, or its files cannot be used.
+    """
+    model, name = resolve_model(config.engine.model).resolve(), config.length_predictor
+    own = model.with_name(f"{model.name}-length")
+    if not name or (name == OWN_PREDICTOR and not own.is_dir()):
+        return None
+    from llm_planner.engine.length_config import load_length_config, mismatch
+    from llm_planner.engine.length_predictor import TorchLengthPredictor
+
+    directory = own if name == OWN_PREDICTOR else resolve_model(name)
+    problem = mismatch(load_length_config(directory), model)
+    if problem is None:
+        return TorchLengthPredictor(directory, device=config.engine.device)
+    message = f"length predictor {directory} {problem}; train it with `llm-planner train-length-predictor`"
+    if name != OWN_PREDICTOR:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    _log.warning("lengths are not predicted: %s", message)
+    return None
 
 
 def build_prompt_encoder(directory: Path) -> PromptEncoder:

@@ -68,6 +68,10 @@ class PlannerConfig:
     )
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    length_predictor: str = setting(
+        "auto",
+        "Directory of a length predictor; auto takes the model's own (MODEL-length), an empty text none.",
+    )
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
     max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint
+from llm_planner.prediction.calibration import IntervalCalibration
 
 CONFIG_NAME = "length.json"
 HEAD_NAME = "length_head.safetensors"
@@ -42,8 +43,8 @@ class LengthConfig:
             raise ValueError("bucket_tokens and num_buckets must be >= 1")
         if not 0 <= self.head_input_tokens < self.max_input_tokens:
             raise ValueError("head_input_tokens must be >= 0 and less than max_input_tokens")
-        if len(self.levels) != 101 or list(self.levels) != sorted(self.levels):
-            raise ValueError("levels must be 101 numbers that never fall")
+        if len(self.levels) != len(IntervalCalibration().levels) or list(self.levels) != sorted(self.levels):
+            raise ValueError("levels must be numbers that never fall, as many as a calibration has")
 
     def save(self, directory: Path) -> None:
         """Writes ``length.json``."""
@@ -73,19 +74,11 @@ def load_length_config(directory: Path) -> LengthConfig:
         raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {problems}") from error
 
 
-def check_belongs(config: LengthConfig, directory: Path, target: Path) -> None:
-    """Checks that a predictor was made for the model in ``target``.
-
-    Raises:
-        PlannerError: INVALID_CONFIG, naming both models and what differs.
-    """
-    made_for = f"length predictor {directory} was made for {config.target_model!r}"
-    again = f"train one with `llm-planner train-length-predictor --model {target}`"
+def mismatch(config: LengthConfig, target: Path) -> str | None:
+    """Returns what keeps a predictor from predicting for the model in ``target``, naming both; None if it fits."""
+    made_for = f"was made for {config.target_model!r}, whose"
     if config.target_tokenizer != tokenizer_fingerprint(target):
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"{made_for}, whose tokenizer is not that of {target.name!r}; {again}"
-        )
+        return f"{made_for} tokenizer is not that of {target.name!r}"
     if config.target_weights != weights_fingerprint(target):
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"{made_for}, whose weights are not those of {target.name!r}; {again}"
-        )
+        return f"{made_for} weights are not those of {target.name!r}"
+    return None

@@ -12,7 +12,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.checkpoint import Checkpoint
 from llm_planner.engine.hardware import select_device, select_dtype
-from llm_planner.engine.length_config import HEAD_NAME, check_belongs, load_length_config
+from llm_planner.engine.length_config import HEAD_NAME, load_length_config
 from llm_planner.engine.model import Model
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.prediction.calibration import IntervalCalibration
@@ -25,18 +25,15 @@ class TorchLengthPredictor:
 
     Args:
         directory: What ``llm-planner train-length-predictor`` wrote.
-        target: Checkpoint directory of the model that it is to predict.
         device: ``auto`` (CUDA if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
         dtype: ``auto``, float32, bfloat16 or float16.
 
     Raises:
-        PlannerError: INVALID_CONFIG if it was made for another model or tokenizer, MODEL_NOT_FOUND,
-            CHECKPOINT_INVALID or UNSUPPORTED_ARCHITECTURE if its files cannot be used.
+        PlannerError: MODEL_NOT_FOUND, CHECKPOINT_INVALID or UNSUPPORTED_ARCHITECTURE if its files cannot be used.
     """
 
-    def __init__(self, directory: Path, target: Path, *, device: str = "auto", dtype: str = "auto") -> None:
+    def __init__(self, directory: Path, *, device: str = "auto", dtype: str = "auto") -> None:
         self.config = load_length_config(directory)
-        check_belongs(self.config, directory, target)
         shape = read_model_config(directory)
         self._vocab_size = shape.vocab_size
         self._device = select_device(device)

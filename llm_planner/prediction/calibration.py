@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_PERCENT = 100
+_STEPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +18,15 @@ class IntervalCalibration:
     """Which level of the uncalibrated interval reaches which share of lengths.
 
     Attributes:
-        levels: 101 levels in 0..1 that never fall; element ``i`` is for intervals of ``i`` percent. Uncalibrated, a
-            level is what it says.
+        levels: 1001 levels in 0..1 that never fall; element ``i`` is for intervals that hold ``i`` in a thousand.
+            Uncalibrated, a level is what it says.
     """
 
-    levels: tuple[float, ...] = tuple(percent / _PERCENT for percent in range(_PERCENT + 1))
+    levels: tuple[float, ...] = tuple(step / _STEPS for step in range(_STEPS + 1))
 
     def level(self, nominal: float) -> float:
-        """Returns the level for intervals that are to hold a share ``nominal`` in 0..1, rounded up to percents."""
-        return self.levels[min(_PERCENT, max(0, math.ceil(nominal * _PERCENT - 1e-9)))]
+        """Returns the level for intervals that are to hold a share ``nominal`` in 0..1, rounded up to thousandths."""
+        return self.levels[min(_STEPS, max(0, math.ceil(nominal * _STEPS - 1e-9)))]
 
 
 def calibrate(scores: Iterable[float]) -> IntervalCalibration:
@@ -36,5 +36,5 @@ def calibrate(scores: Iterable[float]) -> IntervalCalibration:
         scores: ``LengthDistribution.nonconformity`` of each example's true length, at least one.
     """
     ordered = sorted(scores)
-    ranks = (math.ceil((len(ordered) + 1) * percent / _PERCENT) for percent in range(_PERCENT + 1))
+    ranks = (math.ceil((len(ordered) + 1) * step / _STEPS) for step in range(_STEPS + 1))
     return IntervalCalibration(tuple(ordered[max(rank, 1) - 1] if rank <= len(ordered) else 1.0 for rank in ranks))

@@ -132,6 +132,16 @@ class LengthDistribution:
         cumulative[-1] = 1.0
         return replace(self, cumulative=cumulative)
 
+    def remaining(self, num_tokens: int) -> "LengthDistribution":
+        """Returns the distribution of what is still to come, at least one, after ``num_tokens`` without an end.
+
+        It has buckets of one token: its lengths no longer begin where the predictor's buckets did.
+        """
+        if num_tokens < 1:
+            return self
+        after = self.at_least(num_tokens + 1)
+        return replace(after, cumulative=after.cumulative[min(num_tokens, self.max_tokens - 1) :], bucket_tokens=1)
+
 
 class LengthPredictor(Protocol):
     """Predicts response lengths of one model from its prompts."""

@@ -7,6 +7,7 @@ from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
+from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.serving.preparation import Session
@@ -40,6 +41,7 @@ class Goal:
         held: Segments that wait for the end of the plan (whole-plan policies).
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
+        length: Predicted when it was prepared, if it was.
     """
 
     request: PlanRequest
@@ -52,6 +54,7 @@ class Goal:
     last_delivered_at_s: float | None = None
     is_plan_complete: bool = False
     is_partial: bool = False
+    length: LengthDistribution | None = None
 
     def replay(self, history: History) -> None:
         """Brings the record up to what happened before: deliveries and reports in the order of their times."""
@@ -110,6 +113,7 @@ class Goal:
             num_cached_tokens=generation.sequence.num_cached_tokens,
             num_output_tokens=generation.num_output_tokens,
             num_suspensions=generation.num_suspensions,
+            predicted_output_tokens=None if self.length is None else round(self.length.expected_tokens),
         )
         if self.first_delivered_at_s is None or self.last_delivered_at_s is None:
             return metrics

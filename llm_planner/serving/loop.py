@@ -149,7 +149,13 @@ class PlannerLoop:
             execution=execution,
             max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
         )
-        goal = Goal(request=request, session=prepared.session, generation=generation, execution=execution)
+        goal = Goal(
+            request=request,
+            session=prepared.session,
+            generation=generation,
+            execution=execution,
+            length=prepared.length,
+        )
         goal.replay(history)
         goal.is_plan_complete |= prepared.session.is_complete
         return goal

@@ -7,6 +7,7 @@ from typing import Protocol
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import Sequence
 from llm_planner.planning.session import Progress
+from llm_planner.prediction.length import LengthDistribution
 
 
 class Session(Protocol):
@@ -32,11 +33,13 @@ class Prepared:
 
     Attributes:
         num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart.
+        length: How many tokens are to be generated, as far as it can be predicted.
     """
 
     sequence: Sequence
     session: Session
     num_delivered_tokens: int = 0
+    length: LengthDistribution | None = None
 
 
 class Preparer(Protocol):

@@ -4,9 +4,10 @@ import torch
 
 from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint
 from llm_planner.engine.length_config import LengthConfig
+from llm_planner.prediction.calibration import IntervalCalibration
 from llm_planner.training.length.network import LengthNetwork, Start, save_network, start_body
 
-LEVELS = tuple(percent / 100 for percent in range(101))
+LEVELS = IntervalCalibration().levels
 
 
 def save_predictor(path, target, *, num_buckets=8, num_layers=1, source=None, **fields):

@@ -133,3 +133,15 @@ def test_calibration_is_the_conformal_quantile(scores, percent):
 
 def test_few_examples_promise_nothing_at_high_levels():
     assert calibrate([0.1, 0.2]).level(0.9) == 1.0
+
+
+@given(distributions, st.integers(0, 700))
+def test_what_is_left_is_the_conditioned_length_without_what_came(distribution, generated):
+    left = distribution.remaining(generated)
+    if generated < distribution.max_tokens:
+        assert left.max_tokens == distribution.max_tokens - generated
+        total = distribution.at_least(generated + 1)
+        assert left.expected_tokens == pytest.approx(total.expected_tokens - generated)
+        assert left.quantile(0.9) == max(1, total.quantile(0.9) - generated)
+    else:
+        assert left.quantile(1.0) == 1
