@@ -61,10 +61,6 @@ class HFTokenizer:
         """Returns the bytes that one token stands for (empty for special tokens and unused ids)."""
         return self._bytes.get(token_id, b"")
 
-    def decode_bytes(self, token_ids: list[int]) -> bytes:
-        """Returns the bytes of several tokens."""
-        return b"".join(self.token_bytes(token_id) for token_id in token_ids)
-
     def render_chat(self, system: str, user: str) -> str | None:
         """Returns a system and a user message in the chat template, or None without one.
 

@@ -1,7 +1,6 @@
 """A robot without physics: moves by its duration model, sees by geometry, in whatever time it is ticked with."""
 
 import bisect
-import math
 import random
 from collections.abc import Callable, Mapping
 
@@ -109,12 +108,6 @@ class KinematicDriver:
         motion, until_s = self._history[index - 1]
         return motion.pose_at(min(time_s, until_s))
 
-    def min_distance_m(self, name: str, until_s: float, step_s: float = 0.05) -> float:
-        """Returns how near the robot came to an object, moving or not, from time 0 until ``until_s``."""
-        thing = self.world.objects[name]
-        times_s = [i * step_s for i in range(math.ceil(until_s / step_s))] + [until_s]
-        return min(math.dist(thing.position_at(t), _point(self.pose_at(t))) for t in times_s)
-
     def _plan(self, call: SkillCall, now_s: float) -> Course:
         skill = self.model.skills.get(call.name)
         if skill is None:
@@ -139,7 +132,3 @@ def _failing(reason: str) -> Callable[[], None]:
         raise SkillFailedError(reason)
 
     return fail
-
-
-def _point(pose: Pose) -> tuple[float, float, float]:
-    return pose.x_m, pose.y_m, pose.z_m

@@ -90,11 +90,6 @@ class Fleet:
     ) -> None:
         self.stop()
 
-    @property
-    def pids(self) -> dict[str, int]:
-        """Process ids by name."""
-        return {name: process.pid for name, process in self._processes.items()}
-
     def start(self) -> None:
         """Starts all processes."""
         environment = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"} | os.environ | {PARENT_PIPE: "1"}

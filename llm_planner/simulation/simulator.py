@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from llm_planner.core.config import SchedulerConfig
@@ -281,8 +281,3 @@ def _check_durations(trace: Trace, scripts: Mapping[str, Script]) -> None:
 def simulate(trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> RunRecord:
     """Returns the run of ``trace`` under ``config``."""
     return Simulator(trace, config, scripts).run()
-
-
-def with_policy(config: SimulationConfig, policy: str) -> SimulationConfig:
-    """Returns the same simulation under another policy."""
-    return replace(config, scheduler=replace(config.scheduler, policy=policy))

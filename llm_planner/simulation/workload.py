@@ -1,7 +1,7 @@
 """Composes traces: Poisson events, each with up to Max TPE tasks at once (TimelyLLM, section 6 and Table 3)."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -11,7 +11,6 @@ from llm_planner.language.parser import parse
 from llm_planner.language.prose import ProseUnit, reading_time, split_prose
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.simulation.execution import sample_duration_s
-from llm_planner.simulation.script import split_tokens
 from llm_planner.simulation.tasks import TASKS, Task
 from llm_planner.simulation.trace import ChatSegments, Trace, TraceRequest
 
@@ -173,9 +172,3 @@ _URGENCY_NAMES: Mapping[Urgency, Literal["normal", "urgent", "chat"]] = {
     Urgency.URGENT: "urgent",
     Urgency.CHAT: "chat",
 }
-
-
-def mean_plan_tokens(tasks: Sequence[int]) -> float:
-    """Returns the mean length of the plans of some tasks, every variant counting the same."""
-    lengths = [len(split_tokens(variant.plan)) for number in tasks for variant in TASKS[number].variants]
-    return sum(lengths) / len(lengths)

@@ -32,6 +32,10 @@ FAMILIES = {
 }
 
 
+def bytes_of(tokenizer, token_ids) -> bytes:
+    return b"".join(map(tokenizer.token_bytes, token_ids))
+
+
 def byte_level_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

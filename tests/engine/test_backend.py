@@ -8,13 +8,13 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import FinishReason, SamplingParams, SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import PROMPT, decode, generate, save_model, sequence, start
+from tests.engine.builders import PROMPT, bytes_of, decode, generate, save_model, sequence, start
 
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");")+\n'
 
 
 def text_of(backend, tokens):
-    return backend.tokenizer.decode_bytes(tokens).decode()
+    return bytes_of(backend.tokenizer, tokens).decode()
 
 
 def test_it_is_a_backend(backend, llama_dir):

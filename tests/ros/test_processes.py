@@ -117,7 +117,7 @@ from llm_planner.ros.composition import Composition, Fleet
 commands = Composition(drones=1, arms=0).commands() | {"planner": ["cat"]}
 fleet = Fleet(commands, log_dir=Path(os.environ["LOGS"]))
 fleet.start()
-print(fleet.pids["drone_1"], flush=True)
+print(fleet._processes["drone_1"].pid, flush=True)
 time.sleep(60)
 """
 
