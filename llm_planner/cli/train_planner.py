@@ -18,8 +18,12 @@ def train_planner(
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,
     seed: SeedOption = 0,
+    export_to: Annotated[
+        Path | None, typer.Option("--export", help="Copy the finished model there, without the run's checkpoint.")
+    ] = None,
 ) -> None:
     """Train the planner model on generated tasks."""
+    from llm_planner.training.run import export
     from llm_planner.training.run import train_planner as train
     from llm_planner.training.trainer import TrainOptions
 
@@ -35,4 +39,7 @@ def train_planner(
             seed=seed,
         )
     )
-    typer.echo(f"written: {output}  (use it with --model {output})")
+    if export_to is not None:
+        export(output, export_to)
+    model = export_to or output
+    typer.echo(f"written: {model}  (use it with --model {model})")

@@ -9,6 +9,7 @@ from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 runner = CliRunner()
+MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "planner.json"}
 
 
 def run_json(*arguments):
@@ -19,7 +20,7 @@ def run_json(*arguments):
 
 def test_help_names_every_command():
     output = runner.invoke(app, ["--help"]).stdout
-    for command in ("plan", "check", "robots", "up", "send", "demo", "train-planner"):
+    for command in ("plan", "check", "robots", "up", "send", "top", "demo", "timeline", "train-planner"):
         assert command in output
 
 
@@ -74,6 +75,19 @@ def test_plan_with_the_scripted_backend_ends_with_its_metrics(tmp_path):
     assert (status, answer["error_code"]) == (0, 0)
     assert answer["plan"] == "".join(segment["text"] for segment in answer["segments"]) != ""
     assert answer["metrics"]["num_output_tokens"] > 0
+
+
+def test_train_planner_exports_the_model_without_the_checkpoint(tmp_path, monkeypatch):
+    def train(options):
+        options.output.mkdir()
+        for name in (*MODEL_FILES, "checkpoint.pt"):
+            (options.output / name).write_text(name)
+
+    monkeypatch.setattr("llm_planner.training.run.train_planner", train)
+    result = runner.invoke(app, ["train-planner", str(tmp_path / "run"), "--export", str(tmp_path / "model")])
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in (tmp_path / "model").iterdir()} == MODEL_FILES
+    assert str(tmp_path / "model") in result.stdout.replace("\n", "")
 
 
 @pytest.mark.parametrize(
