@@ -116,19 +116,22 @@ class Lab:
 
     def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:
         """Returns the runs of one policy, one per seed."""
-        scheduler = replace(bench.scheduler, policy=policy)
         if bench.engine == "live":
-            return [self._live(bench, scheduler, found) for found in self.surveys(bench)]
+            return [self.live_run(bench, policy, found) for found in self.surveys(bench)]
+        scheduler = replace(bench.scheduler, policy=policy)
         profile: EngineProfile = find_profile(bench.profile)
         config = SimulationConfig(profile=profile, scheduler=scheduler, reuses_prefixes=bench.reuses_prefixes)
         return [simulate(trace, config, self.scripts) for trace in self.traces(bench)]
 
-    def _live(self, bench: TimelyBench, scheduler: SchedulerConfig, found: Survey) -> RunRecord:
+    def live_run(self, bench: TimelyBench, policy: str, found: Survey) -> RunRecord:
+        """Returns the run of one policy, in real time, on a trace as the live planner plans it."""
+
         def on_progress(now_s: float) -> None:
             share = now_s / found.trace.duration_s if found.trace.duration_s else 1.0
-            self.on_progress(f"{bench.workload}: {scheduler.policy}", min(1.0, share))
+            self.on_progress(f"{bench.workload}: {policy}", min(1.0, share))
 
-        return run_live(found.trace, found.bounds_s, replace(bench.planner, scheduler=scheduler), on_progress)
+        config = replace(bench.planner, scheduler=replace(bench.scheduler, policy=policy))
+        return run_live(found.trace, found.bounds_s, config, on_progress)
 
 
 def _trace_key(bench: TimelyBench) -> tuple[str, float, float | None, int]:

@@ -6,14 +6,19 @@ from typing import Annotated, Any
 import typer
 
 from llm_planner.bench.decision import run_decision
+from llm_planner.bench.planner_profile import profile_planner
 from llm_planner.bench.timely import TimelyBench, run_timely
+from llm_planner.bench.validation import draw_validation, run_validation, summary_lines
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
-from llm_planner.cli.output import console, print_json
+from llm_planner.cli.output import console, error_console, print_json
+from llm_planner.cli.steps import steps
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.prediction.profile import find_profile
 
 app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real planner.", no_args_is_help=True)
+app.command()(steps)
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
 
@@ -73,6 +78,45 @@ def timely(
             )
             documents.append(run_timely(bench, lab, console.print if json else lambda _: None))
     _write(documents if sweep else documents[0], json)
+
+
+@app.command()
+def validate(
+    workload: Annotated[str, typer.Option(help="wid1, wid2, wid3 (Table 3 of TimelyLLM) or a trace file.")] = "wid1",
+    policies: Annotated[str, typer.Option(help="Names with commas between.")] = "fcfs,fcfs_segment,tardiness",
+    profile: Annotated[str, typer.Option(help="A profile of this machine; measured first if empty.")] = "",
+    load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 8.0,
+    duration: Annotated[float, typer.Option(min=1.0, help="Seconds of a composed trace.")] = LIVE_DURATION_S,
+    repeats: Annotated[int, typer.Option(min=3, help="Steps per point, if the profile is measured.")] = 9,
+    max_num_seqs: Annotated[int, typer.Option(min=1, help="Most generations that decode together.")] = 16,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
+    png: Annotated[Path | None, typer.Option(help="Picture to write: simulated against live times.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Replay one trace live and in virtual time, and say how far the simulated response times are off."""
+    planner = planner_config(model, config, threads)
+    scheduler = SchedulerConfig(max_num_seqs=max_num_seqs)
+    bench = TimelyBench(
+        workload=workload,
+        policies=tuple(policies.split(",")),
+        num_seeds=1,
+        load=load,
+        duration_s=duration,
+        scheduler=scheduler,
+        engine="live",
+        planner=planner,
+    )
+    with live_lab() as lab:
+        lab.on_progress("measuring a profile" if not profile else "loading the model", 0.0)
+        used = find_profile(profile) if profile else profile_planner(planner, "this-machine", repeats)[0]
+        document = run_validation(bench, used, lab)
+    for line in summary_lines(document):
+        error_console.print(line)
+    if png is not None:
+        draw_validation(document, png)
+    _write(document, json)
 
 
 @app.command()
