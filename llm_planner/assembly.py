@@ -21,7 +21,9 @@ from llm_planner.core.resources import share_dir
 from llm_planner.core.step import SamplingParams
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
+from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -152,7 +154,8 @@ def build_loop(
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
     """
-    policy = make_policy(config.scheduler.policy)  # a wrong name is found before the model is loaded
+    policy = make_policy(config.scheduler.policy)  # wrong names are found before the model is loaded
+    profile = find_profile(config.engine.profile) if config.engine.profile else None
     library = build_library(config)
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
@@ -162,7 +165,10 @@ def build_loop(
         backend, preparer = fake, _preparer(config, fake, library, encoder)
     else:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
-    scheduler = Scheduler(config.scheduler, policy, backend.info)
+    if profile is not None:
+        check_fits(profile, backend.info)
+    times = None if profile is None else ProfiledTimes(profile)
+    scheduler = Scheduler(config.scheduler, policy, backend.info, times)
     loop = PlannerLoop(
         backend=watch(backend) if watch else backend,
         scheduler=scheduler,
@@ -210,7 +216,7 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
 
     directory = resolve_model(config.engine.model)
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
-    del options["model"]
+    del options["model"], options["profile"]
     backend = TorchBackend(directory, **options)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)
     encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)

@@ -29,6 +29,12 @@ class SchedulerConfig:
     resume_margin_s: float = setting(
         0.05, "How much earlier than needed a suspended generation is resumed, in seconds.", minimum=0.0, maximum=60.0
     )
+    pessimism: float = setting(
+        5.0, "Time budgets count on so many times the expected length; k of TimeBill.", minimum=1.0, maximum=100.0
+    )
+    max_eviction_ratio: float = setting(
+        0.95, "Most of a prompt's KV that is removed to keep a time budget.", minimum=0.0, maximum=1.0
+    )
     silence_timeout_s: float = setting(
         30.0,
         "A robot that reports nothing for this long beyond its expected time is silent.",
@@ -55,6 +61,9 @@ class EngineConfig:
     )
     eviction_method: str = setting(
         "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."
+    )
+    profile: str = setting(
+        "", "Engine profile that time budgets count on, a name or a file; an empty text learns from the steps."
     )
 
 

@@ -58,18 +58,13 @@ class ProfiledTime:
 
     def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:
         """Returns the seconds until a prompt's last ``num_tokens`` are computed and its first token is out."""
-        profile, decode = self.profile, self.profile.decode
-        num_chunks = -(-num_tokens // chunk_tokens)
-        # Every chunk reads the caches of the others, and what there is of its own.
-        own_kv = num_chunks * kv_len + chunk_tokens * num_chunks * (num_chunks - 1) // 2
-        extra_s = num_chunks * decode.per_sequence_s.value * company.num_seqs
-        extra_s += decode.per_kv_token_s.value * (own_kv + num_chunks * company.kv_tokens)
-        compute_s, end = 0.0, kv_len + num_tokens
+        others = [Chunk(1, company.kv_tokens), *[Chunk(1, 0)] * (company.num_seqs - 1)] if company.num_seqs else []
+        time_s, end = 0.0, kv_len + num_tokens
         while kv_len < end:
             num = min(chunk_tokens, end - kv_len)
-            compute_s += max(decode.base_s.value, profile.prefill_s(num, kv_len))
+            time_s += self.profile.step_s([Chunk(num, kv_len), *others])
             kv_len += num
-        return self.prefill_factor * (compute_s + extra_s)
+        return self.prefill_factor * time_s
 
     def decode_line(self, num_seqs: int) -> DecodeLine:
         """Returns what one decode step of ``num_seqs`` sequences takes."""

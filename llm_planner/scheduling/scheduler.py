@@ -209,7 +209,8 @@ class Scheduler:
         """Gives a slot to a ready generation; returns False if there is no memory for it."""
         headroom_blocks = len(self._running)  # each running one may take one more block without preempting anyone
         if not step.fits(generation, headroom_blocks) and not self._make_room(step, generation, headroom_blocks):
-            if step.missing_blocks(generation) > self.ledger.capacity_blocks:
+            own_blocks = self.ledger.claimed_blocks(generation.request_id)
+            if own_blocks + step.missing_blocks(generation) > self.ledger.capacity_blocks:
                 self._hopeless.append(generation.request_id)
             return False
         self._ready.pop(generation.request_id)
@@ -335,6 +336,11 @@ class Scheduler:
     def running(self) -> Iterable[Generation]:
         """Generations that hold a slot."""
         return self._running.values()
+
+    @property
+    def ready(self) -> Iterable[Generation]:
+        """Generations that wait for a slot, in no particular order."""
+        return self._ready.values()
 
     @property
     def num_running(self) -> int:

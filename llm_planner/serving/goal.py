@@ -1,5 +1,6 @@
 """One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ErrorCode
@@ -42,6 +43,10 @@ class Goal:
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
         length: Predicted when it was prepared, if it was.
+        brief_grammar: Of plans of at most so many simple statements, if its decoding is constrained.
+        predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
+        wcet_s: The same at the worst.
+        levers: What was done to keep the budget.
     """
 
     request: PlanRequest
@@ -55,6 +60,10 @@ class Goal:
     is_plan_complete: bool = False
     is_partial: bool = False
     length: LengthDistribution | None = None
+    brief_grammar: Callable[[int], str] | None = None
+    predicted_time_s: float | None = None
+    wcet_s: float | None = None
+    levers: tuple[str, ...] = ()
 
     def replay(self, history: History) -> None:
         """Brings the record up to what happened before: deliveries and reports in the order of their times."""
@@ -113,6 +122,10 @@ class Goal:
             num_cached_tokens=generation.sequence.num_cached_tokens,
             num_output_tokens=generation.num_output_tokens,
             num_suspensions=generation.num_suspensions,
+            predicted_time_s=self.predicted_time_s,
+            wcet_s=self.wcet_s,
+            eviction_ratio=generation.num_evicted_tokens / generation.num_prompt_tokens,
+            levers=self.levers,
             predicted_output_tokens=None if self.length is None else round(self.length.expected_tokens),
         )
         if self.first_delivered_at_s is None or self.last_delivered_at_s is None:

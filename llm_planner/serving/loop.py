@@ -6,18 +6,19 @@ from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Clock
-from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
 from llm_planner.planning.session import Progress
-from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
-from llm_planner.scheduling.generation import Generation
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.budgets import Budgets
 from llm_planner.serving.deadlines import Deadlines
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
-from llm_planner.serving.preparation import Prepared, Preparer
+from llm_planner.serving.opening import open_goal, pin_prefix, refusal
+from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.view import LoopStatus, LoopView, look
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class PlannerLoop:
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
         self._deadlines = Deadlines(scheduler.config, do_clients_report=do_clients_report)
+        self._budgets = Budgets(scheduler, backend.info)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
 
@@ -71,11 +73,13 @@ class PlannerLoop:
             return []
         history = history or History(arrival_s=now_s, delivered_at_s=(now_s,) * len(request.delivered))
         try:
-            goal = self._open(request, self._preparer.prepare(request), history)
+            prepared, info = self._preparer.prepare(request), self._backend.info
+            goal = open_goal(request, prepared, history, self._scheduler, info, expects_reports=self._do_clients_report)
         except PlannerError as error:
-            return [Finished(_refusal(request, error))]
+            return [Finished(refusal(request, error))]
         self._goals[request.request_id] = goal
         self._deadlines.watch(goal)
+        self._budgets.open(goal)
         if not goal.is_plan_complete:
             self._scheduler.add(goal.generation)
         return self._finish_if_done(goal)
@@ -108,7 +112,7 @@ class PlannerLoop:
         """
         for request in requests:
             prepared = self._preparer.prepare(request)
-            self._pin_prefix(prepared)
+            pin_prefix(prepared, self._scheduler)
             self._run_once(prepared.sequence)
 
     def _run_once(self, sequence: Sequence) -> None:
@@ -119,46 +123,6 @@ class PlannerLoop:
             request_id = sequence.request_id
             self._backend.execute(SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens}))
             self._backend.execute(SchedulerOutput(release=(request_id,)))
-
-    def _pin_prefix(self, prepared: Prepared) -> None:
-        sequence = prepared.sequence
-        if sequence.prefix_id is not None:
-            self._scheduler.ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
-
-    def _open(self, request: PlanRequest, prepared: Prepared, history: History) -> Goal:
-        sequence, ledger = prepared.sequence, self._scheduler.ledger
-        self._pin_prefix(prepared)
-        shared_blocks = sequence.num_cached_tokens // ledger.block_size
-        max_kv_tokens = (ledger.capacity_blocks + shared_blocks) * ledger.block_size
-        room_tokens = min(self._backend.info.max_model_len, max_kv_tokens) - len(sequence.prompt_token_ids)
-        if room_tokens < 1:
-            raise PlannerError(
-                ErrorCode.PROMPT_TOO_LONG,
-                f"the prompt has {len(sequence.prompt_token_ids)} tokens and leaves no room for a plan; shorten the "
-                "scene or give the engine more KV blocks",
-            )
-        execution = ExecutionTracker(
-            history.arrival_s,
-            self._scheduler.config.network_latency_s,
-            expects_reports=self._do_clients_report,
-        )
-        generation = Generation(
-            request=request,
-            sequence=sequence,
-            arrival_s=history.arrival_s,
-            execution=execution,
-            max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
-        )
-        goal = Goal(
-            request=request,
-            session=prepared.session,
-            generation=generation,
-            execution=execution,
-            length=prepared.length,
-        )
-        goal.replay(history)
-        goal.is_plan_complete |= prepared.session.is_complete
-        return goal
 
     # --- One step
 
@@ -172,6 +136,7 @@ class PlannerLoop:
         for goal in self._deadlines.take_due(self._goals, now_s):
             events += self._look_after(goal, now_s)
         if self._scheduled is None:
+            events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
             self._scheduled = self._meter.decide(self._scheduler, now_s)
             for request_id in self._scheduler.take_hopeless():
                 message = "the plan outgrew the KV cache; give the engine more KV blocks"
@@ -231,6 +196,7 @@ class PlannerLoop:
         events: list[Event] = []
         for segment in goal.held:
             goal.deliver(segment, now_s)
+            self._budgets.lengths.observe_segment(goal, segment)
             events.append(SegmentReady(goal.request.request_id, segment))
         goal.held.clear()
         if events:
@@ -279,6 +245,7 @@ class PlannerLoop:
         """Ends the generation: nothing will be added to the plan."""
         self._scheduler.end(goal.request.request_id)
         goal.is_plan_complete = True
+        self._budgets.lengths.observe_plan(goal)
         complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial)
         return [complete, *self._finish_if_done(goal)]
 
@@ -293,6 +260,7 @@ class PlannerLoop:
     def _end(self, goal: Goal, code: ErrorCode, message: str) -> Finished:
         request_id = goal.request.request_id
         self._scheduler.end(request_id)
+        self._budgets.close(request_id)
         del self._goals[request_id]
         return Finished(goal.result(code, message))
 
@@ -327,12 +295,3 @@ class PlannerLoop:
     def close(self) -> None:
         """Frees the backend; safe to call twice."""
         self._backend.close()
-
-
-def _refusal(request: PlanRequest, error: PlannerError) -> PlanResult:
-    return PlanResult(
-        request_id=request.request_id,
-        error_code=error.code,
-        error_msg=error.message,
-        segments=request.delivered,
-    )

@@ -11,6 +11,7 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.core.step import Sequence
 from llm_planner.language.prose import ProseUnit
+from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -114,7 +115,8 @@ class Simulator:
             config.profile, lambda r: self._scripts[r].num_tokens, reuses_prefixes=config.reuses_prefixes
         )
         policy = make_policy(config.scheduler.policy)
-        self.scheduler = Scheduler(config.scheduler, policy, self.backend.info)
+        times = ProfiledTimes(config.profile)
+        self.scheduler = Scheduler(config.scheduler, policy, self.backend.info, times)
         preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
         self.loop = PlannerLoop(backend=self.backend, scheduler=self.scheduler, preparer=preparer)
         self.loop.warm_up(plan_request(row) for row in _one_per_prefix(trace))

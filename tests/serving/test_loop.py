@@ -207,7 +207,7 @@ def test_clients_that_do_not_report_are_not_waited_for():
 def test_time_budget(overrun, code):
     run = Run(make_loop({"go": "a(1);b(2);", "first": "x(1);" * 20}, policy="fcfs", max_num_seqs=1))
     run.submit("r0", "first")
-    run.submit("r1", "go", time_budget_s=0.1, overrun=OverrunStrategy[overrun])
+    run.submit("r1", "go", time_budget_s=0.03, overrun=OverrunStrategy[overrun])
     run.go()
     assert run.result("r1").error_code is code
     assert run.result("r0").error_code is ErrorCode.NONE

@@ -1,0 +1,69 @@
+"""How much is still to be generated within a time budget: as predicted, or as for robots of this model before."""
+
+import statistics
+from collections import defaultdict, deque
+
+from llm_planner.core.request import BudgetScope, Urgency
+from llm_planner.core.segment import Segment
+from llm_planner.scheduling.budget import Lengths
+from llm_planner.serving.goal import Goal
+
+PRIOR_SEGMENT_TOKENS = 10.0
+"""Before a segment was seen: the bound of TimelyLLM, section 7.1."""
+PRIOR_PLAN_TOKENS = 40.0
+"""Before a plan was seen: a few segments; times k it covers most."""
+MEMORY = 256
+SURE = 0.998
+"""Nominal coverage of the interval whose ends bound a predicted length."""
+
+_Kind = tuple[str, bool, BudgetScope]
+
+
+class ExpectedLengths:
+    """Lengths of first segments and whole plans, apart for each robot model, and for answers in words.
+
+    The latest ``MEMORY`` of each count.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[_Kind, deque[int]] = defaultdict(lambda: deque(maxlen=MEMORY))
+
+    def observe_segment(self, goal: Goal, segment: Segment) -> None:
+        """Learns from a segment that was delivered, if it is the first."""
+        if segment.index == 0:
+            self._observe(goal, BudgetScope.FIRST_SEGMENT, segment.num_tokens)
+
+    def observe_plan(self, goal: Goal) -> None:
+        """Learns from a plan that is complete, if all of it was generated here."""
+        if not (goal.is_partial or goal.request.delivered):
+            self._observe(goal, BudgetScope.WHOLE_PLAN, goal.generation.num_output_tokens)
+
+    def _observe(self, goal: Goal, scope: BudgetScope, num_tokens: int) -> None:
+        if num_tokens > 0:  # 0 is an unknown number
+            self._seen[_kind(goal, scope)].append(num_tokens)
+
+    def remaining(self, goal: Goal, scope: BudgetScope) -> Lengths:
+        """Returns what is still to come before ``goal`` has what its budget covers.
+
+        A whole plan's length is predicted where there is a predictor (TimeBill, section 4.1). For first segments, and
+        without one, the mean of what was seen counts, and the shortest as the least that makes sense.
+        """
+        num_done = goal.generation.num_output_tokens
+        if scope is BudgetScope.WHOLE_PLAN and goal.length is not None:
+            left = goal.length.remaining(num_done)
+            lower, upper = left.interval(SURE)
+            return Lengths(lower=lower, expected=left.expected_tokens, upper=upper)
+        seen = self._seen[_kind(goal, scope)]
+        prior = PRIOR_PLAN_TOKENS if scope is BudgetScope.WHOLE_PLAN else PRIOR_SEGMENT_TOKENS
+        expected = statistics.fmean(seen) if seen else prior
+        lower = min(seen, default=1)
+        return Lengths(lower=max(1, lower - num_done), expected=max(1.0, expected - num_done))
+
+    def segment_tokens(self, goal: Goal) -> float:
+        """Returns the tokens of a statement, on the cautious side."""
+        seen = self._seen[_kind(goal, BudgetScope.FIRST_SEGMENT)]
+        return max([PRIOR_SEGMENT_TOKENS, *([statistics.fmean(seen)] if seen else [])])
+
+
+def _kind(goal: Goal, scope: BudgetScope) -> _Kind:
+    return goal.request.robot_model, goal.request.urgency is Urgency.CHAT, scope
