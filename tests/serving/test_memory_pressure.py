@@ -1,0 +1,112 @@
+"""Little KV memory, and prefixes that are pinned while goals are at work: everybody ends, with a plan or a number."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.step import Sequence
+from llm_planner.scheduling.policies import make_policy, policy_names
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.events import Finished
+from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.preparation import Prepared
+from tests.serving.builders import make_request, make_session
+
+BLOCK_SIZE = 4
+STATEMENTS = ("a();", "scan();", "fast();")
+
+
+@dataclass
+class PrefixPreparer:
+    """What stands before the colon of an instruction is its prefix, loaded when it is first asked for."""
+
+    backend: FakeBackend
+
+    def prepare(self, request: PlanRequest) -> Prepared:
+        name, _, rest = request.instruction.partition(":")
+        tokenizer = self.backend.tokenizer
+        static_ids = tokenizer.encode(name)
+        sequence = Sequence(
+            request_id=request.request_id,
+            prompt_token_ids=(*static_ids, *tokenizer.encode(rest + "\n")),
+            prefix_id=name,
+            num_cached_tokens=self.backend.load_prefix(name, static_ids),
+        )
+        return Prepared(sequence, make_session((), tokenizer))
+
+
+def run(goals, *, policy="fcfs_segment", num_kv_blocks=16, can_offload=True, **limits):
+    """Serves ``(arrival_s, instruction, plan)`` until nothing is left to do; returns the error codes by request."""
+    backend = FakeBackend(
+        plans={instruction.partition(":")[2]: plan for _, instruction, plan in goals},
+        num_kv_blocks=num_kv_blocks,
+        block_size=BLOCK_SIZE,
+        can_offload=can_offload,
+    )
+    scheduler = Scheduler(SchedulerConfig(policy=policy, **limits), make_policy(policy), backend.info)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=PrefixPreparer(backend), do_clients_report=False)
+    coming = [(at_s, make_request(f"r{i}", text)) for i, (at_s, text, _) in enumerate(goals)]
+    coming.sort(key=lambda item: item[0])
+    codes, now_s = {}, 0.0
+    for _ in range(10_000):
+        wakeup_s = loop.next_wakeup_s(now_s)
+        if coming and (wakeup_s is None or coming[0][0] <= max(wakeup_s, now_s)):
+            now_s = max(now_s, coming[0][0])
+            events = loop.submit(coming.pop(0)[1], now_s)
+        elif wakeup_s is None:
+            return codes
+        else:
+            now_s = max(wakeup_s, now_s + 0.005)
+            events = loop.step(now_s)
+        codes |= {event.request_id: event.result.error_code for event in events if isinstance(event, Finished)}
+    raise AssertionError(f"still waiting: {scheduler.num_running} run, {scheduler.num_ready} ready")
+
+
+@pytest.mark.parametrize("policy", policy_names())
+def test_a_suspended_goal_that_a_late_prefix_left_no_room_ends(policy):
+    """Its block is full and the only one that is left: nobody can make room for it, and its own block counts too."""
+    early = (0.0, "s:going", "scan();scan();scan();")
+    late = (0.2, f"{'p' * 144}:{'x' * 60}", "a();")
+    codes = run([early, late], policy=policy, num_kv_blocks=13)
+    expected = ErrorCode.OUT_OF_MEMORY if make_policy(policy).suspends else ErrorCode.NONE
+    assert codes == {"r0": expected, "r1": ErrorCode.PROMPT_TOO_LONG}
+
+
+@st.composite
+def goal_lists(draw):
+    goals = []
+    for number in range(draw(st.integers(1, 7))):
+        prefix = draw(st.sampled_from("abcd")) * draw(st.sampled_from((3, 30, 60, 90)))
+        instruction = f"{prefix}:do{number}{'x' * draw(st.integers(0, 40))}"
+        plan = "".join(draw(st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=6)))
+        goals.append((draw(st.floats(0, 2)), instruction, plan))
+    return goals
+
+
+@settings(max_examples=150)
+@given(
+    goals=goal_lists(),
+    policy=st.sampled_from(policy_names()),
+    num_kv_blocks=st.integers(6, 24),
+    can_offload=st.booleans(),
+    max_num_seqs=st.integers(1, 4),
+    max_num_batched_tokens=st.integers(1, 32),
+)
+def test_nobody_waits_for_ever(goals, policy, num_kv_blocks, can_offload, max_num_seqs, max_num_batched_tokens):
+    codes = run(
+        goals,
+        policy=policy,
+        num_kv_blocks=num_kv_blocks,
+        can_offload=can_offload,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+    )
+    assert set(codes) == {f"r{number}" for number in range(len(goals))}
+    refused_or_cut = {ErrorCode.OUT_OF_MEMORY, ErrorCode.PROMPT_TOO_LONG, ErrorCode.PLAN_TRUNCATED}
+    assert set(codes.values()) <= {ErrorCode.NONE, *refused_or_cut}
