@@ -76,7 +76,7 @@ class TorchBackend:
                 path, config, device=device, dtype=dtype, num_kv_blocks=num_kv_blocks, block_size=block_size
             )
             if self._lookahead.follows_device:
-                self._lookahead.cost = measure_step_cost(self._runner, self._clock)
+                self._lookahead.cost = measure_step_cost(self._runner)
         num_blocks = self._runner.cache.num_blocks
         self._block_manager = BlockManager(num_blocks)
         self._prefixes = PrefixStore(self._block_manager, block_size)

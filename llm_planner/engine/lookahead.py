@@ -11,6 +11,7 @@ from collections.abc import Sequence as Seq
 
 import torch
 
+from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.step import Sequence
@@ -125,11 +126,16 @@ def verify(chunks: Seq[Chunk], logits: torch.Tensor, eos_token_ids: frozenset[in
     return [errors.get(i, tokens) for i, tokens in enumerate(yielded)]
 
 
-def measure_step_cost(runner: ModelRunner, clock: Clock) -> StepCost:
+def measure_step_cost(runner: ModelRunner, clock: Clock | None = None) -> StepCost:
     """Returns what a step of one sequence takes on this device, from steps of one and of several tokens.
 
     Overwrites KV blocks: nothing may be in them yet.
+
+    Args:
+        runner: The model.
+        clock: By default processor time on a CPU, for a busy machine would mislead, and the time that passes elsewhere.
     """
+    clock = clock or (ProcessorClock() if runner.cache.pool.device.type == "cpu" else MonotonicClock())
     size = runner.cache.block_size
     num_blocks = min(runner.cache.num_blocks, -(-(_PROBED_KV_TOKENS + 1 + MAX_DRAFT_TOKENS) // size))
     num_drafted = min(MAX_DRAFT_TOKENS, num_blocks * size - 1)
