@@ -1,5 +1,6 @@
 """``llm-planner top``: what a running planner does right now, refreshed until Ctrl-C."""
 
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from llm_planner.ros.live_view import PlannerView, ViewListener
 
 SECOND_LOOK_TIMEOUT_S = 1.0
+RATES_OVER_S = 2.0
 
 
 def top(
@@ -40,21 +42,32 @@ def top(
         elif once or not console.is_terminal:
             console.print(screen(now, measured))
         else:
-            _watch(listener, now, measured)
+            _watch(listener, now)
 
 
-def _watch(listener: "ViewListener", view: "PlannerView", measured: Rates | None) -> None:
+def _watch(listener: "ViewListener", first: "PlannerView") -> None:
     """Refreshes the screen with every view, or with the time since the last one, until Ctrl-C."""
+    views, silent_s = (
+        deque([first]),
+        0.0,
+    )  # the last few: rates between two of them are steadier than between neighbours
     with suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
-        silent_s = 0.0
         while True:
-            shown = screen(view, measured, silent_s=silent_s, max_goals=max(1, console.height - 12))
-            live.update(shown, refresh=True)
+            measured, max_goals = _rates(views[0], views[-1]), max(1, console.height - 12)
+            live.update(screen(views[-1], measured, silent_s=silent_s, max_goals=max_goals), refresh=True)
             following = listener.next(1.0)
             silent_s = silent_s + 1.0 if following is None else 0.0
             if following is not None:
-                measured = _rates(view, following) or measured
-                view = following
+                views.append(following)
+            while len(views) > 2 and _age_s(views[0], views[-1]) > RATES_OVER_S:
+                views.popleft()
+
+
+def _age_s(before: "PlannerView", after: "PlannerView") -> float:
+    """Returns how much older one view is; infinity if the engine did not answer at both times, or began anew."""
+    if before.loop is None or after.loop is None or after.num_restarts > before.num_restarts:
+        return float("inf")
+    return after.loop.at_s - before.loop.at_s
 
 
 def _rates(before: "PlannerView", after: "PlannerView") -> Rates | None:

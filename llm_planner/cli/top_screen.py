@@ -19,7 +19,7 @@ BAR_WIDTH = 20
 STALE_S = 2.0
 COLUMNS = ("robot", "goal", "state", "age", "tok", "KV", "the robot", "util", "falls", "ends")
 NUMBERS = frozenset({"age", "tok", "KV", "util", "falls", "ends"})
-LEGEND = "falls, ends: seconds until utility falls (negative: it does), until the goal ends in an error"
+LEGEND = "seconds until utility falls (negative: it does), until the goal ends in error"
 _STATE_STYLES = {"running": "bold green", "ready": "yellow", "waiting": "yellow", "sleeping": "cyan", "planned": "dim"}
 
 
@@ -44,7 +44,8 @@ def screen(
         return Group(*parts)
     if view.age_s is not None and view.age_s > STALE_S:
         parts.append(Text(f"the engine has not answered for {view.age_s:.1f} s: a long step?", style="yellow"))
-    parts += [_slots(view.loop), _memory(view.loop), _engine(measured), _goals(view.loop, max_goals)]
+    parts += [_slots(view.loop), _memory(view.loop), _engine(measured), Text()]
+    parts += [_goals(view.loop, max_goals), Text(LEGEND, style="dim")] if view.loop.goals else [Text("no goals")]
     if view.idle_robots:
         parts.append(_idle(view))
     return Group(*parts)
@@ -100,16 +101,14 @@ def _engine(measured: Rates | None) -> Text:
     )
 
 
-def _goals(loop: LoopView, max_goals: int | None) -> RenderableType:
-    if not loop.goals:
-        return Text("no goals")
+def _goals(loop: LoopView, max_goals: int | None) -> Table:
     shown = sorted(loop.goals, key=_next_loss_s)[:max_goals]
     num_hidden = loop.status.num_goals - len(shown)
     table = Table(
         *(Column(name, no_wrap=True, justify="right" if name in NUMBERS else "left") for name in COLUMNS),
         box=None,
         padding=(0, 1, 0, 0),
-        caption=(f"and {num_hidden} more; " if num_hidden > 0 else "") + LEGEND,
+        caption=f"and {num_hidden} more" if num_hidden > 0 else None,
         caption_justify="left",
     )
     for goal in shown:

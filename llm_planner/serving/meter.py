@@ -1,6 +1,6 @@
 """How much a loop has done since it began, for people: nothing is decided by it."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.step import SchedulerOutput, StepOutput
@@ -88,7 +88,8 @@ class Meter:
 
 def rates(before: Totals, after: Totals, duration_s: float) -> Rates | None:
     """Returns what happened in ``duration_s``; None if no time passed, or another loop began to count meanwhile."""
-    if duration_s <= 0 or after.num_steps < before.num_steps or after.num_decisions < before.num_decisions:
+    has_begun_anew = any(new < old for old, new in zip(astuple(before), astuple(after), strict=True))
+    if duration_s <= 0 or has_begun_anew:
         return None
     num_decisions = after.num_decisions - before.num_decisions
     return Rates(
