@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from llm_planner.bench.decision import run_decision
+from llm_planner.bench.overhead import run_overhead, table2_requests
 from llm_planner.bench.planner_profile import profile_planner
 from llm_planner.bench.timely import TimelyBench, run_timely
 from llm_planner.bench.validation import draw_validation, run_validation, summary_lines
@@ -116,6 +117,20 @@ def validate(
         error_console.print(line)
     if png is not None:
         draw_validation(document, png)
+    _write(document, json)
+
+
+@app.command()
+def overhead(
+    repeats: Annotated[int, typer.Option(min=2, help="How often every plan is generated, each way.")] = 15,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
+    json: JsonFile = None,
+) -> None:
+    """Measure what it costs to generate plans in segments, suspended and resumed, instead of at once."""
+    with live_lab() as lab:
+        document = run_overhead(planner_config(model, config, threads), repeats, table2_requests(), lab.on_progress)
     _write(document, json)
 
 
