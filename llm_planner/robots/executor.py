@@ -55,6 +55,7 @@ class SegmentExecutor:
         self._next_index = 0  # the segment that runs, or will run next
         self._started_s: float | None = None
         self._num_segments: int | None = None
+        self._is_partial = False
         self._heard_s = now_s
         self._num_silence_steps = 0
 
@@ -106,10 +107,15 @@ class SegmentExecutor:
         self._waiting[segment.index] = segment
         return True
 
-    def expect(self, num_segments: int, now_s: float) -> None:
-        """Notes that the plan is complete and how many segments it has."""
+    @property
+    def is_acting(self) -> bool:
+        """Whether the robot acts on its own account: reflex, cancel, silence, the end of a partial plan."""
+        return self._is_own_call_running or bool(self._own_calls)
+
+    def expect(self, num_segments: int, now_s: float, *, is_partial: bool = False) -> None:
+        """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the stop skill holds."""
         self.hear(now_s)
-        self._num_segments = num_segments
+        self._num_segments, self._is_partial = num_segments, is_partial
 
     def reflex(self, now_s: float, calls: Sequence[SkillCall] = (), reason: str = "reflex") -> None:
         """Halts at once and runs ``calls`` (the model's stop skill if empty); ends the goal, if there is one."""
@@ -143,6 +149,9 @@ class SegmentExecutor:
             return True
         if self._num_segments is not None and self._next_index >= self._num_segments:
             self._state = ExecutorState.DONE
+            if self._is_partial:
+                self._own_calls.append(SkillCall(self._model.stop_skill))
+                self._is_busy_with_own_calls(now_s)
         elif self._next_index in self._waiting:
             self._start_segment(self._waiting.pop(self._next_index), now_s)
             return True

@@ -9,6 +9,7 @@ from llm_planner.core import pose
 from llm_planner.core.skill import ArgumentType
 from llm_planner.robots.effect import Delay, Effect, Perceive, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.record import Record, require
+from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
 from llm_planner.robots.timing import DurationModel, Parameter, Trapezoid, TurnThenMove
 
 
@@ -218,6 +219,7 @@ class RobotModel(Record):
         start: Where the body or tool is when a goal starts.
         stop_skill: Skill without arguments that makes the robot safe at once (reflex, cancel).
         silence: What happens while the planner is silent, in order of time.
+        reflex: What happens when something comes too near; None for nothing.
         geofence: Of a drone or ground robot.
         workspace: Of an arm.
     """
@@ -234,6 +236,7 @@ class RobotModel(Record):
     geofence: Geofence | None = None
     workspace: Workspace | None = None
     camera: Camera | None = None
+    reflex: ReflexRule | None = None
     rules: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     schema_version: Literal[1] = 1
@@ -249,6 +252,10 @@ class RobotModel(Record):
         require(times_s == sorted(times_s) and bool(times_s), "silence needs steps in order of after_s")
         for name in (self.stop_skill, *(step.skill for step in self.silence)):
             require(name in self.skills and not self.skills[name].arguments, f"{name!r} is no skill without arguments")
+
+        is_backing_off = self.reflex is not None and self.reflex.action is ReflexAction.BACK_OFF
+        moves = any(isinstance(skill.effect, Translate) for skill in self.skills.values())
+        require(moves or not is_backing_off, "reflex back_off needs a skill with effect translate")
 
     def __hash__(self) -> int:
         return hash(self.name)

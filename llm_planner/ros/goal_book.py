@@ -15,6 +15,7 @@ class Goal:
         num_published: How many of the segments went out as feedback.
         published_at_s: When the last feedback went out.
         is_complete: Whether no segment will follow.
+        is_partial: Whether that is so because the plan was closed to keep its time budget.
         heard_at_s: When its client last showed life; None until its first heartbeat.
         finished_at_s: When ``result`` came.
     """
@@ -24,6 +25,7 @@ class Goal:
     num_published: int = 0
     published_at_s: float = float("-inf")
     is_complete: bool = False
+    is_partial: bool = False
     heard_at_s: float | None = None
     result: PlanResult | None = None
     finished_at_s: float | None = None

@@ -6,6 +6,7 @@ from builtin_interfaces.msg import Time
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.ros import conversions, metrics
 from llm_planner.ros.plan_handle import PlanHandle
@@ -23,6 +24,7 @@ class Mission:
         num_replans: How many plans before this one asked for a new plan.
         is_given_up: Whether the robot does nothing for it any more.
         world: The world when the robot was done with it, JSON.
+        reflexes: What the robot did meanwhile without asking.
     """
 
     order: Instruct.Request
@@ -31,6 +33,7 @@ class Mission:
     num_replans: int = 0
     is_given_up: bool = False
     world: str = ""
+    reflexes: list[msgs.Reflex] = field(default_factory=list)
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
 
     @property
@@ -43,6 +46,17 @@ class Mission:
         """Whether all segments that came have been carried out, or one has failed."""
         is_run = (outcome.status != msgs.SegmentOutcome.NOT_RUN for outcome in self._outcomes.values())
         return self.has_failed or all(is_run)
+
+    def is_unanswered(self, result: PlanResult) -> bool:
+        """Whether the planner ended an emergency without a single segment, though nobody had called it off."""
+        is_urgent = self.order.urgency == Urgency.URGENT.value
+        is_called_off = self.is_given_up or result.error_code in (ErrorCode.CANCELLED, ErrorCode.SUPERSEDED)
+        return is_urgent and not is_called_off and not result.segments and not self.reflexes
+
+    @property
+    def is_in_reflex(self) -> bool:
+        """Whether a reflex has begun that is not over."""
+        return any(not reflex.finished_at.sec for reflex in self.reflexes)
 
     def receive(self, segment: Segment, now: Time) -> None:
         """Notes a segment that came."""
@@ -62,6 +76,9 @@ class Mission:
     def outcome(self, *, robot_id: str, robot_model: str, now: Time) -> msgs.PlanOutcome:
         """Returns the message that ends the mission; the plan's result must be there."""
         result = self.handle.result(0.0)
+        error_msg = result.error_msg
+        if result.error_code is ErrorCode.CANCELLED and self.reflexes:
+            error_msg = f"the robot's reflex ended it: {self.reflexes[0].reason}"
         if self._outcomes and result.error_code is ErrorCode.NONE:
             self._outcomes[max(self._outcomes)].segment.is_last = True
         return msgs.PlanOutcome(
@@ -74,9 +91,10 @@ class Mission:
             asked_at=self.asked_at,
             finished_at=now,
             error_code=int(result.error_code),
-            error_msg=result.error_msg,
+            error_msg=error_msg,
             plan=result.plan,
             segments=[self._outcomes[index] for index in sorted(self._outcomes)],
+            reflexes=self.reflexes,
             metrics=metrics.from_metrics(result.metrics),
             world=self.world,
         )

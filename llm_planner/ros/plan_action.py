@@ -68,11 +68,12 @@ class PlanAction:
         self._book.add_segment(goal_id, segment)
         self._publish_soon(goal_id)
 
-    def publish_complete(self, goal_id: str) -> None:
+    def publish_complete(self, goal_id: str, *, is_partial: bool = False) -> None:
         """Tells the client that no segment will follow."""
         if goal_id not in self._handles:
             return
-        self._book.find(goal_id).is_complete = True
+        goal = self._book.find(goal_id)
+        goal.is_complete, goal.is_partial = True, is_partial
         self._publish_soon(goal_id)
 
     def _publish_soon(self, goal_id: str) -> None:
@@ -161,6 +162,7 @@ class PlanAction:
             for s in goal.segments[first:]
         ]
         response.num_segments, response.is_complete = len(goal.segments), goal.is_complete
+        response.is_partial = goal.is_partial
         if goal.result is not None:
             response.is_finished = True
             response.goal_error_code, response.goal_error_msg = int(goal.result.error_code), goal.result.error_msg
@@ -179,6 +181,7 @@ class PlanAction:
             segments=[conversions.from_segment(s, goal_id) for s in goal.segments[goal.num_published :]],
             num_segments=len(goal.segments),
             is_complete=goal.is_complete,
+            is_partial=goal.is_partial,
         )
         goal.num_published, goal.published_at_s = len(goal.segments), self._clock.now_s()
         self._handles[goal_id].publish_feedback(feedback)

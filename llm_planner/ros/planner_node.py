@@ -212,7 +212,7 @@ class PlannerNode(LifecycleNode):
             case SegmentReady():
                 action.publish_segment(event.request_id, event.segment)
             case PlanComplete():
-                action.publish_complete(event.request_id)
+                action.publish_complete(event.request_id, is_partial=event.is_partial)
             case Finished():
                 action.finish(event.result)
 

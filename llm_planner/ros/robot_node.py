@@ -8,7 +8,7 @@ import functools
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from builtin_interfaces.msg import Time
@@ -24,12 +24,13 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.ros import conversions, parameters, process, qos
+from llm_planner.ros import conversions, orders, parameters, process, qos
+from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.control_loop import ControlLoop
 from llm_planner.ros.mission import Mission
 from llm_planner.ros.planner_client import PlannerClient
-from llm_planner.ros.reflex import Reflex, back_off
 from llm_planner.ros.scenario import Event, load_scenario
-from llm_planner.ros.simulated_robot import SimulatedRobot
+from llm_planner.ros.simulated_robot import ReflexCause, ReflexEvent, SimulatedRobot
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
 
@@ -52,9 +53,6 @@ class RobotSettings:
     server_timeout_s: float = setting(
         5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
     )
-    reflex_distance_m: float = setting(
-        0.0, "A moving object nearer than this stops the robot; 0 for no reflex.", minimum=0.0, maximum=100.0
-    )
     scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
 
 
@@ -63,7 +61,6 @@ class RobotNode(Node):
 
     Args:
         name: Node name, which is also the robot's name.
-        reflex: What the robot does without asking; by default as the parameter ``reflex_distance_m`` says.
         clock: Source of monotonic time.
 
     Attributes:
@@ -74,7 +71,6 @@ class RobotNode(Node):
         self,
         name: str = "robot",
         *,
-        reflex: Reflex | None = None,
         clock: Clock | None = None,
         parameter_overrides: list[Parameter] | None = None,
     ) -> None:
@@ -92,21 +88,25 @@ class RobotNode(Node):
             server_timeout_s=settings.server_timeout_s,
             clock=self._monotonic,
         )
+        self._bridge = Bridge(self)
         self._robot = SimulatedRobot(
             self._model,
             clock=self._monotonic,
             time_scale=settings.time_scale,
             rng=random.Random(settings.seed),
-            report=self._on_report,
-            reflex=reflex or (back_off(settings.reflex_distance_m, ()) if settings.reflex_distance_m else None),
+            report=self._post_report,
+            on_reflex=self._post_reflex,
         )
+        self._control = ControlLoop(self._robot.tick)
         self._mission: Mission | None = None  # which the robot carries out, or was the last to
         self._pending: list[Mission] = []  # whose outcome was not published yet
         self._heard_at_s = float("-inf")
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
+        self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
         self.create_service(Instruct, "~/instruct", self._on_instruct)
         self.create_subscription(Empty, "~/stop", self._on_stop, 10)
         self._timer = self.create_timer(IDLE_PERIOD_S, self._tick)
+        self._control.start()
 
     def end_goals(self) -> None:
         """Stops the robot and gives up its goals."""
@@ -114,6 +114,7 @@ class RobotNode(Node):
 
     def close(self) -> None:
         """Frees the node."""
+        self._control.close()
         self.destroy_node()
 
     # Instructions
@@ -132,25 +133,25 @@ class RobotNode(Node):
         Raises:
             PlannerError: ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a broken world.
         """
-        urgency, time_budget_s = conversions.to_urgency(order.urgency), conversions.to_time_budget(order.time_budget_s)
+        urgency = conversions.to_urgency(order.urgency)
         self._require_free(urgency)
         world = Snapshot.from_json(order.world) if order.world else None
-        if self._mission in self._pending:
-            self._mission.world = self._robot.snapshot().to_json()
-        if world is not None:
-            self._robot.enter(world)
-        handle = self._client.plan(
-            order.instruction,
-            scene=order.scene or self._robot.view,
-            urgency=urgency,
-            time_budget_s=time_budget_s,
-            start_pose=self._robot.pose,
-            on_segment=self._on_segment,
+        robot = self._robot
+        request = orders.to_request(
+            order, robot_id=self._client.robot_id, model=self._model, view=robot.view, pose=robot.pose
         )
+        if self._mission in self._pending:
+            self._mission.world = robot.snapshot().to_json()
+        if world is not None:
+            robot.enter(world)
+            request = replace(request, scene=order.scene or robot.view, start_pose=robot.pose)
+        handle = self._client.ask(request, on_segment=self._on_segment)
         self._mission = Mission(order=order, handle=handle, asked_at=self._stamp(), num_replans=num_replans)
         self._pending.append(self._mission)
         handle.future.add_done_callback(functools.partial(self._on_result, self._mission))
-        self._robot.begin(handle.goal_id, is_chat=urgency is Urgency.CHAT)
+        is_chat, patience_s = urgency is Urgency.CHAT, orders.patience_s(request, self._model)
+        robot.begin(handle.goal_id, is_chat=is_chat, answer_within_s=patience_s)
+        self._control.wake()
         self._timer.timer_period_ns = int(BUSY_PERIOD_S * 1e9)
 
     def _require_free(self, urgency: Urgency) -> None:
@@ -180,22 +181,54 @@ class RobotNode(Node):
             self._mission.receive(segment, self._stamp())
             self._robot.add(segment)
 
-    def _on_report(self, report: SegmentReport) -> None:
+    def _post_report(self, report: SegmentReport) -> None:
+        self._bridge.post(functools.partial(self._on_report, report, self._stamp()))
+
+    def _post_reflex(self, event: ReflexEvent) -> None:
+        self._bridge.post(functools.partial(self._on_reflex, event, self._stamp()))
+
+    def _on_report(self, report: SegmentReport, stamp: Time) -> None:
         """Passes on what the robot says; of a goal that was superseded or given up there is no more to say."""
         mission = self._mission
         if mission is not None and report.request_id == mission.handle.goal_id and not mission.is_given_up:
-            mission.note(report, self._stamp())
+            mission.note(report, stamp)
             self._client.report(report)
 
     def _on_result(self, mission: Mission, _: object) -> None:
         """Obeys the end of a plan. A lost planner is no order to stop: the robot's silence behaviour takes over."""
         result = mission.handle.result(0.0)
-        if mission is self._mission and result.error_code is ErrorCode.NONE:
-            self._robot.complete(len(result.segments))
+        is_partial = result.error_code is ErrorCode.PLAN_PARTIAL
+        if mission is self._mission and (is_partial or result.error_code is ErrorCode.NONE):
+            self._robot.complete(len(result.segments), is_partial=is_partial)
+        elif mission is self._mission and mission.is_unanswered(result):
+            mission.is_given_up = True
+            self._robot.refuse(f"the planner has no answer to the emergency: {result.error_code.name}")
         elif mission is self._mission and result.error_code is not ErrorCode.SERVER_UNREACHABLE:
             mission.is_given_up = True
             self._robot.cancel(result.error_msg)
-        self._publish_outcomes()
+        self._control.wake()
+        self._bridge.post(self._publish_outcomes)  # behind the robot's last reports
+
+    def _on_reflex(self, event: ReflexEvent, stamp: Time) -> None:
+        """Tells everybody, and ends the goal with the planner if no segment was running that has failed."""
+        mission = self._mission if self._mission in self._pending else None
+        is_over = event.is_over and mission is not None and bool(mission.reflexes)
+        message = msgs.Reflex(
+            robot_id=self._client.robot_id,
+            goal_id=event.goal_id,
+            cause=event.cause.value,
+            reason=event.reason,
+            action=event.action,
+            started_at=mission.reflexes.pop().started_at if is_over and mission is not None else stamp,
+            finished_at=stamp if event.is_over else Time(),
+        )
+        self._reflexes.publish(message)
+        if mission is None:
+            return
+        mission.reflexes.append(message)
+        is_planned = event.goal_id == mission.handle.goal_id and event.cause is not ReflexCause.REFUSED
+        if is_planned and not event.is_over and not mission.has_failed:
+            mission.handle.cancel()
 
     def _publish_outcomes(self) -> None:
         """Publishes the outcome of every mission that is over, and plans again where a plan asked for it."""
@@ -203,22 +236,15 @@ class RobotNode(Node):
             is_current = mission is self._mission
             if is_current and self._robot.is_active and not mission.is_settled:
                 continue  # the planner is lost, the robot still at work
+            if is_current and (self._robot.is_in_reflex or mission.is_in_reflex):
+                continue  # begun, or over and not told yet
             self._pending.remove(mission)
             if is_current:
                 mission.world = self._robot.snapshot().to_json()
             robot_id, model = self._client.robot_id, self._model.name
             self._outcomes.publish(mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp()))
             if is_current and self._robot.wants_replan and mission.num_replans < MAX_REPLANS:
-                self._replan(mission)
-
-    def _replan(self, mission: Mission) -> None:
-        order = Instruct.Request(
-            instruction=mission.order.instruction,
-            urgency=mission.order.urgency,
-            time_budget_s=mission.order.time_budget_s,
-            tag=mission.order.tag,
-        )
-        self.instruct(order, num_replans=mission.num_replans + 1)
+                self.instruct(orders.again(mission.order), num_replans=mission.num_replans + 1)
 
     # Time
 
@@ -226,9 +252,6 @@ class RobotNode(Node):
         if self._client.heard_at_s > self._heard_at_s:
             self._heard_at_s = self._client.heard_at_s
             self._robot.hear(self._heard_at_s)
-        has_flinched = self._robot.tick()
-        if has_flinched and self._mission in self._pending and not self._mission.has_failed:
-            self._mission.handle.cancel()  # no segment was running that could have failed
         self._publish_outcomes()
         self._follow_scenario()
         if not self._pending and not self._robot.is_active:

@@ -1,8 +1,10 @@
-"""A kinematic robot that lives in real time, or faster: driver, executor and clock in one hand."""
+"""A kinematic robot that lives in real time, or faster: driver, executor, reflex and clock in one hand."""
 
 import random
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
@@ -11,23 +13,50 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible
-from llm_planner.ros.reflex import Reflex
+from llm_planner.robots.reflex import Reaction, Reflex
 from llm_planner.ros.snapshot import Mark, Snapshot
+
+BUSY_PERIOD_S, SHORTEST_PERIOD_S, IDLE_PERIOD_S = 0.02, 0.005, 0.25
+
+
+class ReflexCause(Enum):
+    """Why a robot acted without asking."""
+
+    OBSTACLE = 1
+    REFUSED = 2
+    TOO_LATE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflexEvent:
+    """A reflex has begun, or is over.
+
+    Attributes:
+        goal_id: Of the goal that it ended; empty if there was none.
+        action: What it does, in MiniSpec.
+    """
+
+    goal_id: str
+    cause: ReflexCause
+    reason: str
+    action: str
+    is_over: bool = False
 
 
 class SimulatedRobot:
-    """Carries out the segments of one goal at a time. Tick it often; nothing blocks.
+    """Carries out the segments of one goal at a time. Safe to use from any thread; nothing blocks.
 
-    Its own clock starts at 0 with each world and runs ``time_scale`` times as fast as the given one. Durations in
-    reports are in the time of the given clock, because that is what the planner waits for.
+    ``ros.control_loop`` ticks it from a thread of its own, so that neither a slow callback nor the network delays a
+    reflex. Its own clock starts at 0 with each world and runs ``time_scale`` times as fast as the given one. Durations
+    in reports are in the time of the given clock, because that is what the planner waits for.
 
     Args:
         model: Of the robot.
         clock: Source of monotonic time.
         time_scale: How much faster than that the robot lives, > 0.
         rng: Source of the noise of all durations.
-        report: Gets every report at once; must not block.
-        reflex: What it does without asking; None for nothing.
+        report: Gets every report at once, on whichever thread; must not block.
+        on_reflex: Hears of every reflex, likewise.
     """
 
     def __init__(
@@ -38,20 +67,26 @@ class SimulatedRobot:
         time_scale: float,
         rng: random.Random,
         report: Callable[[SegmentReport], None],
-        reflex: Reflex | None = None,
+        on_reflex: Callable[[ReflexEvent], None],
     ) -> None:
         self._model = model
         self._clock = clock
         self._time_scale = time_scale
         self._rng = rng
         self._report_to = report
-        self._reflex = reflex
+        self._on_reflex = on_reflex
+        self._lock = threading.RLock()
         self.enter(Snapshot(objects=()))
 
     @property
     def is_active(self) -> bool:
         """Whether there is a goal to carry out."""
         return self._executor.state is ExecutorState.ACTIVE
+
+    @property
+    def is_in_reflex(self) -> bool:
+        """Whether a reflex has begun that is not over."""
+        return self._reflex_event is not None
 
     @property
     def wants_replan(self) -> bool:
@@ -61,57 +96,118 @@ class SimulatedRobot:
     @property
     def view(self) -> str:
         """Names of what the robot sees, the nearest first."""
-        objects = self._driver.world.objects.values()
-        views = visible(self._model.camera, self._driver.state.pose, objects, self._now_s())
-        return ", ".join(view.object.name for view in views)
+        with self._lock:
+            objects = self._driver.world.objects.values()
+            views = visible(self._model.camera, self._driver.state.pose, objects, self._now_s())
+            return ", ".join(view.object.name for view in views)
 
     def enter(self, snapshot: Snapshot) -> None:
         """Puts the robot into a world."""
-        self._born_at_s = self._clock.now_s()
-        self._driver = KinematicDriver(self._model, snapshot.world, self._rng, pose=snapshot.pose)
-        self._executor = SegmentExecutor(self._model, self._driver, self._report)
-        self._mark = Mark.of(self._driver, 0.0)
+        with self._lock:
+            self._born_at_s = self._clock.now_s()
+            self._driver = KinematicDriver(self._model, snapshot.world, self._rng, pose=snapshot.pose)
+            self._executor = SegmentExecutor(self._model, self._driver, self._report)
+            self._reflex = Reflex(self._model)
+            self._reflex_event: ReflexEvent | None = None
+            self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
+            self._mark = Mark.of(self._driver, 0.0)
 
-    def begin(self, goal_id: str, *, is_chat: bool = False) -> None:
-        """Starts a new goal; what is left of the one before is halted."""
-        self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
-        self._mark = Mark.of(self._driver, self._now_s())
+    def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
+        """Starts a new goal; what is left of the one before is halted.
+
+        Args:
+            goal_id: Of the goal.
+            is_chat: Whether its segments are words to be read.
+            answer_within_s: If no segment comes within so many seconds of the given clock, the reflex acts.
+        """
+        with self._lock:
+            self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
+            self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
+            self._mark = Mark.of(self._driver, self._now_s())
 
     def add(self, segment: Segment) -> None:
         """Takes a segment and begins it if the robot is free."""
-        self._executor.add(segment, self._now_s())
-        self.tick()
+        with self._lock:
+            self._answer_by_s = None
+            self._executor.add(segment, self._now_s())
+            self.tick()
 
-    def complete(self, num_segments: int) -> None:
-        """Notes that the plan is complete."""
-        self._executor.expect(num_segments, self._now_s())
-        self.tick()
+    def complete(self, num_segments: int, *, is_partial: bool = False) -> None:
+        """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the robot holds."""
+        with self._lock:
+            self._executor.expect(num_segments, self._now_s(), is_partial=is_partial)
+            self.tick()
 
     def hear(self, at_s: float) -> None:
         """Notes when the planner last showed life, in the time of the given clock."""
-        self._executor.hear((at_s - self._born_at_s) * self._time_scale)
+        with self._lock:
+            self._executor.hear((at_s - self._born_at_s) * self._time_scale)
 
     def cancel(self, reason: str) -> None:
         """Halts at once and gives the goal up."""
-        self._executor.cancel(self._now_s(), reason)
+        with self._lock:
+            self._answer_by_s = None
+            self._executor.cancel(self._now_s(), reason)
 
-    def tick(self) -> bool:
-        """Goes on with whatever is to be done now; returns True if a reflex has just ended the goal."""
-        now_s = self._now_s()
-        calls = self._reflex(self._driver, now_s) if self._reflex is not None else None
-        if calls is not None:
-            self._executor.reflex(now_s, calls, "reflex: something came too near")
-        self._executor.tick(now_s)
-        return calls is not None
+    def refuse(self, reason: str) -> None:
+        """Acts by reflex, because the planner has no answer to the emergency."""
+        with self._lock:
+            now_s = self._now_s()
+            things = self._driver.world.objects.values()
+            self._react(ReflexCause.REFUSED, self._reflex.answer_missing(self.pose, things, now_s, reason), now_s)
+
+    def tick(self) -> float:
+        """Goes on with whatever is to be done now; returns after how many seconds to tick again."""
+        with self._lock:
+            now_s = self._now_s()
+            self._executor.tick(now_s)
+            self._look(now_s)
+            if not self._executor.is_acting:
+                self._end_reflex()
+            return self._period_s()
+
+    def _look(self, now_s: float) -> None:
+        """Lets the reflex see: where the robot is after this tick's motion, and what is there."""
+        things = self._driver.world.objects.values()
+        pose, is_acting = self._driver.state.pose, self.is_in_reflex
+        reaction = self._reflex.look(pose, things, now_s, is_at_work=self.is_active, is_acting=is_acting)
+        if reaction is not None:
+            self._react(ReflexCause.OBSTACLE, reaction, now_s)
+        elif self._answer_by_s is not None and self._clock.now_s() > self._answer_by_s and self.is_active:
+            reason = "the time budget is over and no segment has come"
+            self._react(ReflexCause.TOO_LATE, self._reflex.answer_missing(pose, things, now_s, reason), now_s)
+
+    def _react(self, cause: ReflexCause, reaction: Reaction, now_s: float) -> None:
+        """Interrupts the segment at work, which is reported as failed, and acts."""
+        self._end_reflex()
+        self._answer_by_s = None
+        goal_id = self._executor.request_id if self.is_active or cause is ReflexCause.REFUSED else ""
+        self._reflex_event = ReflexEvent(goal_id=goal_id, cause=cause, reason=reaction.reason, action=reaction.text)
+        self._executor.reflex(now_s, reaction.calls, f"reflex: {reaction.reason}")
+        self._on_reflex(self._reflex_event)
+
+    def _end_reflex(self) -> None:
+        if self._reflex_event is not None:
+            self._on_reflex(replace(self._reflex_event, is_over=True))
+            self._reflex_event = None
+
+    def _period_s(self) -> float:
+        """Returns how long nothing can happen: at work, or where something moves, hardly any time."""
+        moves = any(any(thing.velocity_m_per_s) for thing in self._driver.world.objects.values())
+        if self.is_active or self._executor.is_acting or moves:
+            return max(SHORTEST_PERIOD_S, BUSY_PERIOD_S / max(1.0, self._time_scale))
+        return IDLE_PERIOD_S
 
     @property
     def pose(self) -> Pose:
         """Where it is now."""
-        return self._driver.pose_at(self._now_s())
+        with self._lock:
+            return self._driver.pose_at(self._now_s())
 
     def snapshot(self) -> Snapshot:
         """Returns the robot and its world as they are, and what it did for the present goal."""
-        return self._mark.snapshot(self._driver, self._executor.calls)
+        with self._lock:
+            return self._mark.snapshot(self._driver, self._executor.calls)
 
     def _now_s(self) -> float:
         return (self._clock.now_s() - self._born_at_s) * self._time_scale

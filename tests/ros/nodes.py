@@ -40,13 +40,14 @@ class ScriptedServer:
     """A ``PlanServer`` whose plan is the instruction itself: ``mf(20);mb(20);``.
 
     The next segment follows the robot's report of the one before; instructions that begin with ``flood`` get all of
-    them at once, and those that begin with ``hang`` get the first and no more.
+    them at once, those that begin with ``hang`` the first and no more, and those that begin with ``partial`` all but
+    the last one.
     """
 
     def __init__(self, on_event):
         self._dispatcher = Dispatcher(on_event)
         self.requests, self.segments, self.reports, self.ended = {}, {}, [], {}
-        self.is_closed = False
+        self.is_closed, self.seen = False, []
         self.num_looks, self.view = 0, None
 
     def start(self):
@@ -64,6 +65,8 @@ class ScriptedServer:
             self.finish(previous.request_id, ErrorCode.SUPERSEDED, "a newer goal took the place")
         mode, _, plan = request.instruction.rpartition(" ")
         segments = [make_segment(i, f"{text};") for i, text in enumerate(plan.strip(";").split(";"))]
+        self.seen.append(request)
+        segments = segments[: len(segments) - (mode == "partial")]
         self.requests[request.request_id] = request
         self.segments[request.request_id] = segments
         num_at_once = len(segments) if mode == "flood" else 1
@@ -88,7 +91,8 @@ class ScriptedServer:
         if report.status is ReportStatus.FAILED:
             self.finish(request_id, ErrorCode.SKILL_FAILED, report.reason)
         elif report.status is ReportStatus.SUCCEEDED and report.index + 1 == len(segments):
-            self.finish(request_id)
+            is_partial = self.seen[-1].instruction.startswith("partial")
+            self.finish(request_id, ErrorCode.PLAN_PARTIAL if is_partial else None)
         elif report.status is ReportStatus.SUCCEEDED:
             self._dispatcher.put(SegmentReady(request_id, segments[report.index + 1]))
         return True
@@ -96,7 +100,8 @@ class ScriptedServer:
     def finish(self, request_id, code=None, message=""):
         del self.requests[request_id]
         code = code or ErrorCode.NONE
-        segments = tuple(self.segments[request_id]) if code is ErrorCode.NONE else ()
+        is_planned = code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
+        segments = tuple(self.segments[request_id]) if is_planned else ()
         self.ended[request_id] = code
         result = PlanResult(request_id=request_id, error_code=code, error_msg=message, segments=segments)
         self._dispatcher.put(Finished(result))

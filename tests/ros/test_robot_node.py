@@ -1,7 +1,9 @@
 """Robot nodes carry plans out, report, and end every instruction with an outcome."""
 
+import collections
 import json
 import math
+import threading
 
 import pytest
 import rclpy
@@ -13,7 +15,6 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros import qos
-from llm_planner.ros.reflex import back_off
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
@@ -27,12 +28,14 @@ CHAIR = {"name": "chair", "kind": "chair", "position_m": [2.0, 0.0, 1.0], "size_
 class Operator:
     """Gives a robot instructions and hears its outcomes."""
 
-    def __init__(self, name, reflex=None, **parameters):
+    def __init__(self, name, **parameters):
         parameters = {"time_scale": 50.0} | parameters
         overrides = [Parameter(n, value=v) for n, v in parameters.items()]
-        self.robot = RobotNode(name, reflex=reflex, parameter_overrides=overrides)
+        self.robot = RobotNode(name, parameter_overrides=overrides)
         self.node = rclpy.create_node(f"{name}_operator")
         self.outcomes = []
+        self.reflexes = []
+        self.node.create_subscription(msgs.Reflex, f"/{name}/reflex", self.reflexes.append, qos.REPORTS)
         self.node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", self.outcomes.append, qos.OUTCOMES)
         self.instruct_client = self.node.create_client(Instruct, f"/{name}/instruct")
         self.stop_publisher = self.node.create_publisher(Empty, f"/{name}/stop", 10)
@@ -140,13 +143,85 @@ def test_the_operator_stops_the_robot(planner, start_operator):
     assert Snapshot.from_json(outcome.world).pose.x_m < 4.0
 
 
+BALL = {"name": "ball", "position_m": [3.0, 0.0, 1.0], "velocity_m_per_s": [-1.0, 0.0, 0.0], "moves_for_s": 2.5}
+
+
 def test_a_reflex_does_not_ask(planner, start_operator):
-    ball = {"name": "ball", "position_m": [3.0, 0.0, 1.0], "velocity_m_per_s": [-1.0, 0.0, 0.0]}
-    operator = start_operator("drone_7", time_scale=10.0, reflex=back_off(0.8, (SkillCall("mb", (20.0,)),)))
-    operator.instruct("d(20);", [ball])
+    operator = start_operator("drone_7", time_scale=10.0)
+    operator.instruct("d(20);", [BALL])
     outcome = operator.outcome()
     assert outcome.error_code == ErrorCode.SKILL_FAILED
+    assert "reflex: ball is" in outcome.error_msg
+    assert statuses(outcome) == [msgs.SegmentOutcome.FAILED]
+    assert [(reflex.cause, reflex.action) for reflex in outcome.reflexes][:1] == [(msgs.Reflex.OBSTACLE, "h();mb(50);")]
+    assert all(reflex.finished_at.sec for reflex in outcome.reflexes)
+    assert Snapshot.from_json(outcome.world).pose.x_m <= -0.4
+    wait_until(lambda: len(operator.reflexes) >= 2, what="reflex begun and over")
+    assert planner.server.ended[outcome.goal_id] is ErrorCode.SKILL_FAILED
+
+
+def test_a_reflex_needs_no_rclpy(planner, start_operator):
+    """While a callback blocks the node's executor, the robot sees and acts all the same."""
+    operator = start_operator("drone_10", time_scale=10.0)
+    operator.instruct("d(20);", [BALL])
+    wait_until(lambda: operator.robot._robot.is_active)
+    is_released = threading.Event()
+    operator.spinner.executor.create_task(is_released.wait)
+    try:
+        wait_until(lambda: operator.robot._robot.pose.x_m < -0.2, what="back-off with the executor blocked")
+        assert operator.outcomes == []
+    finally:
+        is_released.set()
+    assert operator.outcome().reflexes
+
+
+def test_an_emergency_that_is_refused_is_left_to_the_reflex(planner, start_operator):
+    operator = start_operator("drone_11", time_scale=2.0)
+    operator.instruct(" ", [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.EMPTY_INSTRUCTION
+    assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
+    assert Snapshot.from_json(outcome.world).pose.x_m < 0.0  # away from the ball
+
+
+def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_planner, start_operator):
+    planner = start_planner("mute")
+    operator = start_operator("drone_12", planner="/mute", time_scale=10.0)
+    planner.server.submit = lambda request: planner.server.requests.update({request.request_id: request})
+    planner.server.segments = collections.defaultdict(tuple)
+    operator.instruct("mr(100);", urgency=1, time_budget_s=0.2)
+    outcome = operator.outcome()
+    assert outcome.error_code in (ErrorCode.CANCELLED, ErrorCode.SKILL_FAILED)  # whatever reaches the script first
     assert "reflex" in outcome.error_msg
+    assert [(reflex.cause, reflex.action) for reflex in outcome.reflexes] == [(msgs.Reflex.TOO_LATE, "h();")]
+
+
+def test_a_normal_goal_that_is_refused_needs_no_reflex(planner, start_operator):
+    operator = start_operator("drone_13")
+    operator.instruct(" ", [CHAIR])
+    assert list(operator.outcome().reflexes) == []
+
+
+def test_an_arm_holds_as_long_as_somebody_is_near(planner, start_operator):
+    hand = {"name": "hand", "position_m": [0.4, 0.1, 0.4], "velocity_m_per_s": [0.01, 0.0, 0.0], "moves_for_s": 1.0}
+    operator = start_operator("arm_1", robot_model="indy7", time_scale=10.0)
+    operator.instruct("wait(20);", [hand])
+    operator.instruct("wait(30);", urgency=1, world="")
+    for number in (1, 2):
+        outcome = operator.outcome(number)
+        assert outcome.error_code != ErrorCode.NONE
+        assert [reflex.action for reflex in outcome.reflexes] == ["stop();"] * len(outcome.reflexes)
+
+
+def test_a_partial_plan_is_flown_and_held(planner, start_operator):
+    operator = start_operator("drone_14")
+    operator.instruct("partial mf(50);mr(50);mb(50);", overrun=2, budget_scope=1, time_budget_s=5.0)
+    outcome = operator.outcome()
+    assert (outcome.error_code, outcome.plan) == (ErrorCode.PLAN_PARTIAL, "mf(50);mr(50);")
+    assert statuses(outcome) == [msgs.SegmentOutcome.SUCCEEDED] * 2
+    assert not any(s.segment.is_last for s in outcome.segments)
+    (request,) = [r for r in planner.server.seen if r.request_id == outcome.goal_id]
+    assert (request.overrun.name, request.budget_scope.name) == ("PARTIAL", "WHOLE_PLAN")
 
 
 def test_a_robot_that_lost_its_planner_finishes_and_then_keeps_safe(start_planner, start_operator):

@@ -15,10 +15,10 @@ import pytest
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
-from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.view import LoopView
@@ -135,6 +135,45 @@ def test_a_goal_whose_plan_was_complete_survives_a_crash(own):
     owner.server.report(succeeded("r1", 5))  # between two children
     assert owner.result("r1").error_code is ErrorCode.NONE
     assert "".join(owner.segments("r1")) == PLAN
+
+
+def partial(time_budget_s: float) -> dict[str, object]:
+    strategy = {"overrun": OverrunStrategy.PARTIAL, "budget_scope": BudgetScope.WHOLE_PLAN}
+    return {"time_budget_s": time_budget_s, **strategy}
+
+
+def completes(owner: Owner) -> list[PlanComplete]:
+    return [e for e in owner.events if isinstance(e, PlanComplete)]
+
+
+@pytest.mark.parametrize("is_closed_by_the_parent", [True, False])
+def test_a_partial_plan_survives_a_crash(own, is_closed_by_the_parent):
+    """The deadline passes while there is no child, or long after the next one has started."""
+    owner = own(functools.partial(build, step_s=0.1, plan=PLAN * 20))
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "go", **partial(0.6 if is_closed_by_the_parent else 8.0)))
+    owner.wait_for(lambda: len(owner.segments("r1")) >= 1)
+    os.kill(owner.server.child_pid, signal.SIGKILL)
+    result = owner.result("r1")
+    assert result.error_code is ErrorCode.PLAN_PARTIAL
+    assert "".join(owner.segments("r1")) == result.plan
+    assert (PLAN * 20).startswith(result.plan)
+    assert completes(owner) == [PlanComplete("r1", len(result.segments), is_partial=True)]
+    assert owner.server.status.num_restarts == 1
+    assert (len(result.segments) > 3) == (not is_closed_by_the_parent)
+
+
+def start_slowly() -> PlannerLoop:
+    time.sleep(60.0)
+    raise AssertionError("nobody waits so long")
+
+
+@pytest.mark.parametrize("fields", [{"time_budget_s": 0.2}, partial(0.2)])
+def test_a_budget_holds_without_an_engine(own, fields):
+    owner = own(start_slowly)
+    owner.server.submit(make_request("r1", "go", **fields))
+    assert owner.result("r1").error_code is ErrorCode.BUDGET_EXCEEDED
+    assert not owner.server.status.is_ready
 
 
 def test_a_goal_that_kills_the_engine_ends_and_the_next_one_is_served(own):

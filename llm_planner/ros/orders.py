@@ -1,0 +1,59 @@
+"""An instruction to a robot as its request to the planner."""
+
+import uuid
+
+from llm_planner.core.pose import Pose
+from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.robots.model import RobotModel
+from llm_planner.ros import conversions
+from llm_planner.srv import Instruct
+
+PATIENCE_MARGIN_S = 0.02  # for what the network takes beyond its usual delay
+
+
+def to_request(order: Instruct.Request, *, robot_id: str, model: RobotModel, view: str, pose: Pose) -> PlanRequest:
+    """Returns what the robot asks of the planner.
+
+    Args:
+        order: What it was told.
+        robot_id: Who asks.
+        model: Of the robot.
+        view: What it sees, for an order without a scene.
+        pose: Where it is.
+
+    Raises:
+        PlannerError: INVALID_URGENCY or INVALID_TIME_BUDGET.
+    """
+    urgency = conversions.to_urgency(order.urgency)
+    return PlanRequest(
+        request_id=uuid.uuid4().hex,
+        robot_id=robot_id,
+        robot_model=model.name,
+        instruction=order.instruction,
+        scene=order.scene or view,
+        urgency=urgency,
+        time_utility=urgency.time_utility,
+        time_budget_s=conversions.to_time_budget(order.time_budget_s),
+        overrun=conversions.to_overrun(order.overrun),
+        budget_scope=conversions.to_budget_scope(order.budget_scope),
+        start_pose=pose,
+    )
+
+
+def patience_s(request: PlanRequest, model: RobotModel) -> float | None:
+    """Returns how long an emergency may go unanswered: its budget, and the way there and back; None for ever."""
+    if request.urgency is not Urgency.URGENT or request.time_budget_s is None:
+        return None
+    return request.time_budget_s + 2 * model.network.latency_s.value + PATIENCE_MARGIN_S
+
+
+def again(order: Instruct.Request) -> Instruct.Request:
+    """Returns the order of a robot that asks again in the world where it is."""
+    return Instruct.Request(
+        instruction=order.instruction,
+        urgency=order.urgency,
+        time_budget_s=order.time_budget_s,
+        overrun=order.overrun,
+        budget_scope=order.budget_scope,
+        tag=order.tag,
+    )

@@ -1,0 +1,123 @@
+"""Reflexes: geometry and a rule; every case with the worlds and robot models that ship."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.library import RobotLibrary, load_robot_model
+from llm_planner.robots.model import Pose
+from llm_planner.robots.reflex import Reflex, Threat, nearest, step_away
+from llm_planner.robots.world import WorldObject
+
+TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
+HOME = TELLO.start
+
+
+def ball(x=2.0, y=0.0, z=1.0, *, speed=-1.0, name="ball", **fields):
+    position, velocity = (float(x), float(y), float(z)), (speed, 0.0, 0.0)
+    return WorldObject(name=name, position_m=position, velocity_m_per_s=velocity, **{"size_m": (0.2,) * 3, **fields})
+
+
+def look(reflex, things, now_s=0.0, pose=HOME, *, is_at_work=True, is_acting=False):
+    return reflex.look(pose, things, now_s, is_at_work=is_at_work, is_acting=is_acting)
+
+
+def test_what_is_near_is_backed_off_from_once():
+    reflex = Reflex(TELLO)
+    assert look(reflex, [ball()], 0.0) is None
+    assert look(reflex, [ball()], 1.09) is None  # its surface is 0.81 m away
+    reaction = look(reflex, [ball()], 1.11)
+    assert reaction.calls == (SkillCall("h"), SkillCall("mb", (50.0,)))
+    assert (reaction.text, reaction.reason) == ("h();mb(50);", "ball is 0.79 m away")
+    assert look(reflex, [ball()], 1.13) is None  # the same approach
+
+
+def test_what_follows_is_backed_off_from_again_when_the_first_step_is_over():
+    reflex = Reflex(TELLO)
+    assert look(reflex, [ball()], 1.11) is not None
+    assert look(reflex, [ball()], 1.4, is_acting=True) is None
+    assert look(reflex, [ball()], 1.4) is not None
+
+
+def test_an_approach_ends_only_well_outside():
+    reflex = Reflex(TELLO)
+    assert look(reflex, [ball(0.5)]) is not None
+    assert look(reflex, [ball(1.0)]) is None  # 0.9 m: still the same
+    assert look(reflex, [ball(0.88)]) is None
+    assert look(reflex, [ball(1.2)]) is None  # 1.1 m: gone
+    assert look(reflex, [ball(0.5)]) is not None
+
+
+def test_what_never_moves_is_the_plan_s_business():
+    assert look(Reflex(TELLO), [ball(0.1, speed=0.0)]) is None
+    assert nearest(HOME, [ball(speed=0.0)], 0.0) is None
+
+
+def test_holding_denies_every_goal_while_something_is_near():
+    reflex, pose = Reflex(INDY7), INDY7.start
+    hand = ball(0.45, 0.1, 0.45, speed=0.01, size_m=(0.1, 0.1, 0.1))
+    assert look(reflex, [hand], pose=pose).calls == (SkillCall("stop"),)
+    assert look(reflex, [hand], pose=pose, is_at_work=False) is None
+    assert look(reflex, [hand], pose=pose, is_acting=True) is None
+    assert look(reflex, [hand], pose=pose) is not None
+    assert look(reflex, [ball(5.0, speed=0.01)], pose=pose) is None
+
+
+@pytest.mark.parametrize("things", [[], [ball(9.0)]])
+def test_an_emergency_without_an_answer_is_answered(things):
+    reaction = Reflex(TELLO).answer_missing(HOME, things, 0.0, "why")
+    assert reaction.reason == "why"
+    assert reaction.calls[0] == SkillCall("h")
+    assert len(reaction.calls) == 1 + len(things)
+    assert Reflex(INDY7).answer_missing(INDY7.start, things, 0.0, "why").calls == (SkillCall("stop"),)
+
+
+@given(
+    x=st.floats(-10, 10), y=st.floats(-10, 10), z=st.floats(0.2, 3), yaw=st.floats(-180, 180),
+    bearing=st.floats(0, 2 * math.pi), distance=st.floats(0.1, 0.8),
+)  # fmt: skip
+def test_a_step_away_leads_away_and_stays_inside(x, y, z, yaw, bearing, distance):
+    pose = Pose(x_m=x, y_m=y, z_m=z, yaw_deg=yaw)
+    threat = (x + distance * math.cos(bearing), y + distance * math.sin(bearing), z)
+    call = step_away(TELLO, pose, Threat("it", threat, distance), 0.5)
+    if call is None:
+        return  # in a corner; the robot stops
+    axis = {s: TELLO.skills[s].effect.axis for s in ("mf", "mb", "ml", "mr", "mu", "md")}[call.name]
+    forward, left, up = (component * call.arguments[0] / 100 for component in axis)
+    c, s = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
+    end = (x + forward * c - left * s, y + forward * s + left * c, z + up)
+    assert TELLO.geofence.contains(*end)
+    assert math.dist(end, threat) > distance
+    assert TELLO.skills[call.name].number.minimum <= call.arguments[0] <= TELLO.skills[call.name].number.maximum
+
+
+def test_in_the_open_the_step_leads_straight_away():
+    for yaw, skill in ((0.0, "mb"), (90.0, "mr"), (180.0, "mf"), (-90.0, "ml")):
+        pose = Pose(x_m=0.0, y_m=0.0, z_m=1.0, yaw_deg=yaw)
+        call = step_away(TELLO, pose, Threat("it", (0.5, 0.0, 1.0), 0.5), 0.5)
+        assert call.name in {"mb": "mb", "mr": "ml", "mf": "mf", "ml": "mr"}[skill]
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("{distance_m: 0, action: stop}", "must be > 0"),
+        ("{distance_m: .nan, action: stop}", "finite"),
+        ("{distance_m: 1.0, action: dance}", "reflex.action"),
+        ("{distance_m: 0.4, action: back_off}", "needs a skill with effect translate"),
+        ("{action: stop}", "reflex.distance_m"),
+    ],
+)
+def test_a_broken_rule_is_named(tmp_path, rule, problem):
+    text = (RobotLibrary()._directories[-1] / "indy7.yaml").read_text()
+    path = tmp_path / "indy7.yaml"
+    (line,) = [line for line in text.splitlines() if line.startswith("reflex:")]
+    path.write_text(text.replace(line, f"reflex: {rule}"))
+    with pytest.raises(PlannerError) as caught:
+        load_robot_model(path)
+    assert caught.value.code is ErrorCode.INVALID_ROBOT_MODEL
+    assert problem in caught.value.message
