@@ -91,10 +91,12 @@ def _spans_of(goal: _Goal, idle_s: float, network_latency_s: float) -> Iterator[
             details=details,
         )
 
-    has_run = False
+    has_run, sent_s = False, goal.asked_s
     for segment in goal.segments:
-        sent_s = segment.received_s - network_latency_s
-        yield span(SpanKind.GENERATION, sent_s - segment.generation_time_s, sent_s)
+        # The real delay varies around the configured one, but segments are generated one after the other.
+        start_s = max(sent_s, segment.received_s - network_latency_s - segment.generation_time_s)
+        sent_s = max(start_s, segment.received_s - network_latency_s)
+        yield span(SpanKind.GENERATION, start_s, sent_s)
         if segment.started_s is None:
             continue
         has_run = True

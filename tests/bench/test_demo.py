@@ -80,6 +80,24 @@ def test_the_engine_works_while_anything_is_generated(run):
     ]
 
 
+def test_generation_of_one_robot_never_overlaps_though_delays_vary(tmp_path):
+    segments = [make_segment(0.06), make_segment(0.09), make_segment(0.085), make_segment(0.3)]
+    write_report(
+        [make_outcome("drone_1/0", segments, 0.03, 1.0)],
+        tmp_path,
+        policy="p",
+        model="m",
+        seed=1,
+        network_latency_s=0.01,
+    )
+    assert spans(tmp_path, "drone_1", SpanKind.GENERATION) == [
+        (0.03, 0.05, False),
+        (0.05, 0.08, False),
+        (0.08, 0.08, False),
+        (0.24, 0.29, False),
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"goals": [{"robot": "drone_1"}], "model": "m", "policy": "p"}', None])
 def test_what_is_no_summary_is_refused(tmp_path, text):
     path = tmp_path / "summary.json"
