@@ -12,17 +12,20 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: help setup setup-dev demo test check lint types arch format colcon clean distclean
+.PHONY: help setup setup-dev setup-training demo test check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
-	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 setup:      ## create or update .venv: packages, compiled interfaces, the llm-planner command
 	@scripts/setup_venv.sh
 
 setup-dev:  ## setup, and what tests and checks need
 	@scripts/setup_venv.sh --dev
+
+setup-training: ## setup-dev, and what only baselines of train-length-predictor need
+	@scripts/setup_venv.sh --training
 
 demo:       ## a small fleet plans and flies; writes demo_out/  (ARGS="..." are passed on)
 demo: setup

@@ -2,7 +2,7 @@
 # Brings the virtual environment up to date: packages from requirements/, compiled interfaces, a link to this checkout.
 # What has not changed is not done again: each step leaves a stamp named after the hash of all it depends on.
 #
-# usage: scripts/setup_venv.sh [--dev]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
+# usage: scripts/setup_venv.sh [--dev | --training]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +27,8 @@ warn_of_cuda() {
 
 [[ -f requirements/ros-$distro.txt ]] || fail "no requirements for ROS 2 '$distro'; set ROS_DISTRO=jazzy or kilted"
 groups=(runtime)
-if [[ ${1:-} == --dev ]]; then groups+=(dev); fi
+if [[ ${1:-} == --dev || ${1:-} == --training ]]; then groups+=(dev); fi
+if [[ ${1:-} == --training ]]; then groups+=(training); fi
 
 # A ROS installation that happens to be sourced must not leak into this one.
 unset PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -55,18 +56,17 @@ version=$("$venv/bin/python" -c 'import sys; print(*sys.version_info[:3], sys.pl
 constraints=(requirements/constraints.txt "requirements/constraints-$distro.txt")
 files=("requirements/ros-$distro.txt" "requirements/build-$distro.txt")
 for group in "${groups[@]}"; do files+=("requirements/$group.txt"); done
-key=$( (cat "${files[@]}" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16)
+key_of() { (cat "$@" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16; }
+key=$(key_of "${files[@]}")
 group=${groups[-1]}
 if ! is_done "$group" "$key"; then
   warn_of_cuda
   say "installing ${files[*]}"
   "$venv/bin/python" -m pip install --quiet --no-compile \
     "${files[@]/#/--requirement=}" "${constraints[@]/#/--constraint=}"
-  mark "$group" "$key"
-  if [[ $group == dev ]]; then # which contains the runtime group
-    key=$( (cat "${files[@]:0:3}" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16)
-    mark runtime "$key"
-  fi
+  for ((n = 1; n <= ${#groups[@]}; n++)); do # a group contains those before it
+    mark "${groups[n - 1]}" "$(key_of "${files[@]:0:n+2}")"
+  done
 fi
 
 # --- interfaces ------------------------------------------------------------------------------------------------------
