@@ -1,5 +1,7 @@
 """A state machine over the scheduler: whatever comes, nothing is lost, nothing overflows, everything ends."""
 
+import random
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,13 +18,21 @@ from tests.scheduling.builders import make_generation, make_report, make_schedul
 BLOCK_SIZE = 4
 SHARED_TOKENS = 8
 MAX_OUTPUT = 24
-NUM_BLOCKS = 16  # the longest generation alone takes (8 + 12 + 24) / 4 = 11, 2 of them shared
+NUM_BLOCKS = 16  # the longest generation alone takes (8 + 12 + 24 + 7) / 4 = 13, 2 of them shared
 
 
 class ModelBackend:
-    """Counts KV block by block, the way an engine does, and refuses what no engine could do."""
+    """Counts KV block by block, the way an engine does, and refuses what no engine could do.
 
-    def __init__(self) -> None:
+    A step yields one token, and by chance some that are forced; some are drafted, and by chance some of them accepted.
+    """
+
+    def __init__(self, seed: int = 0, max_forced: int = 0, max_drafted: int = 0) -> None:
+        self.rng = random.Random(seed)
+        self.max_forced = max_forced
+        self.max_drafted = max_drafted
+        self.drafted: dict[str, int] = {}
+        self.rejected: dict[str, int] = {}
         self.kv_len: dict[str, int] = {}
         self.shared: dict[str, int] = {}
         self.prompts: dict[str, int] = {}
@@ -57,16 +67,25 @@ class ModelBackend:
             self.prompts[sequence.request_id] = len(sequence.prompt_token_ids)
             self.shared[sequence.request_id] = sequence.num_cached_tokens // BLOCK_SIZE
             self.to_compute[sequence.request_id] = len(sequence.prompt_token_ids) + len(sequence.output_token_ids)
-        token_ids = {}
+            self.drafted[sequence.request_id] = 0
+        self.rejected = {}
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             assert request_id not in self.offloaded
-            assert 1 <= num_tokens <= self.to_compute[request_id] - self.computed[request_id]
+            left = self.to_compute[request_id] - self.computed[request_id]
+            assert 1 <= num_tokens <= left + self.drafted[request_id]
             self.kv_len[request_id] += num_tokens
-            self.computed[request_id] += num_tokens
-            if self.computed[request_id] == self.to_compute[request_id]:
-                self.to_compute[request_id] += 1
-                token_ids[request_id] = (self.to_compute[request_id],)
+            self.rejected[request_id] = self.rng.randint(0, max(0, num_tokens - left))
         assert self.free_blocks() >= 0
+        token_ids = {}
+        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
+            self.kv_len[request_id] -= self.rejected[request_id]
+            self.computed[request_id] += num_tokens - self.rejected[request_id]
+            num_accepted = self.computed[request_id] - self.to_compute[request_id]
+            if num_accepted >= 0:
+                num_new = num_accepted + 1 + self.rng.randint(0, self.max_forced)
+                self.to_compute[request_id] += num_new
+                self.drafted[request_id] = self.rng.randint(0, self.max_drafted)
+                token_ids[request_id] = (self.to_compute[request_id],) * num_new
         return token_ids
 
 
@@ -77,7 +96,6 @@ class SchedulerMachine(RuleBasedStateMachine):
         super().__init__()
         self.now_s = 0.0
         self.num_added = 0
-        self.backend = ModelBackend()
         self.alive: dict[str, Generation] = {}
         self.scheduler: Scheduler
 
@@ -86,8 +104,17 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_seqs=st.integers(1, 4),
         max_num_batched_tokens=st.integers(1, 16),
         can_offload=st.booleans(),
+        backend=st.builds(ModelBackend, st.integers(0, 99), st.integers(0, 3), st.integers(0, 4)),
     )
-    def start(self, policy: str, max_num_seqs: int, max_num_batched_tokens: int, can_offload: bool) -> None:
+    def start(
+        self,
+        policy: str,
+        max_num_seqs: int,
+        max_num_batched_tokens: int,
+        can_offload: bool,
+        backend: ModelBackend,
+    ) -> None:
+        self.backend = backend
         self.max_num_batched_tokens = max_num_batched_tokens
         self.scheduler = make_scheduler(
             policy,
@@ -158,12 +185,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         segments, ended = {}, []
         for name in token_ids:
             generation, outcome = self.alive[name], draw()
-            if outcome == 0 or generation.num_output_tokens + 1 >= MAX_OUTPUT:
+            if outcome == 0 or generation.num_output_tokens + len(token_ids[name]) >= MAX_OUTPUT:
                 ended.append(name)
             elif outcome <= 3:
                 segments[name] = 1
                 generation.execution.deliver(make_segment(generation.execution.num_delivered, outcome), self.now_s)
-        output = StepOutput(token_ids=token_ids, free_kv_blocks=self.backend.free_blocks(), duration_s=0.01)
+        output = StepOutput(
+            token_ids=token_ids,
+            num_draft_tokens={name: self.backend.drafted[name] for name in token_ids},
+            num_rejected_tokens=self.backend.rejected,
+            free_kv_blocks=self.backend.free_blocks(),
+            duration_s=0.01,
+        )
         self.scheduler.update(scheduled, output, segments, self.now_s)
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
         for name in ended:

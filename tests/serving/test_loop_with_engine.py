@@ -35,9 +35,9 @@ class ShortPlans(PlanPreparer):
         return replace(prepared, sequence=replace(prepared.sequence, grammar=grammar))
 
 
-def plan(model_dir, policy, *, num_kv_blocks=512, can_offload=True, together=True, **config):
+def plan(model_dir, policy, *, num_kv_blocks=512, can_offload=True, together=True, lookahead="off", **config):
     """Returns code and text per instruction, and how often generations were offloaded or preempted."""
-    backend = TorchBackend(model_dir, num_kv_blocks=num_kv_blocks, block_size=8)
+    backend = TorchBackend(model_dir, num_kv_blocks=num_kv_blocks, block_size=8, lookahead=lookahead)
     info = replace(backend.info, can_offload=can_offload)
     scheduler = Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)
     preparer = ShortPlans(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
@@ -62,6 +62,7 @@ def count_losses(scheduler: Scheduler) -> Counter:
     def counting(now_s):
         scheduled = schedule(now_s)
         counts.update(offloaded=len(scheduled.offload), recomputed=sum(bool(s.output_token_ids) for s in scheduled.new))
+        counts.update(steps=len(scheduled.num_scheduled_tokens))
         return scheduled
 
     scheduler.schedule = counting
@@ -83,8 +84,22 @@ def test_any_batch_gives_the_same_plans(model_dir, expected, policy, max_num_bat
     assert plan(model_dir, policy, max_num_batched_tokens=max_num_batched_tokens)[0] == expected
 
 
+@pytest.mark.parametrize("lookahead", ["off", "forced", "always"])
 @pytest.mark.parametrize(("can_offload", "loss"), [(True, "offloaded"), (False, "recomputed")])
-def test_short_memory_gives_the_same_plans(model_dir, expected, can_offload, loss):
-    got, counts = plan(model_dir, "fcfs_segment", num_kv_blocks=26, can_offload=can_offload)
+def test_short_memory_gives_the_same_plans(model_dir, expected, can_offload, loss, lookahead):
+    got, counts = plan(model_dir, "fcfs_segment", num_kv_blocks=26, can_offload=can_offload, lookahead=lookahead)
     assert got == expected
     assert counts[loss] > 0
+
+
+@pytest.mark.parametrize("policy", ["fcfs_stream", "fcfs_segment", "tardiness"])
+@pytest.mark.parametrize("max_num_batched_tokens", [2048, 16])
+def test_several_tokens_per_step_give_the_same_plans_in_fewer_steps(
+    model_dir, expected, policy, max_num_batched_tokens
+):
+    limits = {"max_num_batched_tokens": max_num_batched_tokens}
+    plain, plain_counts = plan(model_dir, policy, **limits)
+    got, counts = plan(model_dir, policy, lookahead="always", **limits)
+    assert got == plain == expected
+    assert counts["steps"] < plain_counts["steps"]
+    assert counts["recomputed"] <= plain_counts["recomputed"]  # nobody lost memory to a guess
