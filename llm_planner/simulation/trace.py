@@ -3,6 +3,9 @@
 {"format": "lrtrace", "version": 2, "name": ..., ...}          header
 {"time_s": ..., "request_id": ..., ...}                        one line per request, times never fall
 {"end": true, "num_requests": ...}                             a file without this line is truncated
+
+A recording has "kind": "recording" in its header, the lines of ``simulation.recording``, and an end with "num_events".
+One without its end was cut, and counts as far as it goes: every line was whole when it was written.
 """
 
 import json
@@ -19,6 +22,7 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.record import Record, require
+from llm_planner.simulation.recording import fold
 
 FORMAT, VERSION = "lrtrace", 2
 READABLE_VERSIONS = (1, 2)
@@ -119,13 +123,11 @@ def read_trace(path: Path, robots: RobotLibrary) -> Trace:
 
 def parse_lines(lines: Iterable[str], robots: RobotLibrary) -> Trace:
     """Returns the trace of the lines of a file; raises as ``read_trace``."""
-    documents = [_json(line, number) for number, line in enumerate(lines, 1)]
-    if not documents or documents[0].get("format") != FORMAT:
-        raise _invalid(f'line 1: not a trace; the header {{"format": "{FORMAT}"}} is missing')
-    header, *rows = documents
-    if header.get("version") not in READABLE_VERSIONS:
-        known = " and ".join(map(str, READABLE_VERSIONS))
-        raise _invalid(f"line 1: version {header.get('version')!r} is unknown; this program reads versions {known}")
+    first, *others = list(lines) or [""]
+    header = _header(first)
+    if header.get("kind") == "recording":
+        return _recorded(header, others, robots)
+    rows = [_json(line, number) for number, line in enumerate(others, 2)]
     if not rows or rows[-1].get("end") is not True:
         raise _invalid('truncated: the last line {"end": true, ...} is missing; record or copy the trace again')
     end = rows.pop()
@@ -137,6 +139,47 @@ def parse_lines(lines: Iterable[str], robots: RobotLibrary) -> Trace:
     if not isinstance(duration_s, float | int) or not 0 <= duration_s < math.inf or not isinstance(about, dict):
         raise _invalid("line 1: duration_s must be a number >= 0 and about an object")
     return Trace(name=str(header.get("name", "")), duration_s=float(duration_s), requests=tuple(requests), about=about)
+
+
+def _header(line: str) -> dict[str, Any]:
+    header = _json(line or "{}", 1)
+    if header.get("format") != FORMAT:
+        raise _invalid(f'line 1: not a trace; the header {{"format": "{FORMAT}"}} is missing')
+    if header.get("version") not in READABLE_VERSIONS:
+        known = " and ".join(map(str, READABLE_VERSIONS))
+        raise _invalid(f"line 1: version {header.get('version')!r} is unknown; this program reads versions {known}")
+    return header
+
+
+def _recorded(header: dict[str, Any], lines: list[str], robots: RobotLibrary) -> Trace:
+    """Returns the trace of a recording's lines behind the header."""
+    is_cut = not lines or not _is_end(lines[-1])
+    if is_cut and lines and not _is_json(lines[-1]):
+        lines = lines[:-1]  # cut in the middle of a line
+    documents = [_json(line, number) for number, line in enumerate(lines, 2)]
+    end = {} if is_cut else documents.pop()
+    if not is_cut and end.get("num_events") != len(documents):
+        raise _invalid(f"truncated: {len(documents)} events, but the last line counts {end.get('num_events')!r}")
+    try:
+        rows, counts = fold(documents)
+        duration_s = float(documents[-1]["time_s"]) - float(documents[0]["time_s"]) if documents else 0.0
+    except (KeyError, TypeError, ValueError) as error:
+        raise _invalid(f"a line is not as the recorder writes it ({error!r}); record again") from error
+    requests = tuple(_request(row, None, robots) for row in rows)
+    lost = {"num_lost_events": int(end.get("num_lost", 0))}
+    about = {**header.get("about", {}), **counts, **lost, "is_cut": is_cut}
+    return Trace(name=str(header.get("name", "")), duration_s=max(0.0, duration_s), requests=requests, about=about)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_end(line: str) -> bool:
+    return _is_json(line) and json.loads(line).get("end") is True
 
 
 def _json(line: str, number: int) -> dict[str, Any]:
@@ -152,15 +195,17 @@ def _json(line: str, number: int) -> dict[str, Any]:
 _ADAPTER = TypeAdapter(TraceRequest)
 
 
-def _request(row: dict[str, Any], number: int, robots: RobotLibrary) -> TraceRequest:
+def _request(row: dict[str, Any], number: int | None, robots: RobotLibrary) -> TraceRequest:
+    """Returns the request of a line, or of a recorded goal, which has no line of its own."""
+    where = f"line {number}" if number else f"request {row.get('request_id')!r}"
     try:
         request = _ADAPTER.validate_json(json.dumps(row))
         robots.get(request.robot_model)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise _invalid(f"line {number}: {'; '.join(problems)}") from error
+        raise _invalid(f"{where}: {'; '.join(problems)}") from error
     except PlannerError as error:
-        raise _invalid(f"line {number}: {error.message}") from error
+        raise _invalid(f"{where}: {error.message}") from error
     return request
 
 

@@ -1,0 +1,168 @@
+"""What a running planner says of its goals, one JSON line per event, and how the lines become requests of a trace.
+
+{"event": "accepted", "time_s": ..., "request_id": ..., "instruction": ...}
+{"event": "segment" | "report" | "finished", ...}
+
+The planner publishes these lines, ``llm-planner trace record`` appends them to a file, ``read_trace`` folds them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.segment import Segment, SegmentReport
+
+Line = dict[str, Any]
+CHARACTERS_PER_TOKEN = 4
+"""Of a prompt whose tokens nobody counted, because its goal was ended from outside."""
+
+
+def accepted(request: PlanRequest, time_s: float) -> Line:
+    """Returns the line that says what a robot asked, and when."""
+    return {
+        "event": "accepted",
+        "time_s": time_s,
+        "request_id": request.request_id,
+        "robot_id": request.robot_id,
+        "robot_model": request.robot_model,
+        "urgency": request.urgency.name.lower(),
+        "time_utility": asdict(request.time_utility),
+        "instruction": request.instruction,
+        "scene": request.scene,
+        "start_pose": None if request.start_pose is None else asdict(request.start_pose),
+    }
+
+
+def segment_sent(request_id: str, segment: Segment, time_s: float) -> Line:
+    """Returns the line that says which segment left the planner, and when."""
+    return {
+        "event": "segment",
+        "time_s": time_s,
+        "request_id": request_id,
+        "index": segment.index,
+        "text": segment.text,
+        "num_tokens": segment.num_tokens,
+        "expected_s": segment.expected.p50_s,
+    }
+
+
+def reported(report: SegmentReport, time_s: float) -> Line:
+    """Returns the line that says what a robot reported, and when that was heard."""
+    return {
+        "event": "report",
+        "time_s": time_s,
+        "request_id": report.request_id,
+        "index": report.index,
+        "status": report.status.name.lower(),
+        "duration_s": report.duration_s,
+    }
+
+
+def finished(result: PlanResult, time_s: float) -> Line:
+    """Returns the line that says how a goal ended, and when."""
+    return {
+        "event": "finished",
+        "time_s": time_s,
+        "request_id": result.request_id,
+        "error_code": int(result.error_code),
+        "num_prompt_tokens": result.metrics.num_prompt_tokens,
+        "num_cached_tokens": result.metrics.num_cached_tokens,
+    }
+
+
+@dataclass(slots=True)
+class _Goal:
+    """The lines of one goal."""
+
+    accepted: Line
+    segments: dict[int, Line] = field(default_factory=dict)
+    reports: dict[tuple[int, str], Line] = field(default_factory=dict)
+    finished: Line | None = None
+
+    @property
+    def is_gapless(self) -> bool:
+        """Whether no segment is missing in between."""
+        return sorted(self.segments) == list(range(len(self.segments)))
+
+    def duration_s(self, index: int) -> float:
+        """Returns how long the robot took for a segment: between its reports, else as it said, else as expected."""
+        started = self.reports.get((index, "started"))
+        ended = self.reports.get((index, "succeeded")) or self.reports.get((index, "failed"))
+        if started is not None and ended is not None:
+            return max(0.0, float(ended["time_s"]) - float(started["time_s"]))
+        return float(self.segments[index]["expected_s"] if ended is None else ended["duration_s"])
+
+
+def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]]:
+    """Returns the requests that the lines of a recording amount to, as rows of a trace, and what is not among them.
+
+    A goal counts if it ended and brought at least one segment: its plan is what was delivered. Lines about goals that
+    began before the recording are ignored. Times count from the first line.
+
+    Raises:
+        KeyError, TypeError or ValueError: If a line is not as this module writes it.
+    """
+    goals: dict[str, _Goal] = {}
+    origin_s: float | None = None
+    for line in lines:
+        time_s = float(line["time_s"])
+        if not math.isfinite(time_s):
+            raise ValueError(f"time_s is {time_s}")
+        origin_s = time_s if origin_s is None else origin_s
+        _take(dict(line), goals)
+    ended = [goal for goal in goals.values() if goal.finished is not None]
+    planned = [goal for goal in ended if goal.segments and goal.is_gapless]
+    planned.sort(key=lambda goal: float(goal.accepted["time_s"]))
+    counts = Counter(
+        num_unfinished=len(goals) - len(ended),
+        num_without_plan=sum(not goal.segments for goal in ended),
+        num_with_gaps=sum(not goal.is_gapless for goal in ended),
+    )
+    return [_row(goal, origin_s or 0.0) for goal in planned], dict(counts)
+
+
+def _take(line: Line, goals: dict[str, _Goal]) -> None:
+    request_id, event = str(line["request_id"]), line["event"]
+    if event == "accepted":
+        goals[request_id] = _Goal(line)
+        return
+    goal = goals.get(request_id)
+    if goal is None:
+        return
+    if event == "segment":
+        goal.segments.setdefault(int(line["index"]), line)
+    elif event == "report":
+        goal.reports.setdefault((int(line["index"]), str(line["status"])), line)
+    elif event == "finished":
+        goal.finished = line
+    else:
+        raise ValueError(f"unknown event {event!r}")
+
+
+def _row(goal: _Goal, origin_s: float) -> Line:
+    asked, segments = goal.accepted, [goal.segments[index] for index in range(len(goal.segments))]
+    num_prompt, num_cached = _prompt_tokens(goal)
+    names = ("request_id", "robot_id", "robot_model", "urgency", "time_utility", "instruction", "scene", "start_pose")
+    tokens = [int(segment["num_tokens"]) for segment in segments]
+    return {
+        **{name: asked[name] for name in names},
+        "time_s": max(0.0, float(asked["time_s"]) - origin_s),
+        "task": 0,
+        "plan": "".join(segment["text"] for segment in segments),
+        "num_static_tokens": num_cached,
+        "num_dynamic_tokens": max(1, num_prompt - num_cached),
+        "durations_s": [goal.duration_s(index) for index in range(len(segments))],
+        "segment_tokens": tokens if any(tokens) else [],
+    }
+
+
+def _prompt_tokens(goal: _Goal) -> tuple[int, int]:
+    """Returns the length of the prompt and of its shared part."""
+    end = goal.finished or {}
+    if end.get("num_prompt_tokens"):
+        return int(end["num_prompt_tokens"]), int(end["num_cached_tokens"])
+    text = goal.accepted["instruction"] + goal.accepted["scene"]
+    return len(text) // CHARACTERS_PER_TOKEN, 0
