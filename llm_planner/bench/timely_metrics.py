@@ -46,6 +46,7 @@ def _class_metrics(by_seed: Sequence[Sequence[RequestRecord]]) -> dict[str, Any]
         "utility_share_of_bound": share_of_bound(records),
         "response_time_s": distribution([r.response_time_s for r in records if r.response_time_s is not None]),
         "waiting_time_s": distribution([r.waiting_time_s for r in records if r.waiting_time_s is not None]),
+        "longest_wait_s": max((w for r in records if (w := r.longest_wait_s) is not None), default=None),
         "deadline_hit": _mean(float(_is_in_time(r)) for r in records),
         "share_served": len(served) / len(records),
     }

@@ -39,6 +39,7 @@ holds all of this page's by the name of the experiment.
 | `utility_share_of_bound` | of the same requests, each with the engine to itself; null if that is not positive |
 | `utility_mean_ci95`, `utility_share_of_max_ci95` | half-width of the 95 % interval over seeds; null with one seed |
 | `response_time_s`, `waiting_time_s` | `mean`, `p50`, `p95`, `p99`, `max`; waiting is the sum over segments of Fig. 3 |
+| `longest_wait_s` | of any robot for any one segment, or for a refusal |
 | `deadline_hit`, `share_served`, `n` | share with a response within ERT; share that ended well; requests |
 | `engine_metrics.NAME` | busy share of the engine, steps, virtual, wall and CPU seconds |
 

@@ -57,6 +57,14 @@ class RequestRecord:
         return waiting_s
 
     @property
+    def longest_wait_s(self) -> float | None:
+        """The longest W(s_k) of its segments; without any, the time until it was refused; None if neither came."""
+        if not self.segments:
+            return None if self.finished_s is None else self.finished_s - self.arrival_s
+        idle_s = (self.arrival_s, *(segment.ended_s for segment in self.segments))
+        return max(segment.started_s - since_s for segment, since_s in zip(self.segments, idle_s, strict=False))
+
+    @property
     def utility(self) -> float:
         """TUF of the response time; 0 if it was refused or never served."""
         response_s = self.response_time_s

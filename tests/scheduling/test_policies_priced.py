@@ -9,6 +9,7 @@ from llm_planner.core.errors import PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
 from llm_planner.scheduling.policies import make_policy, policy_names
+from llm_planner.scheduling.policies.tardiness import AGEING_PER_S2
 
 PRICED = ("pud", "gain_density", "tardiness")
 
@@ -120,6 +121,17 @@ def test_among_the_late_the_one_that_still_loses_most_goes_first(name):
 def test_the_shorter_one_goes_first(name):
     made = policy(name, by_order={0: 0.2, 1: 0.1})
     assert made.rank(view(URGENT, order=1, arrival_s=-0.2), 0.0) < made.rank(view(URGENT, order=0, arrival_s=-0.2), 0.0)
+
+
+@given(lateness_s=st.floats(0.0, 1e3), generation_s=st.floats(0.02, 5.0), lesser=utilities, greater=utilities)
+def test_a_late_one_is_passed_only_by_what_is_due_soon_after_it(lateness_s, generation_s, lesser, greater):
+    made = policy("tardiness", by_order={0: generation_s, 1: 0.05})
+    difference = (1e-3 - greater.alpha) / 0.05 - (1e-3 - lesser.alpha) / generation_s
+    longest_s = max(0.0, difference) / AGEING_PER_S2
+    waits = view(lesser, order=0, num_segments=1, robot_idle_at_s=0.008)
+    comes = view(greater, order=1, num_segments=1, robot_idle_at_s=0.008 + 1.01 * longest_s + 1e-3)
+    now_s = comes.robot_idle_at_s + lateness_s
+    assert made.rank(waits, now_s) < made.rank(comes, now_s)
 
 
 def test_pud_is_equation_4_while_there_is_slack():

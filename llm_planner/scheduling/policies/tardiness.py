@@ -3,23 +3,27 @@
 import math
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
-from llm_planner.scheduling.policies.pricing import PricedPolicy, weight
+from llm_planner.scheduling.policies.pricing import LEAST_WEIGHT, PricedPolicy
 from llm_planner.scheduling.policies.pud import SHORTEST_S
 
 LOOKAHEAD_S = 0.1
 """Slack at which the cost of waiting counts a third: about the time of one segment."""
 
+AGEING_PER_S2 = 0.5
+"""By how much the cost of a late one grows per second: as its weight does (``pricing``) with G = 0.1 s."""
+
 
 class Tardiness(PricedPolicy):
-    """``Pri = (-alpha / G) exp(-max(0, L) / K)``, most first.
+    """``Pri = (-alpha / G + A max(0, lateness)) exp(-max(0, L) / K)``, most first.
 
     The time utility of Eq. (1) is a constant less the weighted tardiness ``-alpha max(0, t - ERT)``, so the best order
     is one of least total weighted tardiness. Its classical rule is the apparent tardiness cost of Vepsalainen and
     Morton (Management Science 33(8), 1987): among the late, the loss per second of engine time (Smith's rule, which
     is optimal for them); before that, discounted by the slack, so that work without a deadline in sight yields.
 
-    Deviation: K is a constant time instead of a multiple of the mean processing time, and weights age (see
-    ``PricedPolicy.weight``).
+    Deviation: K is a constant time instead of a multiple of the mean processing time, and costs age, so that no class
+    starves however long an overload lasts: of two late ones the one that costs less, by D, waits only for what is due
+    less than ``D / A`` after it. Ageing weights alone would not do: divided by a longer G they age more slowly.
     """
 
     name = "tardiness"
@@ -29,6 +33,9 @@ class Tardiness(PricedPolicy):
         generation_s = self.forecast.generation_time_s(generation) + SHORTEST_S
         due_s = self.due_s(generation)
         slack_s = due_s - now_s - generation_s
-        cost = weight(generation.request.time_utility, now_s - due_s) / generation_s
+        lateness_s = now_s - due_s
+        cost = (LEAST_WEIGHT + generation.request.time_utility.loss_per_s(lateness_s)) / generation_s
+        if lateness_s > 0:
+            cost += AGEING_PER_S2 * lateness_s
         discount = slack_s / LOOKAHEAD_S if slack_s > 0 else 0.0
         return (discount - math.log(cost), due_s, generation.order)
