@@ -12,6 +12,8 @@ PRIOR_SEGMENT_TOKENS = 10.0
 """Before a segment was seen: the bound of TimelyLLM, section 7.1."""
 PRIOR_PLAN_TOKENS = 40.0
 """Before a plan was seen: a few segments; times k it covers most."""
+PRIOR_SHORTEST_TOKENS = 5
+"""Before anything was seen: one call of a skill."""
 MEMORY = 256
 SURE = 0.998
 """Nominal coverage of the interval whose ends bound a predicted length."""
@@ -56,7 +58,7 @@ class ExpectedLengths:
         seen = self._seen[_kind(goal, scope)]
         prior = PRIOR_PLAN_TOKENS if scope is BudgetScope.WHOLE_PLAN else PRIOR_SEGMENT_TOKENS
         expected = statistics.fmean(seen) if seen else prior
-        lower = min(seen, default=1)
+        lower = min(seen, default=PRIOR_SHORTEST_TOKENS)
         return Lengths(lower=max(1, lower - num_done), expected=max(1.0, expected - num_done))
 
     def segment_tokens(self, goal: Goal) -> float:

@@ -1,0 +1,268 @@
+"""Time budgets from arrival on, in virtual time, in front of an engine that takes what its profile says."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import BudgetScope, OverrunStrategy
+from llm_planner.prediction.execution_time import ProfiledTimes
+from llm_planner.prediction.profile import Chunk, EngineProfile, find_profile
+from llm_planner.robots.timing import Parameter, Source
+from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.fake import FakeBackend
+from tests.serving.builders import StubPreparer, make_loop, make_request
+
+PER_KV_TOKEN_S = 2e-5
+PLAN = "a(1);b(2);c(3);d(4);"  # 7 tokens; the first segment is complete with the second
+LONG = "x(1);" * 20  # 34 tokens: less than k times as many
+
+
+def number(value):
+    return Parameter(value=value, source=Source.ASSUMED)
+
+
+def make_profile():
+    shipped = find_profile("llama3-8b-rtx4090")
+    return replace(
+        shipped,
+        prefill=replace(shipped.prefill, a_s_per_token2=number(0.0), b_s_per_token=number(1e-4), c_s=number(0.01)),
+        decode=replace(
+            shipped.decode,
+            base_s=number(0.01),
+            per_sequence_s=number(0.001),
+            per_kv_token_s=number(PER_KV_TOKEN_S),
+        ),
+    )
+
+
+@dataclass
+class ProfiledFake(FakeBackend):
+    """Takes what the profile says, by the caches that it really holds."""
+
+    profile: EngineProfile = field(default_factory=make_profile)
+    busy_s: float = 0.0
+
+    def execute(self, scheduled):
+        kv_len = {request_id: state.kv_len for request_id, state in self._states.items()}
+        kv_len |= {sequence.request_id: sequence.num_cached_tokens for sequence in scheduled.new}
+        output = super().execute(scheduled)
+        counts = scheduled.num_scheduled_tokens
+        duration_s = self.profile.step_s(Chunk(n, kv_len[r] - scheduled.evict.get(r, 0)) for r, n in counts.items())
+        self.busy_s += duration_s
+        return replace(output, duration_s=duration_s)
+
+
+class EvictablePreparer(StubPreparer):
+    """Everything behind the shared prefix may be evicted; brief grammars are noted."""
+
+    def __init__(self, backend):
+        super().__init__(backend)
+        self.brief = []
+
+    def prepare(self, request):
+        prepared = super().prepare(request)
+        evictable = ((0, len(prepared.sequence.prompt_token_ids)),)
+        sequence = replace(prepared.sequence, evictable=evictable)
+        return replace(prepared, sequence=sequence, brief_grammar=self._brief)
+
+    def _brief(self, max_statements):
+        self.brief.append(max_statements)
+        return f"at most {max_statements}"
+
+
+class Run:
+    def __init__(self, policy="fcfs_stream", times=True, can_evict=True, **scheduler):
+        self.now_s = 0.0
+        self.events: list[tuple[float, Event]] = []
+        self.backend = ProfiledFake(plans={"go": PLAN, "long": LONG}, can_evict=can_evict)
+        self.loop = make_loop(backend=self.backend, policy=policy, do_clients_report=False, **scheduler)
+        self.preparer = self.loop._preparer = EvictablePreparer(self.backend)
+        if times:
+            self.loop._scheduler.times = ProfiledTimes(self.backend.profile)
+
+    def submit(self, request_id="r1", instruction="go", **changes):
+        arrived = self.loop.submit(make_request(request_id, instruction, **changes), self.now_s)
+        self.events += [(self.now_s, event) for event in arrived]
+        return self
+
+    def step(self):
+        busy_s = self.backend.busy_s
+        events = self.loop.step(self.now_s)
+        self.now_s += self.backend.busy_s - busy_s
+        self.events += [(self.now_s, event) for event in events]
+
+    def go(self, num_steps=10_000):
+        num_idle = 0
+        for _ in range(num_steps):
+            wakeup_s = self.loop.next_wakeup_s(self.now_s)
+            if wakeup_s is None:
+                break
+            before = self.now_s, len(self.events)
+            self.now_s = max(self.now_s, wakeup_s)
+            self.step()
+            num_idle = num_idle + 1 if before == (self.now_s, len(self.events)) else 0
+            assert num_idle < 20, "the loop spins"
+        return self
+
+    def result(self, request_id="r1"):
+        return next(e.result for _, e in self.events if isinstance(e, Finished) and e.request_id == request_id)
+
+    def first_segment_at_s(self, request_id="r1"):
+        return next(t for t, e in self.events if isinstance(e, SegmentReady) and e.request_id == request_id)
+
+
+WHOLE = {"budget_scope": BudgetScope.WHOLE_PLAN}
+
+
+def test_a_budget_that_is_easily_kept_pulls_no_lever():
+    result = Run().submit(time_budget_s=10.0).go().result()
+    assert result.error_code is ErrorCode.NONE
+    assert result.metrics.levers == ()
+    assert result.metrics.eviction_ratio == 0.0
+    assert 0 < result.metrics.response_time_s <= result.metrics.wcet_s <= 10.0
+    assert 0 < result.metrics.predicted_time_s <= result.metrics.wcet_s
+
+
+def test_without_a_budget_nothing_is_decided():
+    metrics = Run().submit().go().result().metrics
+    assert (metrics.levers, metrics.wcet_s, metrics.predicted_time_s) == ((), None, None)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream"])
+def test_where_all_slots_are_busy_one_is_reserved_and_nobody_loses_anything(policy):
+    run = Run(policy=policy, max_num_seqs=2).submit("a", "long").submit("b", "long").go(5)
+    arrived_s = run.now_s
+    run.submit(time_budget_s=1.5).go()
+    assert "reserved_slot" in run.result().metrics.levers
+    assert run.first_segment_at_s() - arrived_s <= run.result().metrics.wcet_s <= 1.5
+    assert all(run.result(name).plan == LONG for name in ("a", "b"))
+
+
+def test_what_cannot_be_kept_is_refused_at_once_and_leaves_nothing_behind():
+    run = Run().submit("a", "long").go(3)
+    arrived_s, held = run.now_s, run.loop.status.num_free_kv_blocks
+    run.submit(time_budget_s=0.02)
+    run.go(1)
+    assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
+    assert [t for t, e in run.events if e.request_id == "r1"] == [arrived_s]
+    assert run.loop.status.num_goals == 1
+    assert run.loop.status.num_free_kv_blocks <= held
+    assert run.result().metrics.num_output_tokens == 0
+
+
+def test_a_budget_shorter_than_a_decode_step_says_so():
+    message = Run().submit(time_budget_s=0.005).go().result().error_msg
+    assert "one decode step takes" in message
+
+
+def test_what_a_refusal_names_is_enough():
+    message = Run().submit(time_budget_s=0.03).go().result().error_msg
+    named_s = float(message.split("at least ")[1].split(" s")[0])
+    run = Run().submit(time_budget_s=named_s * 1.01).go()
+    assert run.result().error_code is ErrorCode.NONE
+
+
+def test_a_long_scene_is_evicted_as_far_as_needed():
+    scene = "go " + "and see the cup " * 200  # some thousand tokens
+    run = Run().submit("r1", scene, time_budget_s=1.0)
+    result = run.go().result()
+    assert result.error_code is ErrorCode.NONE
+    assert result.metrics.levers == ("reserved_slot", "eviction")
+    assert 0 < result.metrics.eviction_ratio < 0.95
+    assert result.metrics.response_time_s <= 1.0
+    assert not run.preparer.brief
+
+
+def test_a_backend_that_cannot_evict_is_asked_for_a_brief_plan_instead():
+    run = Run(can_evict=False).submit("r1", "go " + "and see the cup " * 200, time_budget_s=1.0)
+    result = run.go().result()
+    assert result.error_code is ErrorCode.NONE
+    assert result.metrics.levers == ("reserved_slot", "token_cap")
+    assert result.metrics.eviction_ratio == 0.0
+    assert run.preparer.brief
+    assert all(n >= 1 for n in run.preparer.brief)
+
+
+def test_what_was_promised_to_one_is_not_given_to_the_next():
+    """Ten robots at once, each with a budget that it could only keep alone."""
+    run = Run(max_num_seqs=16)
+    names = [f"r{i}" for i in range(10)]
+    for name in names:
+        run.submit(name, time_budget_s=0.55)
+    run.go()
+    codes = [run.result(name).error_code for name in names]
+    assert codes[0] is ErrorCode.NONE
+    assert set(codes) == {ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE}
+    for name, code in zip(names, codes, strict=True):
+        if code is ErrorCode.NONE:
+            assert run.first_segment_at_s(name) <= 0.55
+
+
+def test_before_the_speed_is_known_nobody_is_refused_for_it():
+    run = Run(times=False).submit(time_budget_s=0.2).go()
+    assert run.result().error_code is ErrorCode.NONE
+    assert run.result().metrics.levers == ("reserved_slot",)
+    assert run.result().metrics.wcet_s is None
+    for number in range(5):
+        run.submit(f"n{number}").go()
+    run.submit("late", time_budget_s=0.011).go()
+    assert run.result("late").error_code is ErrorCode.BUDGET_INFEASIBLE
+
+
+def test_lengths_are_learned():
+    run = Run()
+    run.submit("r0").go().submit("r1", time_budget_s=10.0, **WHOLE).go()
+    learned = run.result().metrics
+    assert learned.predicted_time_s == pytest.approx(learned.plan_time_s, rel=0.2)
+    fresh = Run().submit(time_budget_s=10.0, **WHOLE).go().result().metrics
+    assert fresh.predicted_time_s > 2 * fresh.plan_time_s
+
+
+arrivals = st.lists(
+    st.tuples(
+        st.floats(0.0, 0.5),
+        st.sampled_from(["go", "long"]),
+        st.none() | st.floats(0.4, 1.5),
+        st.sampled_from(BudgetScope),
+        st.integers(0, 900),
+    ),
+    min_size=3,
+    max_size=10,
+)
+
+
+@given(
+    arrivals=arrivals,
+    policy=st.sampled_from(["fcfs", "fcfs_stream", "fcfs_segment", "pud"]),
+    max_num_seqs=st.integers(1, 4),
+)
+@settings(max_examples=60, deadline=None)
+def test_who_is_let_in_gets_it_in_time_and_all_others_are_refused_before_anything_is_spent(
+    arrivals, policy, max_num_seqs
+):
+    """With an exact estimator and lengths within the pessimistic ones, no admitted budget is broken."""
+    run = Run(policy=policy, max_num_seqs=max_num_seqs)
+    arrived_s = {}
+    for index, (at_s, text, budget_s, scope, num_words) in enumerate(sorted(arrivals, key=lambda a: a[0])):
+        while run.now_s < at_s and run.loop.next_wakeup_s(run.now_s) is not None:
+            wakeup_s = run.loop.next_wakeup_s(run.now_s)
+            run.now_s = max(run.now_s, wakeup_s)
+            if wakeup_s > at_s:
+                break
+            run.step()
+        run.now_s = max(run.now_s, at_s)
+        arrived_s[f"r{index}"] = run.now_s
+        instruction = text + " see" * num_words
+        budget = {"time_budget_s": budget_s, "budget_scope": scope, "overrun": OverrunStrategy.KILL}
+        run.submit(f"r{index}", instruction, **(budget if budget_s else {}))
+    run.go()
+    for name in arrived_s:
+        result = run.result(name)
+        if result.error_code is ErrorCode.BUDGET_INFEASIBLE:
+            assert result.metrics.num_output_tokens == 0
+        elif "token_cap" not in result.metrics.levers:  # scripts heed no grammar
+            assert result.error_code is ErrorCode.NONE, result
+    run.loop._scheduler.check_integrity()
