@@ -83,4 +83,6 @@ def _measure(bench: ChatBench, policy: str, traces: Sequence[Trace], scripts: Sc
 def summary_line(name: str, metrics: Mapping[str, Any]) -> str:
     """Returns one line for people: means of utility (at most 1), response and waiting time."""
     response_s, waiting_s = metrics["response_time_s"]["mean"], metrics["waiting_time_s"]["mean"]
-    return f"{name:24s} utility {metrics['utility_mean']:7.3f}  response {response_s:5.2f} s  waiting {waiting_s:5.2f} s"
+    return (
+        f"{name:24s} utility {metrics['utility_mean']:7.3f}  response {response_s:5.2f} s  waiting {waiting_s:5.2f} s"
+    )
