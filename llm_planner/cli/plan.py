@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
@@ -11,10 +12,27 @@ from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, Polic
 from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
+
+EXIT_PARTIAL = 3
+
+
+class Overrun(Enum):
+    """``--overrun``: the overrun strategies as they are typed."""
+
+    KILL = "kill"
+    SKIP_NEXT = "skip-next"
+    PARTIAL = "partial"
+
+
+class Scope(Enum):
+    """``--budget-for``: what a time budget covers."""
+
+    FIRST_SEGMENT = "first"
+    WHOLE_PLAN = "plan"
 
 
 def plan(
@@ -30,11 +48,20 @@ def plan(
     chat_segments: Annotated[str, typer.Option(help="What a chat is answered in: sentence or paragraph.")] = "sentence",
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
+    budget: Annotated[float | None, typer.Option("--budget", help="Time budget in seconds; none without.")] = None,
+    overrun: Annotated[
+        Overrun, typer.Option(help="What happens if the budget cannot be kept: end, go on, or close the plan in time.")
+    ] = Overrun.KILL,
+    budget_for: Annotated[
+        Scope | None,
+        typer.Option(help="What the budget covers; by default the plan with --overrun partial, else first."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan one instruction on this machine, without ROS and without moving anything.
 
-    Segments appear as soon as a robot could begin with them. Exit status 0 if the whole plan passed the safety gate.
+    Segments appear as soon as a robot could begin with them. Exit status 0 if the whole plan passed the safety gate, 3
+    if it was closed in time and only its beginning is there, 1 for any other end.
     With --chat the robot answers in words, sentence by sentence.
     """
     urgency = Urgency.CHAT if chat else Urgency.NORMAL
@@ -54,6 +81,9 @@ def plan(
         urgency=urgency,
         time_utility=urgency.time_utility,
         max_tokens=max_tokens,
+        time_budget_s=budget,
+        overrun=OverrunStrategy[overrun.name],
+        budget_scope=_scope(budget_for, overrun),
     )
     build_admission(settings).check(request, {})
     with nullcontext() if as_json else console.status("loading the model"):
@@ -61,6 +91,8 @@ def plan(
     result = _run(loop, request, show=not as_json)
     if as_json:
         print_json(_as_json(result))
+    elif result.error_code is ErrorCode.PLAN_PARTIAL:
+        console.print(f"[yellow]partial[/]: {result.error_msg}", soft_wrap=True)
     elif result.error_code is not ErrorCode.NONE:
         print_error(PlannerError(result.error_code, result.error_msg))
     else:
@@ -69,7 +101,13 @@ def plan(
             f"[green]complete[/]: {len(result.segments)} segments, {metrics.num_output_tokens} tokens, first segment "
             f"after {1000 * (metrics.response_time_s or 0.0):.0f} ms"
         )
-    raise typer.Exit(0 if result.error_code is ErrorCode.NONE else 1)
+    raise typer.Exit({ErrorCode.NONE: 0, ErrorCode.PLAN_PARTIAL: EXIT_PARTIAL}.get(result.error_code, 1))
+
+
+def _scope(given: Scope | None, overrun: Overrun) -> BudgetScope:
+    """Returns what the budget covers: a plan that shall be cut is meant as a whole."""
+    default = Scope.WHOLE_PLAN if overrun is Overrun.PARTIAL else Scope.FIRST_SEGMENT
+    return BudgetScope[(given or default).name]
 
 
 def _run(loop: PlannerLoop, request: PlanRequest, *, show: bool) -> PlanResult:

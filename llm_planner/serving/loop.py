@@ -253,9 +253,13 @@ class PlannerLoop:
         is_executed = not self._do_clients_report or goal.execution.is_all_reported
         if not (goal.is_plan_complete and is_executed):
             return []
-        message = f"closed after {len(goal.delivered)} segments to keep the budget of {goal.request.time_budget_s} s"
-        code = ErrorCode.PLAN_PARTIAL if goal.is_partial else ErrorCode.NONE
-        return [self._end(goal, code, f"{message}; ask again for the rest" if goal.is_partial else "")]
+        if not goal.is_partial:
+            return [self._end(goal, ErrorCode.NONE, "")]
+        budget_s, num_segments = goal.request.time_budget_s, len(goal.delivered)
+        message = (
+            f"the plan was closed to keep its budget of {budget_s} s; segments: {num_segments}; ask again for the rest"
+        )
+        return [self._end(goal, ErrorCode.PLAN_PARTIAL, message)]
 
     def _end(self, goal: Goal, code: ErrorCode, message: str) -> Finished:
         request_id = goal.request.request_id

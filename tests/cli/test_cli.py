@@ -77,6 +77,20 @@ def test_plan_with_the_scripted_backend_ends_with_its_metrics(tmp_path):
     assert answer["metrics"]["num_output_tokens"] > 0
 
 
+def test_plan_closes_a_plan_in_time(tmp_path):
+    config = tmp_path / "fake.yaml"
+    config.write_text("backend: fake\n", encoding="utf-8")
+    plan = "tp();" * 200  # 4 s of steps
+    arguments = ("plan", f"exactly: {plan}", "--config", str(config), "--budget", "2.0")
+    status, answer = run_json(*arguments, "--overrun", "partial")
+    assert (status, answer["error_code"]) == (3, ErrorCode.PLAN_PARTIAL)
+    assert plan.startswith(answer["plan"])
+    assert 0 < len(answer["plan"]) < len(plan)
+    assert answer["metrics"]["plan_time_s"] <= 2.0
+    status, answer = run_json(*arguments, "--budget-for", "plan")  # kill
+    assert (status, answer["error_code"]) == (1, ErrorCode.BUDGET_EXCEEDED)
+
+
 def test_train_planner_exports_the_model_without_the_checkpoint(tmp_path, monkeypatch):
     def train(options):
         options.output.mkdir()
