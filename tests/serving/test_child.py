@@ -83,6 +83,14 @@ class Owner:
         assert len(finished) == len({r.request_id for r in finished}), "a goal ended twice"
         return {r.request_id: r for r in finished}
 
+    def look(self) -> LoopView:
+        before, deadline_s = self.server.status.view, time.monotonic() + 20.0
+        while (view := self.server.status.view) is before or view is None:
+            assert time.monotonic() < deadline_s
+            self.server.look()
+            time.sleep(0.01)
+        return view
+
     def result(self, request_id: str) -> PlanResult:
         self.wait_for(lambda: request_id in self.results())
         return self.results()[request_id]
@@ -236,22 +244,13 @@ def test_a_view_comes_when_it_is_asked_for_and_from_the_next_child_too(own):
     assert owner.server.wait_ready(30.0)
     assert owner.server.status.view is None
     owner.server.submit(make_request("r1", "go"))
-    assert _look(owner).goals[0].request_id == "r1"
+    assert owner.look().goals[0].request_id == "r1"
     os.kill(owner.server.child_pid, signal.SIGKILL)
     while owner.server.status.num_restarts == 0:
         owner.server.look()  # some of these are never answered
         time.sleep(0.01)
     owner.result("r1")
-    assert _look(owner).goals == ()
-
-
-def _look(owner: Owner) -> LoopView:
-    before, deadline_s = owner.server.status.view, time.monotonic() + 20.0
-    while (view := owner.server.status.view) is before or view is None:
-        assert time.monotonic() < deadline_s
-        owner.server.look()
-        time.sleep(0.01)
-    return view
+    assert owner.look().goals == ()
 
 
 def test_goals_before_the_child_is_ready_wait(own):
