@@ -1,22 +1,25 @@
-"""``llm-planner trace``: compose and replay LRTrace files."""
+"""``llm-planner trace``: compose, record and replay LRTrace files."""
 
+import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
 from llm_planner.bench.timely import TimelyBench, run_timely
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
-from llm_planner.cli.output import console, print_json
+from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.simulation.trace import read_trace, write_trace
 from llm_planner.simulation.workload import compose as compose_trace
 from llm_planner.simulation.workload import workload as preset
 
-app = typer.Typer(help="Compose and replay traces of robots' requests.", no_args_is_help=True)
+app = typer.Typer(help="Compose, record and replay traces of robots' requests.", no_args_is_help=True)
 
 
 @app.command()
@@ -43,6 +46,52 @@ def compose(
     trace = compose_trace(spec, seed, RobotLibrary())
     write_trace(trace, path)
     console.print(f"wrote {len(trace.requests)} requests to {path}")
+
+
+@app.command()
+def record(
+    path: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")],
+    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    past: Annotated[
+        bool, typer.Option("--past", help="Begin with what the planner still remembers: its last 1,000 events.")
+    ] = False,
+    duration: Annotated[float | None, typer.Option(min=0.1, help="Seconds; until Ctrl-C if not given.")] = None,
+) -> None:
+    """Record the goals of a running planner until Ctrl-C, into a file that `trace replay` reads.
+
+    Every line is written as it comes; a recording that is killed counts as far as it goes. Goals that began before the
+    recording, or have not ended when it ends, are not replayed.
+    """
+    from llm_planner.ros.goal_events import TraceRecorder
+    from llm_planner.ros.spinning import spinning
+
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+    with _new_file(path) as file, error_console.status(f"waiting for goals of {planner}; Ctrl-C ends") as status:
+        with spinning("llm_planner_recorder") as node:
+            recorder = TraceRecorder(
+                node,
+                planner,
+                file,
+                name=path.stem,
+                has_past=past,
+                on_event=lambda number: status.update(f"{number} events of {planner}; Ctrl-C ends"),
+            )
+            stopped.wait(duration)
+        recorder.close()
+    trace = read_trace(path, RobotLibrary())
+    lost = f"; {recorder.num_lost} events were lost" if recorder.num_lost else ""
+    console.print(f"wrote {recorder.num_events} events, {len(trace.requests)} whole goals, to {path}{lost}")
+
+
+def _new_file(path: Path) -> IO[str]:
+    try:
+        return path.open("x", encoding="utf-8")
+    except OSError as error:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"{path} cannot be written ({error.strerror}); choose another name"
+        ) from error
 
 
 @app.command()

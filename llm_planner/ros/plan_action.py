@@ -19,6 +19,7 @@ from llm_planner.core.request import PlanResult
 from llm_planner.core.segment import Segment
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.goal_book import Goal, GoalBook
+from llm_planner.ros.goal_events import GoalEvents
 from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
@@ -54,6 +55,7 @@ class PlanAction:
             feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
             result_timeout=int(memory_s),
         )
+        self._events = GoalEvents(node, clock)
         self._feedback_timer = node.create_timer(FEEDBACK_PERIOD_S, self._flush, autostart=False)
         self._service = node.create_service(GetSegments, "~/get_segments", self._on_get_segments)
         self._subscriptions = [
@@ -67,6 +69,7 @@ class PlanAction:
             return  # the goal has ended meanwhile
         self._book.add_segment(goal_id, segment)
         self._publish_soon(goal_id)
+        self._events.segment(goal_id, segment)
 
     def publish_complete(self, goal_id: str, *, is_partial: bool = False) -> None:
         """Tells the client that no segment will follow."""
@@ -93,6 +96,7 @@ class PlanAction:
         self._dirty.discard(result.request_id)
         self._node.get_logger().info(f"goal {result.request_id} ended: {result.error_code.name} {result.error_msg}")
         self._action.finish(self._handles.pop(result.request_id), result)
+        self._events.finished(result)
 
     def end(self, goal: Goal, verdict: PlannerError) -> None:
         """Ends a goal because the node says so: through the server, which knows the metrics."""
@@ -108,6 +112,7 @@ class PlanAction:
         self._node.destroy_service(self._service)
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
+        self._events.close()
 
     def _on_accepted(self, handle: ServerGoalHandle) -> None:
         goal_id = bytes(handle.goal_id.uuid).hex()
@@ -122,6 +127,7 @@ class PlanAction:
         self._book.open(request)
         self._handles[goal_id] = handle
         handle.execute()
+        self._events.accepted(request)
 
     def _require_server(self) -> PlanServer:
         if (server := self._active_server()) is None:
@@ -146,6 +152,7 @@ class PlanAction:
         self._book.hear(report.request_id, self._clock.now_s(), heartbeat=False)
         if (server := self._active_server()) is not None:
             server.report(report)
+        self._events.reported(report)
 
     def _on_heartbeat(self, message: msgs.Heartbeat) -> None:
         self._book.hear(message.goal_id, self._clock.now_s(), heartbeat=True)

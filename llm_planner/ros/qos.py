@@ -7,4 +7,7 @@ REPORTS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
 HEARTBEATS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
 STATUS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 OUTCOMES = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+GOAL_EVENTS = QoSProfile(
+    depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
 VIEW = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # the next one comes soon; nobody is waited for
