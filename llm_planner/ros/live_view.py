@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
+from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
 from std_msgs.msg import String
 
@@ -121,13 +122,20 @@ class ViewListener:
     Args:
         node: Spun in the background (``ros.spinning``).
         planner: Full name of the planner node.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if no node can have this name.
     """
 
     def __init__(self, node: Node, planner: str) -> None:
         self._planner = planner
         self._text: str | None = None
         self._came = threading.Condition()
-        node.create_subscription(String, f"{planner.rstrip('/')}/view", self._on_view, qos.VIEW)
+        try:
+            node.create_subscription(String, f"{planner.rstrip('/')}/view", self._on_view, qos.VIEW)
+        except NameValidationException as error:
+            message = f"no ROS node can be called {planner!r}; give a full name such as /planner"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
 
     def next(self, timeout_s: float) -> PlannerView | None:
         """Waits for a view that was not returned yet; None after ``timeout_s``.

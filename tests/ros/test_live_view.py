@@ -108,6 +108,19 @@ def test_the_command_prints_one_view(start_planner):
     assert "drone_1" in result.stdout
 
 
+def test_a_planner_without_a_model_says_so(start_planner, listen):
+    start_planner("empty", autostart=False)
+    view = listen("/empty").first(10.0)
+    assert (view.state, view.is_ready, view.loop) == ("INACTIVE", False, None)
+
+
+@pytest.mark.parametrize("name", ["/a b", "/9lives", "/planner?"])
+def test_an_impossible_name_is_refused(ros, name):
+    result = CliRunner().invoke(app, ["top", "--planner", name, "--timeout", "0.1"])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_CONFIG
+
+
 def test_no_planner_no_view(ros):
     result = CliRunner().invoke(app, ["top", "--planner", "/nobody", "--timeout", "0.5"])
     assert isinstance(result.exception, PlannerError)
