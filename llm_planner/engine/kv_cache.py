@@ -63,6 +63,26 @@ class KVCache:
         keys, values = rows.view(2, num_seqs, -1, *rows.shape[-2:]).transpose(2, 3).unbind(0)
         return keys, values
 
+    def read_keys(self, layer: int, blocks: torch.Tensor) -> torch.Tensor:
+        """Returns the keys of one table (num_kv_heads, len(blocks) * block_size, head_dim); see ``gather``."""
+        rows = self._scratch_for(len(blocks))[0]
+        torch.index_select(self._layers[layer][0], 0, blocks, out=rows)
+        return rows.flatten(0, 1).transpose(0, 1)
+
+    def move(self, layer: int, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        """Copies keys and values to ``targets`` (num_tokens,), each head from its own slots.
+
+        Args:
+            layer: Which layer.
+            sources: (num_kv_heads, num_tokens), slots; all are read before any is written.
+            targets: Slots.
+        """
+        pool, num_kv_heads = self._layers[layer], sources.shape[0]
+        heads = torch.arange(num_kv_heads, device=sources.device)
+        rows = (sources.t() * num_kv_heads + heads).flatten()
+        moved = pool.flatten(1, 3).index_select(1, rows).unflatten(1, (-1, num_kv_heads))
+        pool.flatten(1, 2).index_copy_(1, targets, moved)
+
     def read_shared(self, layer: int, blocks: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns keys and values, each (num_kv_heads, len(blocks) * block_size, head_dim); not to be written.
 

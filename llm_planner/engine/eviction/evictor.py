@@ -4,7 +4,6 @@ import torch
 
 from llm_planner.core.eviction import observation_start, removable_spans
 from llm_planner.core.step import Sequence
-from llm_planner.engine.attention import slot_of
 from llm_planner.engine.eviction.interface import EvictionMethod, PromptKV
 from llm_planner.engine.eviction.observation import Evictable, Observation
 from llm_planner.engine.kv_cache import KVCache
@@ -56,20 +55,15 @@ class Evictor:
     def _compact(self, state: SequenceState, evictable: Evictable, num_removed: int, cache: KVCache) -> None:
         """Moves the KV that stays to the first ``kv_len - num_removed`` slots."""
         device, first, kv_len = cache.pool.device, evictable.spans[0][0], state.kv_len
-        table = torch.tensor(state.blocks[: -(-kv_len // cache.block_size)], dtype=torch.long, device=device)
+        blocks = torch.tensor(state.blocks[: -(-kv_len // cache.block_size)], dtype=torch.long, device=device)
+        slots = (blocks[:, None] * cache.block_size + torch.arange(cache.block_size, device=device)).flatten()
         candidates = torch.cat([torch.arange(start, end, device=device) for start, end in evictable.spans])
-        slots = [slot_of(state.blocks, index, cache.block_size) for index in range(first, kv_len - num_removed)]
-        targets = torch.tensor(slots, dtype=torch.long, device=device)
         for layer in range(cache.pool.shape[0]):
-            keys, values = (kv[0, :, :kv_len] for kv in cache.gather(layer, table, 1))
-            scores = self._scores(layer, keys, values, evictable)
-            kept = _kept(scores, candidates, kv_len, num_removed)[:, first:, None].expand(-1, -1, keys.shape[-1])
-            cache.write(layer, targets, *(kv.gather(1, kept).transpose(0, 1) for kv in (keys, values)))
-
-    def _scores(self, layer: int, keys: torch.Tensor, values: torch.Tensor, evictable: Evictable) -> torch.Tensor:
-        prompt, observation = slice(evictable.num_prompt_tokens), evictable.observation
-        queries = None if observation is None else observation.queries(layer)
-        return self._method.scores(PromptKV(keys=keys[:, prompt], values=values[:, prompt], queries=queries))
+            keys = cache.read_keys(layer, blocks)[:, : evictable.num_prompt_tokens]
+            queries = None if evictable.observation is None else evictable.observation.queries(layer)
+            scores = self._method.scores(PromptKV(keys=keys, queries=queries))
+            kept = _kept(scores, candidates, kv_len, num_removed)[:, first:]
+            cache.move(layer, slots[kept], slots[first : kv_len - num_removed])
 
 
 def _kept(scores: torch.Tensor, candidates: torch.Tensor, kv_len: int, num_removed: int) -> torch.Tensor:

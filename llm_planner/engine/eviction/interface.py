@@ -12,13 +12,11 @@ class PromptKV:
 
     Attributes:
         keys: (num_kv_heads, num_tokens, head_dim), turned by their positions; not to be written.
-        values: As ``keys``.
         queries: (num_heads, num_observed, head_dim) of the observation window, which ends with the prompt; None for a
             method that needs none.
     """
 
     keys: torch.Tensor
-    values: torch.Tensor
     queries: torch.Tensor | None = None
 
 

@@ -28,11 +28,10 @@ class SnapKV:
             raise ValueError("SnapKV needs the queries of the observation window")
         num_kv_heads, num_tokens, head_dim = keys.shape
         num_observed = queries.shape[1]
-        grouped = queries.reshape(num_kv_heads, -1, head_dim)
-        logits = (grouped @ keys.transpose(1, 2)).float() * head_dim**-0.5
-        logits = logits.view(num_kv_heads, -1, num_observed, num_tokens)
-        is_future = torch.ones(num_observed, num_tokens, dtype=torch.bool, device=keys.device)
-        logits.masked_fill_(is_future.triu(num_tokens - num_observed + 1), -math.inf)
+        grouped = queries.reshape(num_kv_heads, -1, head_dim) * head_dim**-0.5
+        logits = (grouped @ keys.transpose(1, 2)).float().view(num_kv_heads, -1, num_observed, num_tokens)
+        is_future = torch.ones(num_observed, num_observed, dtype=torch.bool, device=keys.device).triu(1)
+        logits[..., num_tokens - num_observed :].masked_fill_(is_future, -math.inf)
         votes = logits.softmax(dim=-1).sum(dim=(1, 2))
         before_window = votes[:, : num_tokens - num_observed]
         pooled = max_pool1d(before_window, KERNEL_TOKENS, stride=1, padding=KERNEL_TOKENS // 2)
