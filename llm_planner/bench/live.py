@@ -148,7 +148,8 @@ class LiveReplay:
         started_s = max(now_s + self._network_s, robot.idle_at_s)
         duration_s = self._duration_s(robot, segment)
         robot.idle_at_s = started_s + duration_s
-        robot.record.segments.append(SegmentTimes(now_s, started_s, robot.idle_at_s))
+        times = SegmentTimes(now_s, started_s, robot.idle_at_s, segment.generation_time_s)
+        robot.record.segments.append(times)
         report = SegmentReport(request_id=robot.row.request_id, index=segment.index, status=ReportStatus.STARTED)
         ended = replace(report, status=ReportStatus.SUCCEEDED, duration_s=duration_s)
         self._at(started_s + self._network_s, lambda: server.report(report))
