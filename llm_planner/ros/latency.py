@@ -6,6 +6,11 @@ Three processes over DDS, as in life: the planner (with its engine in a fourth),
 busy, and this one, which measures. Segments are stamped when the server hands them to the node, so that their way
 through node, DDS and client library is measured alone; that part runs against a server without an engine. ``noise`` is
 how much too late a bare process wakes up on this machine meanwhile: what is below it, is not known.
+
+    python -m llm_planner.ros.latency urgent --budgets 1.0 0.5 0.2 --trials 50
+
+Emergencies with a time budget under the same kind of load (``ros.latency_urgent``), with the bundled model or a
+scripted one (``--engine fake``).
 """
 
 import argparse
@@ -18,7 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -29,33 +34,25 @@ from rclpy.task import Future
 from llm_planner.action import PlanTask
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.bridge import Bridge
-from llm_planner.ros.composition import Fleet
-from llm_planner.ros.latency_peers import LOAD_INSTRUCTION, LOAD_SCENE, TIMEOUT_S, run_load, serve_long, serve_stamps
+from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.ros.latency_peers import (
+    LOAD_INSTRUCTION,
+    LOAD_SCENE,
+    LONG_PLAN,
+    TIMEOUT_S,
+    run_load,
+    serve_long,
+    serve_stamps,
+)
+from llm_planner.ros.latency_urgent import measure_urgent
 from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.quantiles import Quantiles
 from llm_planner.ros.spinning import spinning
 
 SETTLE_S = 0.05  # between acceptance and cancel, segment and report
 WARM_UP_S = 5.0
+LOAD_TIMEOUT_S = 120.0  # for the model
 DISCOVERY_S = 3.0  # the planner must have found this process too, or its answers are lost
-
-
-@dataclass(frozen=True, slots=True)
-class Quantiles:
-    """Distribution of a latency, milliseconds."""
-
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
-    num_samples: int
-
-    @staticmethod
-    def of(samples_s: Sequence[float]) -> "Quantiles":
-        """Returns the quantiles of at least one sample (nearest rank)."""
-        ordered = sorted(1e3 * sample for sample in samples_s)
-        last = len(ordered) - 1
-        return Quantiles(
-            round(ordered[round(0.5 * last)], 2), round(ordered[round(0.99 * last)], 2), round(ordered[-1], 2), last + 1
-        )
 
 
 class Probe:
@@ -151,19 +148,55 @@ def measure_segments(planner: str, trials: int) -> Quantiles:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints one JSON object; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("role", nargs="?", choices=["measure", "serve-stamps", "serve-long", "load"], default="measure")
+    roles = ["measure", "urgent", "serve-stamps", "serve-long", "load"]
+    parser.add_argument("role", nargs="?", choices=roles, default="measure", help="the last three are other processes")
     parser.add_argument("--trials", type=int, default=200, help="samples per latency")
     parser.add_argument("--slots", type=int, default=8, help="scheduler.max_num_seqs of the planner")
     parser.add_argument("--robots", type=int, default=16, help="robots that keep the slots busy")
+    parser.add_argument("--budgets", type=float, nargs="+", default=[1.0, 0.5, 0.2], help="urgent: budgets in seconds")
+    parser.add_argument("--engine", choices=["torch", "fake"], default="torch", help="urgent: bundled model or script")
+    parser.add_argument("--policy", default="", help="urgent: scheduling policy; the configuration's without")
     options = parser.parse_args(arguments)
     if options.role == "serve-stamps":
         return serve_stamps()
     if options.role == "serve-long":
         return serve_long(options.slots)
     if options.role == "load":
-        return run_load(options.robots)
-    print(json.dumps(measure(options), indent=2, default=asdict))  # noqa: T201 -- a program's output
+        return run_load(options.robots, f"exactly: {LONG_PLAN}" if options.engine == "fake" else LOAD_INSTRUCTION)
+    measured = measure_emergencies(options) if options.role == "urgent" else measure(options)
+    print(json.dumps(measured, indent=2, default=asdict))  # noqa: T201 -- a program's output
     return 0
+
+
+def measure_emergencies(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns how emergencies fared with all slots busy."""
+    planner = {"backend": options.engine, "scheduler.max_num_seqs": str(options.slots)}
+    if options.policy:
+        planner["scheduler.policy"] = options.policy
+    load = ["load", "--robots", str(options.robots), "--engine", options.engine]
+    with Fleet(Composition(drones=0, arms=0, planner=planner).commands()):
+        _wait_for("/planner")
+        with Fleet({"load": [sys.executable, "-m", "llm_planner.ros.latency", *load]}):
+            time.sleep(WARM_UP_S)
+            emergencies = measure_urgent("/planner", options.engine, options.trials, options.budgets)
+    return {"emergencies": emergencies, "engine": options.engine, "policy": options.policy or None} | _conditions(
+        options
+    )
+
+
+def _wait_for(planner: str) -> None:
+    with spinning("latency_wait") as node:
+        if not PlannerClient(node, "tello", planner=planner).wait_for_planner(LOAD_TIMEOUT_S):
+            raise TimeoutError(f"no planner {planner} within {LOAD_TIMEOUT_S:g} s")
+
+
+def _conditions(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "slots": options.slots,
+        "robots": options.robots,
+        "load_average": os.getloadavg(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+    }
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -176,15 +209,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         with Fleet({"load": [*this, "load", "--robots", str(options.robots)]}):
             time.sleep(WARM_UP_S)
             busy = measure_goals("/planner", options.trials)
-    return {
-        "segment_to_client": segments,
-        "idle": idle,
-        "busy": busy,
-        "slots": options.slots,
-        "robots": options.robots,
-        "load_average": os.getloadavg(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-    }
+    return {"segment_to_client": segments, "idle": idle, "busy": busy} | _conditions(options)
 
 
 if __name__ == "__main__":

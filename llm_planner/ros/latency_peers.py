@@ -136,25 +136,25 @@ def serve_long(num_slots: int) -> int:
     return process.run(lambda: PlannerNode(build, parameter_overrides=overrides), [])
 
 
-def run_load(num_robots: int) -> int:
+def run_load(num_robots: int, instruction: str) -> int:
     """Runs robots that carry out every segment in no time and ask again at once, until standard input ends."""
     with spinning("latency_load") as node:
         clients = [PlannerClient(node, "tello", robot_id=f"load_{i}") for i in range(num_robots)]
         for client in clients:
             client.wait_for_planner(TIMEOUT_S)
-            _keep_asking(client)
+            _keep_asking(client, instruction)
         os.read(sys.stdin.fileno(), 1)
     return 0
 
 
-def _keep_asking(client: PlannerClient) -> None:
+def _keep_asking(client: PlannerClient, instruction: str) -> None:
     handles: list[PlanHandle] = []
 
     def on_segment(segment: Segment) -> None:
         handles[-1].report(segment, ReportStatus.SUCCEEDED)
 
     def ask(_: object = None) -> None:
-        handles.append(client.plan(LOAD_INSTRUCTION, scene=LOAD_SCENE, on_segment=on_segment))
+        handles.append(client.plan(instruction, scene=LOAD_SCENE, on_segment=on_segment))
         handles[-1].future.add_done_callback(ask)
 
     ask()
