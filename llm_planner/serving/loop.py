@@ -19,7 +19,7 @@ from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
 from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
-from llm_planner.serving.view import LoopStatus, LoopView, look
+from llm_planner.serving.view import LoopStatus, LoopView, count, look
 
 _log = logging.getLogger(__name__)
 
@@ -278,17 +278,7 @@ class PlannerLoop:
     @property
     def status(self) -> LoopStatus:
         """How busy it is."""
-        scheduler = self._scheduler
-        return LoopStatus(
-            model=self._backend.info.model,
-            policy=scheduler.policy.name,
-            num_goals=len(self._goals),
-            num_running=scheduler.num_running,
-            num_ready=scheduler.num_ready,
-            num_sleeping=scheduler.num_sleeping,
-            num_kv_blocks=scheduler.ledger.num_kv_blocks,
-            num_free_kv_blocks=scheduler.ledger.free_blocks,
-        )
+        return count(self._backend.info.model, self._scheduler, len(self._goals))
 
     def look(self, now_s: float) -> LoopView:
         """Returns a view of its goals and its memory: for people, at their pace, as it walks over all goals."""

@@ -82,6 +82,20 @@ class LoopView:
     goals: tuple[GoalView, ...]
 
 
+def count(model: str, scheduler: Scheduler, num_goals: int) -> LoopStatus:
+    """Returns how busy a loop is."""
+    return LoopStatus(
+        model=model,
+        policy=scheduler.policy.name,
+        num_goals=num_goals,
+        num_running=scheduler.num_running,
+        num_ready=scheduler.num_ready,
+        num_sleeping=scheduler.num_sleeping,
+        num_kv_blocks=scheduler.ledger.num_kv_blocks,
+        num_free_kv_blocks=scheduler.ledger.free_blocks,
+    )
+
+
 def look(
     status: LoopStatus,
     scheduler: Scheduler,
