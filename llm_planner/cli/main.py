@@ -5,7 +5,20 @@ import sys
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli import bench, check, demo, fleet, plan, profile, robots, timeline, top, trace, train_planner
+from llm_planner.cli import (
+    bench,
+    check,
+    demo,
+    fleet,
+    plan,
+    profile,
+    robots,
+    timeline,
+    top,
+    trace,
+    train_length_predictor,
+    train_planner,
+)
 from llm_planner.cli.output import print_error, print_json
 from llm_planner.core.errors import PlannerError
 
@@ -24,6 +37,7 @@ app.command("send")(fleet.send)
 app.command("top")(top.top)
 app.command("demo")(demo.demo)
 app.command("train-planner")(train_planner.train_planner)
+app.command("train-length-predictor")(train_length_predictor.train_length_predictor)
 app.command("timeline")(timeline.timeline)
 app.command("profile")(profile.profile)
 app.add_typer(bench.app, name="bench")

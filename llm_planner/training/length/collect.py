@@ -116,6 +116,7 @@ def _config(model: Path, threads: int) -> PlannerConfig:
         engine=EngineConfig(model=str(model), num_threads=threads),
         scheduler=SchedulerConfig(policy="fcfs", max_num_seqs=_BATCH),
         max_queued=100_000,
+        length_predictor="",
     )
 
 

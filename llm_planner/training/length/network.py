@@ -56,6 +56,11 @@ class LengthNetwork(nn.Module):
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
+    @torch.no_grad()
+    def say_first(self, bias: Tensor) -> None:
+        """Sets what the head says of every prompt before it has learned anything, (num_outputs,)."""
+        self.head.bias.copy_(bias)
+
     def forward(self, token_ids: Tensor, lengths: Tensor) -> Tensor:
         """Returns the outputs (batch, num_outputs) in float32.
 
