@@ -35,26 +35,35 @@ class LatencyGuidedLimit:
         self._num_seqs = 0
         self._allowance_s = math.inf
         self._late_weight = 0.0
+        self._base_s, self._slope_s = forecast.steps.base_s, forecast.steps.slope_s
         self.free_tokens = forecast.steps.free_tokens
 
     def admits(self, generation: Generation) -> bool:
         """Returns whether it may run in this step, and counts it if so."""
-        steps = self._forecast.steps
-        step_s = steps.step_s(0, self._num_seqs + 1)
-        weight = self._policy.weight(generation, self._now_s)
-        loss = self._late_weight * steps.slope_s
-        if step_s > self._allowance_s or loss > 0:
-            can_pause_s = self._policy.slack_s(generation, self._now_s) - self._forecast.generation_time_s(generation)
-            if can_pause_s > PAUSE_MARGIN_S or weight * step_s < loss:
-                return False
-        self._count(generation, weight, steps.base_s)
+        left_s = self._policy.due_s(generation) - self._now_s
+        if self._is_tight and self._pauses(generation, left_s):
+            return False
+        self._num_seqs += 1
+        allowance_s = left_s / self._forecast.remaining_steps(generation)
+        if allowance_s < self._base_s:  # late whatever happens
+            self._late_weight += self._policy.weight(generation, self._now_s)
+        elif allowance_s < self._allowance_s:
+            self._allowance_s = allowance_s
         return True
 
-    def _count(self, generation: Generation, weight: float, base_s: float) -> None:
-        self._num_seqs += 1
-        left_s = self._policy.due_s(generation) - self._now_s
-        allowance_s = left_s / self._forecast.remaining_steps(generation)
-        if allowance_s < base_s:  # late whatever happens
-            self._late_weight += weight
-        else:
-            self._allowance_s = min(self._allowance_s, allowance_s)
+    @property
+    def _step_s(self) -> float:
+        """A decode step with one generation more."""
+        return self._base_s + self._slope_s * self._num_seqs
+
+    @property
+    def _is_tight(self) -> bool:
+        """Whether a longer step costs anybody anything."""
+        return self._late_weight * self._slope_s > 0 or self._step_s > self._allowance_s
+
+    def _pauses(self, generation: Generation, left_s: float) -> bool:
+        """Returns whether a generation that is due in ``left_s`` can do without this step, or should."""
+        if left_s - 2 * self._forecast.generation_time_s(generation) > PAUSE_MARGIN_S:
+            return True
+        loss = self._late_weight * self._slope_s
+        return self._policy.weight(generation, self._now_s) * self._step_s < loss

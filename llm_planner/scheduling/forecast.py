@@ -52,7 +52,7 @@ class EngineForecast:
     def generation_time_s(self, generation: GenerationView) -> float:
         """Returns how long its next segment takes if it runs from now on."""
         steps = self.steps
-        step_s = max(steps.recent_s, steps.base_s)
+        step_s = max(steps.base_s, steps.recent_s)
         time_s = step_s * self.remaining_steps(generation)
         if not generation.is_decoding:
             num_prompt_tokens = -(-generation.num_uncomputed_tokens // LANE_TOKENS) * LANE_TOKENS

@@ -34,6 +34,7 @@ class KVLedger:
         self.num_kv_blocks = num_kv_blocks
         self.block_size = block_size
         self._prefix_blocks: dict[str, int] = {}
+        self._num_pinned = 0
         self._accounts: dict[str, _Account] = {}
         self._num_allocated = 0
         self._num_claimed = 0
@@ -41,7 +42,7 @@ class KVLedger:
     @property
     def capacity_blocks(self) -> int:
         """Blocks that generations can share among them: all but the pinned prefixes."""
-        return self.num_kv_blocks - sum(self._prefix_blocks.values())
+        return self.num_kv_blocks - self._num_pinned
 
     @property
     def free_blocks(self) -> int:
@@ -65,6 +66,7 @@ class KVLedger:
     def pin_prefix(self, prefix_id: str, num_tokens: int) -> None:
         """Accounts for a prefix of ``num_tokens`` (a multiple of the block size); again is free."""
         self._prefix_blocks[prefix_id] = self.blocks_for(num_tokens)
+        self._num_pinned = sum(self._prefix_blocks.values())
 
     def holds(self, request_id: str) -> bool:
         """Returns whether the generation has an account."""

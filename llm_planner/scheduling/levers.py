@@ -30,6 +30,7 @@ class Load:
         kv_lens: Caches of the others that decode along if nothing is done, without those that hold a reserved slot.
         num_prompt_tokens: Their prompt tokens that are computed first if nothing is done.
         reserved_kv_lens: Caches of those that hold a reserved slot: they never give way.
+        reserved_prompt_tokens: Tokens of their prompts that are still to be computed, before or along with its own.
         reserved_s: Seconds until these are done, at the worst; no one else's prompt is computed before.
         max_company: Most others that may decode along with one more reserved slot: what the batch can hold, and what
             those that have one were promised; negative if there is no place for it.
@@ -43,6 +44,7 @@ class Load:
     kv_lens: tuple[int, ...] = ()
     num_prompt_tokens: int = 0
     reserved_kv_lens: tuple[int, ...] = ()
+    reserved_prompt_tokens: int = 0
     reserved_s: float = 0.0
     max_company: int = 15
     reserved_slack_s: float = math.inf
@@ -124,7 +126,7 @@ class BudgetSolver:
         num_tokens = task.pessimistic_tokens(self.k)
 
         def attempt(num_others: int) -> Decision:
-            setup = _reserved_setup(load, num_others)
+            setup = _reserved_setup(load, num_others, time)
             levers = (Lever.RESERVED_SLOT, Lever.THIN_BATCH)[: 1 + (num_others < len(load.kv_lens))]
             wcet_s = execution_s(task, num_tokens, setup, time)
             max_company = setup.company.num_seqs
@@ -189,21 +191,24 @@ class BudgetSolver:
 
     def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
         """Returns the shortest budget that could be kept with all levers, if a reserved slot can be had."""
-        setup = replace(_reserved_setup(load, 0), num_removed_tokens=self._removable_tokens(task))
+        setup = replace(_reserved_setup(load, 0, time), num_removed_tokens=self._removable_tokens(task))
         return execution_s(task, self._fewest_tokens(task), setup, time)
 
 
-def _reserved_setup(load: Load, num_others: int) -> Setup:
+def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     """Returns the setup of a reserved slot with ``num_others`` beside the other reserved ones, the longest at worst."""
     kv_tokens = sum(load.reserved_kv_lens) + sum(heapq.nlargest(num_others, load.kv_lens))
     company = Company(len(load.reserved_kv_lens) + num_others, kv_tokens)
-    return Setup(chunk_tokens=load.reserved_chunk_tokens, company=company)
+    wait_s = 0.0
+    if load.reserved_prompt_tokens:
+        wait_s = time.prefill_s(load.reserved_prompt_tokens, 0, load.reserved_chunk_tokens)
+    return Setup(wait_s=wait_s, chunk_tokens=load.reserved_chunk_tokens, company=company)
 
 
 def _has_place(task: Task, load: Load, time: ExecutionTime) -> bool:
     """Returns whether another slot may be reserved: the batch holds it, and nobody's promise breaks by its prefill."""
     is_room = len(load.reserved_kv_lens) <= load.max_company
-    return is_room and prefill_phase_s(task, _reserved_setup(load, 0), time) <= load.reserved_slack_s
+    return is_room and prefill_phase_s(task, _reserved_setup(load, 0, time), time) <= load.reserved_slack_s
 
 
 def _with_removed(decision: Decision, num_removed: int, task: Task, time: ExecutionTime) -> Decision:

@@ -8,10 +8,15 @@ class SmoothedBound:
 
     Args:
         initial: The bound before anything was observed.
+
+    Attributes:
+        bound: The estimate.
     """
 
+    __slots__ = ("_deviation", "_mean", "bound")
+
     def __init__(self, initial: float) -> None:
-        self._initial = initial
+        self.bound = initial
         self._mean: float | None = None
         self._deviation = 0.0
 
@@ -19,15 +24,11 @@ class SmoothedBound:
         """Learns from one observation >= 0."""
         if self._mean is None:
             self._mean, self._deviation = value, value / 2
-            return
-        error = value - self._mean
-        self._mean += error / 8
-        self._deviation += (abs(error) - self._deviation) / 4
-
-    @property
-    def bound(self) -> float:
-        """The estimate."""
-        return self._initial if self._mean is None else self._mean + 2 * self._deviation
+        else:
+            error = value - self._mean
+            self._mean += error / 8
+            self._deviation += (abs(error) - self._deviation) / 4
+        self.bound = self._mean + 2 * self._deviation
 
 
 class GenerationPace:

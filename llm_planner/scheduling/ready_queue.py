@@ -54,9 +54,8 @@ class ReadyQueue:
 
         It must be closed if it is left early.
         """
-        heads: list[tuple[Rank, int, Hashable]] = []
-        for lane in list(self._lanes):
-            self._push_head(heads, lane, now_s)
+        heads = [head for lane in list(self._lanes) if (head := self._head(lane, now_s)) is not None]
+        heapq.heapify(heads)
         looked_at: list[tuple[Hashable, _Entry]] = []
         try:
             while heads:
@@ -64,22 +63,24 @@ class ReadyQueue:
                 entry = heapq.heappop(self._lanes[lane])
                 looked_at.append((lane, entry))
                 yield entry[2]
-                self._push_head(heads, lane, now_s)
+                head = self._head(lane, now_s)
+                if head is not None:
+                    heapq.heappush(heads, head)
         finally:
             for lane, entry in looked_at:
                 if self._is_live(entry):
                     heapq.heappush(self._lanes.setdefault(lane, []), entry)
 
-    def _push_head(self, heads: list[tuple[Rank, int, Hashable]], lane: Hashable, now_s: float) -> None:
+    def _head(self, lane: Hashable, now_s: float) -> tuple[Rank, int, Hashable] | None:
         """Ranks the first live entry of a lane; an empty lane goes."""
         entries = self._lanes[lane]
         while entries and not self._is_live(entries[0]):
             heapq.heappop(entries)
         if not entries:
             del self._lanes[lane]
-            return
+            return None
         generation = entries[0][2]
-        heapq.heappush(heads, (self._policy.rank(generation, now_s), generation.order, lane))
+        return (self._policy.rank(generation, now_s), generation.order, lane)
 
     def _is_live(self, entry: _Entry) -> bool:
         return self._entries.get(entry[2].request_id) is entry

@@ -76,8 +76,10 @@ class ReservedFirst:
 
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns the policy's rank, behind all reservations."""
-        reservation = self._reservations.live.get(generation.request.request_id)
-        return (1.0, *self._policy.rank(generation, now_s)) if reservation is None else (0.0, reservation.order)
+        live = self._reservations.live
+        if live and (reservation := live.get(generation.request.request_id)) is not None:
+            return (0.0, reservation.order)
+        return (1.0, *self._policy.rank(generation, now_s))
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns the policy's lane, or that of the reservations."""

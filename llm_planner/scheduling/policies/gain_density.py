@@ -22,10 +22,11 @@ class GainDensity(PricedPolicy):
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns (pressing, with slack, without gain; density; order)."""
         generation_s = max(SHORTEST_S, self.forecast.generation_time_s(generation))
-        gain = self.utility(generation, now_s)
+        slack_s = self.due_s(generation) - now_s - generation_s
+        gain = generation.request.time_utility.after_ert(-slack_s)
         if gain <= 0:
             return (2.0, -gain, generation.order)
-        has_ample_slack = self.slack_s(generation, now_s) > self.ample * generation_s
+        has_ample_slack = slack_s > self.ample * generation_s
         return (float(has_ample_slack), -gain / generation_s, generation.order)
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:

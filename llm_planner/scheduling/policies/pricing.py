@@ -3,7 +3,6 @@
 from collections.abc import Hashable
 from typing import Protocol
 
-from llm_planner.core.time_utility import TimeUtility
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 LANE_TOKENS = 16
@@ -12,11 +11,6 @@ LANE_TOKENS = 16
 
 LEAST_WEIGHT = 1e-3
 AGEING_PER_S = 0.05
-
-
-def weight(time_utility: TimeUtility, lateness_s: float) -> float:
-    """Returns the utility that is lost per second; see ``PricedPolicy.weight``."""
-    return LEAST_WEIGHT + time_utility.loss_per_s(lateness_s) + (AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0)
 
 
 class Forecast(Protocol):
@@ -68,21 +62,15 @@ class PricedPolicy:
             return generation.arrival_s + generation.request.time_utility.ert_s - network_s
         return generation.robot_idle_at_s - network_s
 
-    def slack_s(self, generation: GenerationView, now_s: float) -> float:
-        """Returns for how long it could still pause without losing utility; negative if it loses already."""
-        return self.due_s(generation) - now_s - self.forecast.generation_time_s(generation)
-
     def weight(self, generation: GenerationView, now_s: float) -> float:
         """Returns the utility that a late one loses per second; > 0.
 
         Deviation: it grows slowly with lateness, so that nobody is put off for ever by more important ones, not even
         a request whose utility never falls.
         """
-        return weight(generation.request.time_utility, now_s - self.due_s(generation))
-
-    def utility(self, generation: GenerationView, now_s: float) -> float:
-        """Returns TUF(W(s_k; t)): what its next segment will be worth if it runs from now on."""
-        return generation.request.time_utility.after_ert(-self.slack_s(generation, now_s))
+        lateness_s = now_s - self.due_s(generation)
+        ageing = AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0
+        return LEAST_WEIGHT + generation.request.time_utility.loss_per_s(lateness_s) + ageing
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns the kind of work, and its due time: of two alike, the one that is due first goes first.

@@ -24,7 +24,8 @@ class PudPrinted(PricedPolicy):
         slack_s = self.due_s(generation) - now_s - generation_s
         if abs(slack_s) < SHORTEST_S:
             slack_s = math.copysign(SHORTEST_S, slack_s)
-        return (-self.utility(generation, now_s) / (generation_s * slack_s), generation.order)
+        utility = generation.request.time_utility.after_ert(-slack_s)
+        return (-utility / (generation_s * slack_s), generation.order)
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns a lane of its own: as it gets late, a generation may fall behind its like."""
