@@ -41,7 +41,9 @@ from llm_planner.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 
 LONG_SCENES = Difficulty(max_objects=200)
 MAX_DRAWS = 200  # per task: families without a scene never give a long prompt
+ANY, NEEDS_SCENE = "any", "scene"
 _NUMBER = re.compile(r"\d+")
+_NAME = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Score:
     """How plans fare.
 
     Attributes:
+        tasks: ``any``, or ``scene``: the plan must name something that the instruction does not.
         removed: Share of the prompts' KV that was removed: protected tokens stay, whatever the ratio.
         success: Share of tasks whose executed plan passes the goal test.
         same_numbers: Share of tasks whose plan has the numbers of the reference plan, in its order.
@@ -56,6 +59,7 @@ class Score:
         mean_prompt_tokens: Their length.
     """
 
+    tasks: str
     method: str
     eviction_ratio: float
     removed: float
@@ -102,11 +106,11 @@ class _Evictable:
         return self._preparer.prepare(replace(request, time_budget_s=1.0))
 
 
-def score(model: Path, method: str, eviction_ratio: float, tasks: Sequence[Task], max_num_seqs: int = 8) -> Score:
+def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Sequence[Task]) -> Score:
     """Returns how tasks fare with a fixed ratio."""
     library, encoder = RobotLibrary(), build_prompt_encoder(model)
     backend = TorchBackend(model, eviction_method=method)
-    scheduler = FixedRatio(SchedulerConfig(policy="fcfs", max_num_seqs=max_num_seqs), backend.info, eviction_ratio)
+    scheduler = FixedRatio(SchedulerConfig(policy="fcfs", max_num_seqs=8), backend.info, eviction_ratio)
     preparer = PlanPreparer(
         backend=backend, tokenizer=backend.tokenizer, library=library, style=encoder.style, markup=encoder.markup
     )
@@ -127,6 +131,7 @@ def score(model: Path, method: str, eviction_ratio: float, tasks: Sequence[Task]
     good = [not r.error_code and is_achieved(t, r.plan, library.get(t.robot))[0] for t, r in pairs]
     numbers = [_NUMBER.findall(task.plan) == _NUMBER.findall(result.plan) for task, result in pairs]
     return Score(
+        tasks=kind,
         method=method,
         eviction_ratio=eviction_ratio,
         removed=scheduler.num_evicted_tokens / scheduler.num_prompt_tokens,
@@ -154,15 +159,23 @@ def num_prompt_tokens(task: Task, encoder: PromptEncoder, library: RobotLibrary)
     return len(prompt.static_ids) + len(prompt.dynamic_ids)
 
 
-def long_tasks(model: Path, *, num_tasks: int, min_tokens: int, max_tokens: int, seed: int) -> list[Task]:
-    """Returns held-out tasks whose prompts have ``min_tokens`` to ``max_tokens``, families taking turns."""
+def needs_scene(task: Task) -> bool:
+    """Returns whether the reference plan names an object that the instruction does not."""
+    spoken, planned = task.instruction.lower().replace(" ", "_"), frozenset(_NAME.findall(task.plan))
+    return any(placed.name in planned and placed.name not in spoken for placed in task.objects)
+
+
+def long_tasks(model: Path, *, kind: str, num_tasks: int, min_tokens: int, max_tokens: int, seed: int) -> list[Task]:
+    """Returns held-out tasks of a kind whose prompts have ``min_tokens`` to ``max_tokens``, families taking turns."""
     library, encoder, rng = RobotLibrary(), build_prompt_encoder(model), random.Random(seed)
 
     def draw() -> Iterator[Task]:
         for _ in range(MAX_DRAWS * num_tasks):
             for family in FAMILY_NAMES:
                 task = sample(rng, LONG_SCENES, held_out=True, family=family)
-                if task.scene and min_tokens <= num_prompt_tokens(task, encoder, library) <= max_tokens:
+                if not task.scene or (kind == NEEDS_SCENE and not needs_scene(task)):
+                    continue
+                if min_tokens <= num_prompt_tokens(task, encoder, library) <= max_tokens:
                     yield task
 
     tasks = [task for task, _ in zip(draw(), range(num_tasks), strict=False)]
@@ -178,7 +191,7 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     prompt_tokens: Annotated[list[int], typer.Option(help="Prompts whose steps are timed.")] = [500, 1000, 2000],  # noqa: B006
     batch: Annotated[list[int], typer.Option(help="Sequences in a step.")] = [1, 8],  # noqa: B006
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of timing.")] = 7,
-    num_tasks: Annotated[int, typer.Option(min=0, help="Tasks to plan and execute; 0 for none.")] = 100,
+    num_tasks: Annotated[int, typer.Option(min=0, help="Tasks of each kind to plan and execute; 0 for none.")] = 100,
     min_tokens: Annotated[int, typer.Option(min=1, help="Shortest prompt of a task.")] = 500,
     max_tokens: Annotated[int, typer.Option(min=1, help="Longest prompt of a task.")] = 2000,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
@@ -197,9 +210,10 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     _print(f"Decode steps, {model.name}, {methods[0]}, {threads} threads", times)
     scores: list[Score] = []
     if num_tasks:
-        tasks = long_tasks(model, num_tasks=num_tasks, min_tokens=min_tokens, max_tokens=max_tokens, seed=seed)
-        for name in methods:
-            scores += [score(model, name, value, tasks) for value in ratio]
+        limits = {"num_tasks": num_tasks, "min_tokens": min_tokens, "max_tokens": max_tokens}
+        for kind in (ANY, NEEDS_SCENE):
+            tasks = long_tasks(model, kind=kind, seed=seed, **limits)
+            scores += [score(model, name, value, kind, tasks) for name in methods for value in ratio]
         _print(f"Plans, {model.name}, executed", scores)
     if json_file:
         figures = {"model": model.name, "threads": threads, "seed": seed, "torch": torch.__version__}
