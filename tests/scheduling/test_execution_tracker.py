@@ -143,3 +143,19 @@ def test_whatever_a_robot_says_times_stay_sane(reports, num_segments):
         assert tracker.execution_time_s() >= 0.0
         starts_and_ends = [t for span in tracker._spans() for t in span]
         assert starts_and_ends == sorted(starts_and_ends)
+
+
+@given(_REPORTS, st.integers(1, 5))
+def test_what_comes_twice_changes_nothing(reports, num_segments):
+    once, twice, now_s = make_tracker(), make_tracker(), 0.0
+    for index in range(num_segments):
+        once.deliver(make_segment(index, 1.0), now_s)
+        twice.deliver(make_segment(index, 1.0), now_s)
+    for index, status, duration_s, pause_s in reports:
+        now_s += pause_s
+        report = make_report(index, status, duration_s)
+        assert once.report(report, now_s) is twice.report(report, now_s)
+        assert twice.report(report, now_s) is Reception.IGNORED
+        assert once.idle_at_s(now_s) == twice.idle_at_s(now_s)
+    assert once.waiting_time_s() == twice.waiting_time_s()
+    assert once.execution_time_s() == twice.execution_time_s()
