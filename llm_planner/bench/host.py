@@ -3,13 +3,13 @@
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from llm_planner.assembly import build_loop
 from llm_planner.bench.server import NO_STEP_S, build_fake_loop, measure_overhead, overhead_request
+from llm_planner.bench.step_log import WatchedBackend
 from llm_planner.core.config import PlannerConfig
-from llm_planner.core.interfaces import Backend, BackendInfo
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.prediction.fit import measured, nonnegative_fit
@@ -26,30 +26,18 @@ NUM_STEPS = 40
 """Most steps of one batch that are measured."""
 
 
-class _TimedBackend:
-    """Passes on, and keeps the last step: its duration and how many sequences ran; and all lengths of prompts."""
+@dataclass(slots=True)
+class _Watch:
+    """What the last step was, and all lengths of prompts."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self.duration_s = 0.0
-        self.num_seqs = 0
-        self.prompt_tokens: dict[str, int] = {}
+    duration_s: float = 0.0
+    num_seqs: int = 0
+    prompt_tokens: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def info(self) -> BackendInfo:
-        return self._backend.info
-
-    def load_prefix(self, prefix_id: str, token_ids: Sequence[int]) -> int:
-        return self._backend.load_prefix(prefix_id, token_ids)
-
-    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
-        output = self._backend.execute(scheduled)
+    def see(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
+        """Notes a step."""
         self.duration_s, self.num_seqs = output.duration_s, len(scheduled.num_scheduled_tokens)
         self.prompt_tokens |= {s.request_id: len(s.prompt_token_ids) for s in scheduled.new}
-        return output
-
-    def close(self) -> None:
-        self._backend.close()
 
 
 def measure_host(config: PlannerConfig, num_repeats: int) -> HostCost:
@@ -75,14 +63,11 @@ def measure_host(config: PlannerConfig, num_repeats: int) -> HostCost:
 
 def _loop_times_s(config: PlannerConfig, num_repeats: int) -> tuple[dict[int, float], dict[int, float]]:
     """Returns median seconds per prompt length for a submission, and per number of sequences around a step."""
-    watched: list[_TimedBackend] = []
-
-    def watch(backend: Backend) -> Backend:
-        watched.append(_TimedBackend(backend))
-        return watched[-1]
-
+    watch = _Watch()
     scheduler = replace(config.scheduler, policy=POLICY, max_num_seqs=max(BATCH_SIZES))
-    loop = build_loop(replace(config, scheduler=scheduler), do_clients_report=False, watch=watch)
+    loop = build_loop(
+        replace(config, scheduler=scheduler), do_clients_report=False, watch=lambda b: WatchedBackend(b, watch.see)
+    )
     prepared_s: dict[str, float] = {}
     steps: dict[int, list[float]] = defaultdict(list)
     for number in range(num_repeats):
@@ -92,27 +77,27 @@ def _loop_times_s(config: PlannerConfig, num_repeats: int) -> tuple[dict[int, fl
                 began_s = time.perf_counter()
                 loop.submit(request, began_s)
                 prepared_s[request.request_id] = time.perf_counter() - began_s
-            for num_seqs, around_s in _steps(loop, watched[0]):
+            for num_seqs, around_s in _steps(loop, watch):
                 steps[num_seqs].append(around_s)
             for request_id in loop.request_ids:
                 loop.cancel(request_id)
     loop.close()
     preparations: dict[int, list[float]] = defaultdict(list)
     for request_id, took_s in prepared_s.items():
-        if request_id in watched[0].prompt_tokens:
-            preparations[watched[0].prompt_tokens[request_id]].append(took_s)
+        if request_id in watch.prompt_tokens:
+            preparations[watch.prompt_tokens[request_id]].append(took_s)
     return _medians(preparations), _medians(steps)
 
 
-def _steps(loop: PlannerLoop, watched: _TimedBackend) -> Iterator[tuple[int, float]]:
+def _steps(loop: PlannerLoop, watch: _Watch) -> Iterator[tuple[int, float]]:
     """Yields, until all robots are at work, how many sequences ran in a step and the seconds around it."""
     for _ in range(NUM_STEPS):
-        watched.num_seqs = 0
+        watch.num_seqs = 0
         began_s = time.perf_counter()
         loop.step(began_s)
         ended_s = time.perf_counter()
-        if watched.num_seqs:
-            yield watched.num_seqs, ended_s - began_s - watched.duration_s
+        if watch.num_seqs:
+            yield watch.num_seqs, ended_s - began_s - watch.duration_s
         wakeup_s = loop.next_wakeup_s(ended_s)
         if wakeup_s is None or wakeup_s > ended_s:
             return

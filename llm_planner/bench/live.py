@@ -11,13 +11,12 @@ from pathlib import Path
 
 from llm_planner.assembly import build_admission, build_loop
 from llm_planner.bench.step_log import LoggedBackend, read_steps
+from llm_planner.bench.survey import segment_texts
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
-from llm_planner.language.parser import parse
-from llm_planner.language.printer import to_text
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -129,7 +128,7 @@ class LiveReplay:
             arrival_s=now_s,
             bound_s=self._bounds_s[row.request_id],
         )
-        texts = tuple(to_text(statement) for statement in parse(row.plan))
+        texts = segment_texts(row)
         with self._changed:
             self._robots[row.request_id] = _Robot(row, texts, record, now_s)
         try:

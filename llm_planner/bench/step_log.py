@@ -1,29 +1,28 @@
-"""Notes when a backend ran its steps, and leaves the list behind in a file: the engine may live in another process."""
+"""Looks over a backend's shoulder, and leaves a list of its steps in a file: the engine may live in another process."""
 
 import json
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from pathlib import Path
 
 from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import Backend, BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.simulation.records import StepTimes
 
 
-class LoggedBackend:
+class WatchedBackend:
     """Implements ``core.interfaces.Backend`` around another one.
 
     Args:
-        path: The file that ``close`` writes.
         backend: Does the work.
+        on_step: Hears every step and what came of it.
     """
 
-    def __init__(self, path: Path, backend: Backend) -> None:
-        self._path = path
+    def __init__(self, backend: Backend, on_step: Callable[[SchedulerOutput, StepOutput], None]) -> None:
         self._backend = backend
-        self._clock = MonotonicClock()
-        self._steps: list[tuple[float, float, int, int]] = []
-        self._is_closed = False
+        self._on_step = on_step
 
     @property
     def info(self) -> BackendInfo:
@@ -35,20 +34,43 @@ class LoggedBackend:
         return self._backend.load_prefix(prefix_id, token_ids)
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
-        """Runs one step and notes it."""
-        start_s = self._clock.now_s()
+        """Runs one step and says so."""
         output = self._backend.execute(scheduled)
-        prompts = [n for n in scheduled.num_scheduled_tokens.values() if n > 1]
-        num_decodes = len(scheduled.num_scheduled_tokens) - len(prompts)
-        self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
+        self._on_step(scheduled, output)
         return output
+
+    def close(self) -> None:
+        """Closes the backend."""
+        self._backend.close()
+
+
+class LoggedBackend(WatchedBackend):
+    """Keeps a list of the steps.
+
+    Args:
+        path: The file that ``close`` writes.
+        backend: Does the work.
+    """
+
+    def __init__(self, path: Path, backend: Backend) -> None:
+        super().__init__(backend, self._log)
+        self._path = path
+        self._clock = MonotonicClock()
+        self._steps: list[tuple[float, float, int, int]] = []
+        self._is_closed = False
+
+    def _log(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
+        prompts = [n for n in scheduled.num_scheduled_tokens.values() if n > MOST_DECODED_TOKENS]
+        num_decodes = len(scheduled.num_scheduled_tokens) - len(prompts)
+        start_s = self._clock.now_s() - output.duration_s
+        self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
 
     def close(self) -> None:
         """Writes the list and closes the backend; safe to call twice."""
         if not self._is_closed:
             self._is_closed = True
             self._path.write_text(json.dumps(self._steps), encoding="utf-8")
-        self._backend.close()
+        super().close()
 
 
 def read_steps(path: Path, origin_s: float) -> tuple[StepTimes, ...]:

@@ -1,18 +1,21 @@
 """Asks a real model, once and alone, for every plan of a trace: what it writes, how long it is, how fast it comes."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from llm_planner.assembly import build_loop
+from llm_planner.bench.step_log import WatchedBackend
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
+from llm_planner.language.prose import ProseUnit, split_prose
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
@@ -30,10 +33,12 @@ class Answer:
 
     Attributes:
         response_s: From its arrival in the loop to its first segment; infinite if there was none.
+        step_tokens: How many tokens each step brought.
     """
 
     result: PlanResult
     response_s: float
+    step_tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +79,21 @@ def survey(
 ) -> Survey:
     """Returns the trace as the model of ``config`` plans it, each different request being asked ``REPEATS`` times."""
     streaming = replace(config, scheduler=replace(config.scheduler, policy="fcfs_stream"))
-    loop, clock = build_loop(streaming, do_clients_report=False), MonotonicClock()
+    steps: dict[str, list[int]] = defaultdict(list)
+
+    def see(_: SchedulerOutput, output: StepOutput) -> None:
+        for request_id, token_ids in output.token_ids.items():
+            if token_ids:
+                steps[request_id].append(len(token_ids))
+
+    watch, clock = (lambda backend: WatchedBackend(backend, see)), MonotonicClock()
+    loop = build_loop(streaming, do_clients_report=False, watch=watch)
     rows = list({_question(row): row for row in trace.requests}.values())
     answers: dict[tuple[object, ...], Answer] = {}
     for number, row in enumerate(rows):
         requests = [replace(plan_request(row), request_id=f"{row.request_id}/{i}") for i in range(REPEATS)]
-        answers[_question(row)] = min((ask_alone(loop, r, clock) for r in requests), key=lambda a: a.response_s)
+        best = min((ask_alone(loop, r, clock) for r in requests), key=lambda answer: answer.response_s)
+        answers[_question(row)] = replace(best, step_tokens=tuple(steps[best.result.request_id]))
         on_progress((number + 1) / len(rows))
     loop.close()
     planned = [row for row in trace.requests if answers[_question(row)].result.error_code is ErrorCode.NONE]
@@ -103,10 +117,13 @@ def _as_planned(trace: Trace, row: TraceRequest, answer: Answer, robots: RobotLi
     takes a sample of the robot model, the same one in every run of this trace.
     """
     segments, metrics = answer.result.segments, answer.result.metrics
-    known = dict(zip(((i, to_text(s)) for i, s in enumerate(parse(row.plan))), row.durations_s, strict=False))
+    known = dict(zip(enumerate(segment_texts(row)), row.durations_s, strict=False))
     rng = random.Random(f"{trace.name}/{trace.about.get('seed', 0)}/{row.request_id}")
     model = robots.get(row.robot_model)
-    sampled_s = [sum(sample_duration_s(model, s, rng) for s in parse(segment.text)) for segment in segments]
+    if row.urgency == "chat":
+        sampled_s = [segment.expected.p50_s for segment in segments]
+    else:
+        sampled_s = [sum(sample_duration_s(model, s, rng) for s in parse(segment.text)) for segment in segments]
     return replace(
         row,
         plan=answer.result.plan,
@@ -114,4 +131,12 @@ def _as_planned(trace: Trace, row: TraceRequest, answer: Answer, robots: RobotLi
         num_dynamic_tokens=metrics.num_prompt_tokens - metrics.num_cached_tokens,
         durations_s=tuple(known.get((s.index, s.text), sampled_s[s.index]) for s in segments),
         segment_tokens=tuple(segment.num_tokens for segment in segments),
+        step_tokens=answer.step_tokens,
     )
+
+
+def segment_texts(row: TraceRequest) -> tuple[str, ...]:
+    """Returns the segments of a request's plan, as a planner sends them."""
+    if row.urgency == "chat":
+        return split_prose(row.plan, ProseUnit(row.chat_segments))
+    return tuple(to_text(statement) for statement in parse(row.plan))

@@ -10,6 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.resources import share_dir
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import Parameter, Source
@@ -149,16 +150,18 @@ class EngineProfile(Record):
         """Returns the seconds of a step that computes ``chunks``, prompts and decodes together.
 
         An engine that hides prompts reads its weights once per step: a step with both takes the longer of the two, and
-        what each sequence adds on top. One that does not computes one after the other.
+        what each sequence adds on top. One that does not computes one after the other. A few tokens of one sequence,
+        which the grammar forced or a draft guessed, are rows of the batch as those of so many sequences are.
         """
         prefill_s, num_seqs, num_decodes, kv_tokens = 0.0, 0, 0, 0
         for num_tokens, kv_len in chunks:
-            num_seqs += 1
             kv_tokens += kv_len
-            if num_tokens > 1:
+            if num_tokens > MOST_DECODED_TOKENS:
+                num_seqs += 1
                 prefill_s += self.prefill_s(num_tokens, kv_len)
             else:
-                num_decodes += 1
+                num_seqs += num_tokens
+                num_decodes += num_tokens
         if num_seqs == 0:
             return 0.0
         decode = self.decode

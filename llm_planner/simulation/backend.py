@@ -1,9 +1,12 @@
 """A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
 
+from bisect import bisect_right
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from itertools import accumulate
 
+from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
 from llm_planner.prediction.profile import Chunk, EngineProfile
@@ -20,6 +23,8 @@ class _Run:
         num_computed_tokens: Tokens that went through the model; more than ``kv_len`` once KV was evicted.
         num_tokens: Prompt and output tokens so far.
         num_left: Tokens of the script still to be written.
+        num_written: Tokens of the script so far.
+        ends: After how many tokens of the script its steps end.
     """
 
     kv_len: int
@@ -27,7 +32,19 @@ class _Run:
     shared_blocks: int
     num_tokens: int
     num_left: int
+    num_written: int
+    ends: tuple[int, ...]
     is_offloaded: bool = False
+
+    def write(self) -> int:
+        """Returns how many tokens of the script come now."""
+        index = bisect_right(self.ends, self.num_written)
+        end = self.ends[index] if index < len(self.ends) else self.num_written + 1
+        count = min(self.num_left, end - self.num_written)
+        self.num_left -= count
+        self.num_written += count
+        self.num_tokens += count
+        return count
 
 
 class SimulatedBackend:
@@ -36,14 +53,21 @@ class SimulatedBackend:
     Args:
         profile: Step times and sizes.
         num_plan_tokens: Length of the scripted plan of a request, by its id.
+        step_tokens: How many tokens each step of a request brings, by its id; none, or too few: one each.
         reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
     """
 
     def __init__(
-        self, profile: EngineProfile, num_plan_tokens: Callable[[str], int], *, reuses_prefixes: bool = True
+        self,
+        profile: EngineProfile,
+        num_plan_tokens: Callable[[str], int],
+        step_tokens: Callable[[str], Seq[int]] = lambda _: (),
+        *,
+        reuses_prefixes: bool = True,
     ) -> None:
         self._profile = profile
         self._num_plan_tokens = num_plan_tokens
+        self._step_tokens = step_tokens
         self._reuses_prefixes = reuses_prefixes
         self._prefixes: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
@@ -64,7 +88,7 @@ class SimulatedBackend:
     @property
     def last_step(self) -> tuple[int, int]:
         """Prompt tokens and decoding generations of the last step."""
-        prompts = [chunk.num_tokens for chunk in self._last_chunks if chunk.num_tokens > 1]
+        prompts = [chunk.num_tokens for chunk in self._last_chunks if chunk.num_tokens > MOST_DECODED_TOKENS]
         return sum(prompts), len(self._last_chunks) - len(prompts)
 
     @property
@@ -95,6 +119,8 @@ class SimulatedBackend:
                 shared_blocks=cached // self._profile.block_size,
                 num_tokens=len(sequence.prompt_token_ids) + num_output,
                 num_left=self._num_plan_tokens(sequence.request_id) - num_output,
+                num_written=num_output,
+                ends=tuple(accumulate(self._step_tokens(sequence.request_id))),
             )
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
@@ -105,9 +131,7 @@ class SimulatedBackend:
             if not self._advance(run, num_tokens):
                 continue
             if run.num_left > 0:
-                run.num_left -= 1
-                run.num_tokens += 1
-                token_ids[request_id] = _TOKEN
+                token_ids[request_id] = _TOKEN * run.write()
             else:
                 finished[request_id] = FinishReason.STOP
         if self._free_blocks < 0:

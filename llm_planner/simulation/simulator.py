@@ -1,9 +1,10 @@
 """The planner's own loop and scheduler in virtual time, with a simulated engine and simulated robots."""
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate, chain, pairwise, repeat, takewhile
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -112,7 +113,10 @@ class Simulator:
         self._scripts = {row.request_id: _script(row, scripts) for row in trace.requests}
         _check_durations(trace, self._scripts)
         self.backend = SimulatedBackend(
-            config.profile, lambda r: self._scripts[r].num_tokens, reuses_prefixes=config.reuses_prefixes
+            config.profile,
+            lambda request_id: self._scripts[request_id].num_tokens,
+            lambda request_id: self._rows[request_id].step_tokens,
+            reuses_prefixes=config.reuses_prefixes,
         )
         policy = make_policy(config.scheduler.policy)
         times = ProfiledTimes(config.profile)
@@ -249,14 +253,14 @@ class _Bound:
     def __init__(self, config: SimulationConfig, scripts: Mapping[str, Script]) -> None:
         self._config = config
         self._scripts = scripts
-        self._known: dict[tuple[int, int, int], float] = {}
+        self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
 
     def __call__(self, row: TraceRequest) -> float:
         profile, limits = self._config.profile, self._config.scheduler
         block_size = profile.block_size
         cached = row.num_static_tokens // block_size * block_size if self._config.reuses_prefixes else 0
         num_tokens = row.num_static_tokens + row.num_dynamic_tokens
-        key = (cached, num_tokens, self._scripts[row.request_id].ends[0])
+        key = (cached, num_tokens, _steps_to(self._scripts[row.request_id].ends[0], row.step_tokens))
         if key not in self._known:
             host = profile.host
             time_s = limits.network_latency_s + 2 * host.transport_s.value + host.preparation_s(num_tokens)
@@ -265,9 +269,17 @@ class _Bound:
                 chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)
                 time_s += profile.step_s([Chunk(chunk, kv_len)]) + around_s
                 kv_len += chunk
-            time_s += sum(profile.step_s([Chunk(1, kv_len + i)]) + around_s for i in range(key[2] - 1))
+            for count in key[2][:-1]:
+                time_s += profile.step_s([Chunk(count, kv_len)]) + around_s
+                kv_len += count
             self._known[key] = time_s
         return self._known[key]
+
+
+def _steps_to(num_tokens: int, step_tokens: Iterable[int]) -> tuple[int, ...]:
+    """Returns what the steps bring until ``num_tokens`` are written: as told, then one token each."""
+    counts = list(takewhile(lambda count: count < num_tokens, accumulate(chain(step_tokens, repeat(1)))))
+    return tuple(after - before for before, after in pairwise([0, *counts, num_tokens]))
 
 
 def _check_durations(trace: Trace, scripts: Mapping[str, Script]) -> None:

@@ -43,6 +43,8 @@ class TraceRequest(Record):
         segment_tokens: Per segment, how many tokens the model wrote for it; empty if no model was asked: then they are
             counted as a large vocabulary cuts them.
         chat_segments: What a segment of a chat is.
+        step_tokens: How many tokens each step of the model brought, if forced or drafted ones came with others; empty:
+            one each.
         start_pose: Where the robot was, for the safety gate; None for the robot model's start pose.
     """
 
@@ -60,6 +62,7 @@ class TraceRequest(Record):
     durations_s: tuple[float, ...]
     scene: str = ""
     segment_tokens: tuple[int, ...] = ()
+    step_tokens: tuple[int, ...] = ()
     start_pose: Pose | None = None
     chat_segments: ChatSegments = "sentence"
 
@@ -69,6 +72,7 @@ class TraceRequest(Record):
         require(self.num_dynamic_tokens >= 1, "num_dynamic_tokens must be >= 1")
         require(all(math.isfinite(d) and d >= 0 for d in self.durations_s), "durations_s must be >= 0")
         require(all(n >= 0 for n in self.segment_tokens), "segment_tokens must be >= 0")
+        require(all(n >= 1 for n in self.step_tokens), "step_tokens must be >= 1")
         pose = () if self.start_pose is None else astuple(self.start_pose)
         require(all(map(math.isfinite, pose)), "start_pose must be finite")
 

@@ -43,6 +43,11 @@ def test_more_work_never_takes_less_time(some, more):
     assert 0.0 <= PROFILE.step_s(some) <= PROFILE.step_s(some + more)
 
 
+def test_a_few_tokens_of_one_sequence_are_rows_of_the_batch():
+    assert PROFILE.step_s([Chunk(4, 100)]) == pytest.approx(PROFILE.step_s([Chunk(1, 25)] * 4))
+    assert PROFILE.step_s([Chunk(17, 0)]) == pytest.approx(max(PROFILE.decode.base_s.value, PROFILE.prefill_s(17)))
+
+
 def test_an_engine_that_hides_no_prompts_computes_one_after_the_other():
     beside = replace(PROFILE, hides_prompts=False)
     prompt, decodes = [Chunk(500, 0)], [Chunk(1, 100)] * 4

@@ -58,6 +58,17 @@ def test_the_tokens_of_a_segment_may_be_those_of_the_model_that_wrote_it():
         run(a_trace(a_request(segment_tokens=(14,))))
 
 
+def test_a_step_may_bring_several_tokens():
+    one_each = run(a_trace(a_request(segment_tokens=(9, 4)))).requests[0]
+    config = a_config(profile=replace(PROFILE, host=HOST))
+    record = run(a_trace(a_request(segment_tokens=(9, 4), step_tokens=(1, 5, 3))), config).requests[0]
+    assert record.response_time_s == pytest.approx(record.bound_s)
+    plain = run(a_trace(a_request(segment_tokens=(9, 4), step_tokens=(1, 5, 3)))).requests[0]
+    saved_s = one_each.response_time_s - plain.response_time_s
+    assert saved_s == pytest.approx(6 * 0.0215 - 4 * 0.0003, rel=0.02)
+    assert len(plain.segments) == 2
+
+
 def test_the_gate_counts_from_where_the_robot_was():
     plan = "mu(100);"
     high = Pose(z_m=1000.0)

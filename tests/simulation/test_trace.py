@@ -104,7 +104,7 @@ def test_the_file_is_named(tmp_path):
 def test_version_1_is_still_read():
     lines = lines_of(a_request(0))
     request = json.loads(lines[1])
-    del request["segment_tokens"], request["start_pose"]
+    del request["segment_tokens"], request["step_tokens"], request["start_pose"]
     old = parse_lines([edited(lines[0], version=1), json.dumps(request), lines[2]], ROBOTS)
     assert old.requests == (a_request(0),)
 
@@ -114,7 +114,9 @@ def test_a_start_pose_and_the_tokens_of_segments_are_kept():
     assert parse_lines(lines_of(request), ROBOTS).requests == (request,)
 
 
-@pytest.mark.parametrize("changes", [{"segment_tokens": [-1, 2]}, {"start_pose": {"x_m": float("nan")}}])
+@pytest.mark.parametrize(
+    "changes", [{"segment_tokens": [-1, 2]}, {"step_tokens": [0]}, {"start_pose": {"x_m": float("nan")}}]
+)
 def test_what_no_model_writes_and_no_robot_stands_on_is_refused(changes):
     lines = lines_of(a_request(0))
     with pytest.raises(PlannerError, match="line 2"):
