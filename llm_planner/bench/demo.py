@@ -14,6 +14,7 @@ from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.language.parser import parse
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.world import WorldObject
 from llm_planner.tasks.sample import Difficulty, Task, sample
 
 
@@ -26,6 +27,8 @@ class DemoGoal:
         robot: Name of the robot node.
         at_s: Earliest start, from the start of the demo. A normal goal also waits for the one before it; an urgent one
             does not, and takes the place of what its robot does.
+        time_budget_s: Until the first segment; None for none.
+        threat: Something that comes at the robot while the planner cannot answer in time: the reflex shall act.
         expected: How it should end.
     """
 
@@ -34,10 +37,13 @@ class DemoGoal:
     task: Task
     urgency: Urgency = Urgency.NORMAL
     at_s: float = 0.0
+    time_budget_s: float | None = None
+    threat: WorldObject | None = None
     expected: ErrorCode = ErrorCode.NONE
 
 
 # Per robot: family, urgency, earliest start. The urgent goal of drone_2 meets a robot at work and supersedes its goal.
+# The last goal of drone_3 has a budget that no planner can keep.
 _PROGRAMME: dict[str, tuple[tuple[str, Urgency, float], ...]] = {
     "drone_1": (
         ("look_for", Urgency.NORMAL, 0.0),
@@ -54,11 +60,25 @@ _PROGRAMME: dict[str, tuple[tuple[str, Urgency, float], ...]] = {
         ("find_tool", Urgency.NORMAL, 0.0),
         ("evade_animal", Urgency.URGENT, 0.0),
         ("sequence", Urgency.NORMAL, 0.0),
+        ("avoid_injury", Urgency.URGENT, 0.0),
     ),
     "arm_1": (("stack", Urgency.NORMAL, 0.0), ("sort_food", Urgency.NORMAL, 0.0)),
 }
 _SHORTEST_S, _LONGEST_S = 6.0, 24.0
 _SUPERSEDED_SHORTEST_S = 12.0  # the goal that the emergency meets must still run then
+_BUDGETS_S = {"drone_2/1": 3.0, "drone_3/1": 3.0, "drone_3/3": 0.002}  # by goal; the last for the reflex
+_FOR_THE_REFLEX = frozenset({"drone_3/3"})
+_UNANSWERED = frozenset({ErrorCode.BUDGET_INFEASIBLE, ErrorCode.BUDGET_EXCEEDED, ErrorCode.CANCELLED})
+"""How an emergency ends without an answer: refused, too late, or called off by a robot that acted first."""
+_PERSON = WorldObject(
+    name="person",
+    kind="person",
+    position_m=(3.0, 0.0, 0.9),
+    size_m=(0.4, 0.5, 1.8),
+    velocity_m_per_s=(-0.8, 0.0, 0.0),
+    moves_for_s=2.75,
+)
+"""Walks up to a Tello that hovers at home, to 0.6 m before it: nearer than its reflex allows."""
 _QUICK = frozenset({"avoid_injury", "evade_animal", "cannot"})
 
 
@@ -70,17 +90,27 @@ def draw_goals(seed: int) -> dict[str, list[DemoGoal]]:
         for number, (family, urgency, at_s) in enumerate(programme):
             rng = random.Random(f"{seed}/{robot}/{number}")
             is_superseded = number + 1 < len(programme) and programme[number + 1][2] > 0
+            tag = f"{robot}/{number}"
+            is_for_reflex = tag in _FOR_THE_REFLEX
             goals[robot].append(
                 DemoGoal(
-                    tag=f"{robot}/{number}",
+                    tag=tag,
                     robot=robot,
                     task=_draw(rng, family, shortest_s=_SUPERSEDED_SHORTEST_S if is_superseded else _SHORTEST_S),
                     urgency=urgency,
                     at_s=at_s,
-                    expected=ErrorCode.SUPERSEDED if is_superseded else ErrorCode.NONE,
+                    time_budget_s=_BUDGETS_S.get(tag),
+                    threat=_PERSON if is_for_reflex else None,
+                    expected=_expected(is_superseded=is_superseded, is_for_reflex=is_for_reflex),
                 )
             )
     return goals
+
+
+def _expected(*, is_superseded: bool, is_for_reflex: bool) -> ErrorCode:
+    if is_for_reflex:
+        return ErrorCode.BUDGET_INFEASIBLE
+    return ErrorCode.SUPERSEDED if is_superseded else ErrorCode.NONE
 
 
 def _draw(rng: random.Random, family: str, *, shortest_s: float) -> Task:
@@ -114,11 +144,23 @@ class SegmentTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReflexTimes:
+    """What the robot did without asking; times as in ``SegmentTimes``."""
+
+    cause: str
+    reason: str
+    action: str
+    started_s: float
+    finished_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOutcome:
     """How a goal ended.
 
     Attributes:
-        is_success: The goal test's verdict on what the robot did.
+        is_success: The goal test's verdict on what the robot did; of a goal for the reflex, whether it kept away.
+        reflexes: In order.
         reason: Why not; empty otherwise.
     """
 
@@ -130,12 +172,28 @@ class DemoOutcome:
     asked_s: float
     ended_s: float
     segments: tuple[SegmentTimes, ...]
+    reflexes: tuple[ReflexTimes, ...] = ()
     is_success: bool
     reason: str
 
     @property
+    def met_by(self) -> str | None:
+        """Who met the obstacle of an urgent goal: ``planner``, ``reflex``, or nobody; None for any other goal."""
+        if self.goal.urgency is not Urgency.URGENT:
+            return None
+        if self.reflexes and not self.segments:
+            return "reflex"
+        return "planner" if self.segments else "nobody"
+
+    @property
     def is_as_expected(self) -> bool:
-        """Whether it ended as it should: superseded if an emergency took its place, else successfully."""
+        """Whether it ended as it should.
+
+        A goal for the reflex is refused (in whichever way was the fastest) and met; one whose place an emergency took
+        is superseded; any other one succeeds.
+        """
+        if self.goal.threat is not None:
+            return self.error_code in _UNANSWERED and self.met_by == "reflex" and self.is_success
         return self.error_code is self.goal.expected and (self.is_success or self.goal.expected is not ErrorCode.NONE)
 
 
@@ -161,6 +219,9 @@ def _goal_json(outcome: DemoOutcome) -> dict[str, object]:
         "family": goal.task.family,
         "instruction": goal.task.instruction,
         "urgency": goal.urgency.name,
+        "time_budget_s": goal.time_budget_s,
+        "met_by": outcome.met_by,
+        "reflexes": [asdict(reflex) for reflex in outcome.reflexes],
         "plan": outcome.plan,
         "asked_s": outcome.asked_s,
         "ended_s": outcome.ended_s,
@@ -169,6 +230,7 @@ def _goal_json(outcome: DemoOutcome) -> dict[str, object]:
         "waiting_time_s": metrics.waiting_time_s,
         "execution_time_s": metrics.execution_time_s,
         "time_utility": metrics.time_utility,
+        "levers": list(metrics.levers),
         "error_code": int(outcome.error_code),
         "error_msg": outcome.error_msg,
         "expected_error_code": int(goal.expected),

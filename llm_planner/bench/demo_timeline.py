@@ -18,6 +18,12 @@ class _Segment(BaseModel):
     is_interrupted: bool
 
 
+class _Reflex(BaseModel):
+    action: str
+    started_s: float
+    finished_s: float
+
+
 class _Goal(BaseModel):
     robot: str
     instruction: str
@@ -26,6 +32,7 @@ class _Goal(BaseModel):
     ended_s: float
     error_code: int
     segments: list[_Segment]
+    reflexes: list[_Reflex] = []
 
 
 class DemoSummary(BaseModel):
@@ -106,5 +113,8 @@ def _spans_of(goal: _Goal, idle_s: float, network_latency_s: float) -> Iterator[
         end_s = max(start_s, goal.ended_s if segment.finished_s is None else segment.finished_s)
         yield span(SpanKind.EXECUTION, start_s, end_s, segment.text, is_interrupted=segment.is_interrupted)
         idle_s = end_s
-    if not has_run and goal.ended_s > idle_s:
-        yield span(SpanKind.WAITING, idle_s, goal.ended_s, is_interrupted=True)
+    acted_s = min((reflex.started_s for reflex in goal.reflexes), default=goal.ended_s)
+    if not has_run and acted_s > idle_s:
+        yield span(SpanKind.WAITING, idle_s, acted_s, is_interrupted=True)
+    for reflex in goal.reflexes:
+        yield span(SpanKind.REFLEX, reflex.started_s, max(reflex.started_s, reflex.finished_s), reflex.action)

@@ -20,6 +20,7 @@ class SpanKind(Enum):
     WAITING = "robot waits for the planner"
     GENERATION = "generation"
     EXECUTION = "execution"
+    REFLEX = "reflex"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ _COLOURS = {
     SpanKind.WAITING: ("#f2d7c9", "#f2b8a0"),
     SpanKind.GENERATION: ("#3b6fb6", "#c0392b"),
     SpanKind.EXECUTION: ("#a9c8a4", "#e6a14f"),
+    SpanKind.REFLEX: ("#8e6bb0", "#8e6bb0"),
 }
 # A lane is one unit high: generation in the upper part, waiting and execution in the lower part.
 _OFFSET_AND_HEIGHT = {
@@ -57,6 +59,7 @@ _OFFSET_AND_HEIGHT = {
     SpanKind.GENERATION: (0.50, 0.28),
     SpanKind.WAITING: (0.12, 0.34),
     SpanKind.EXECUTION: (0.12, 0.34),
+    SpanKind.REFLEX: (0.12, 0.34),
 }
 _HATCH, _INTERRUPTED_EDGE = "////", "#7a1f1f"
 _SHORTEST_VISIBLE = 0.0015  # of the width: a segment takes milliseconds to generate, so draw at least a hairline
@@ -144,7 +147,7 @@ def _legend(bars: Sequence[Span]) -> list["Patch"]:
     """Returns the legend of what occurs in the picture."""
     from matplotlib.patches import Patch
 
-    seen = {(span.kind, span.is_urgent) for span in bars}
+    seen = {(span.kind, span.is_urgent and span.kind is not SpanKind.REFLEX) for span in bars}
     handles = [
         Patch(color=_COLOURS[kind][urgent], label=kind.value + (", urgent goal" if urgent else ""))
         for kind in SpanKind

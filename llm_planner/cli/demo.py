@@ -14,13 +14,15 @@ from rich.live import Live
 from rich.table import Table
 
 from llm_planner.assembly import load_config
-from llm_planner.bench.demo import DemoGoal, DemoOutcome, SegmentTimes, draw_goals, write_report
+from llm_planner.bench.demo import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics
 from llm_planner.robots.interpreter import Outcome
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.reflex import nearest
+from llm_planner.robots.world import WorldObject
 from llm_planner.tasks.goals import judge
 from llm_planner.tasks.outcome import Executed, distinct
 from llm_planner.tasks.worlds import build_world
@@ -42,7 +44,10 @@ def demo(
     policy: PolicyOption = None,
     seed: SeedOption = 9,
 ) -> None:
-    """Start a planner, three drones and an arm, and let them carry out twelve goals, two of them emergencies.
+    """Start a planner, three drones and an arm, and let them carry out thirteen goals, three of them emergencies.
+
+    Two emergencies have a time budget that the planner keeps; the third one's is so short that it refuses, and the
+    drone's reflex acts.
 
     Instructions and object names are held out from training. The bundled model solves all goals of the default seed;
     other seeds show its success rate (models/planner-small/README.md). Exit status 0 if every goal ended as it should.
@@ -135,11 +140,13 @@ def _order(goal: DemoGoal) -> "Instruct.Request":
     from llm_planner.srv import Instruct
 
     world = build_world(goal.task)
-    snapshot = Snapshot(objects=tuple(world.objects.values()), answers=world.answers)
+    threats = (goal.threat,) if goal.threat is not None else ()
+    snapshot = Snapshot(objects=(*world.objects.values(), *threats), answers=world.answers)
     return Instruct.Request(
         instruction=goal.task.instruction,
         scene=goal.task.scene or " ",  # blank: the task brings no scene, and the robot shall not describe its own
         urgency=goal.urgency.value,
+        time_budget_s=goal.time_budget_s or 0.0,
         world="" if goal.at_s > 0 else snapshot.to_json(),
         tag=goal.tag,
     )
@@ -148,6 +155,7 @@ def _order(goal: DemoGoal) -> "Instruct.Request":
 def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome:
     """Returns the outcome with the verdict of the goal test on what the robot really did."""
     from llm_planner.ros.metrics import to_metrics
+    from llm_planner.ros.simulated_robot import ReflexCause
 
     def seconds(stamp: object) -> float:
         return float(stamp.sec + stamp.nanosec * 1e-9 - start_s)  # type: ignore[attr-defined]
@@ -164,7 +172,10 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
         for s in message.segments
     )
     code = ErrorCode(message.error_code)
-    is_success, reason = (False, "") if code is not ErrorCode.NONE else _verdict(goal, message.world)
+    if goal.threat is not None:
+        is_success, reason = _kept_away(goal.threat, message.world)
+    else:
+        is_success, reason = (False, "") if code is not ErrorCode.NONE else _verdict(goal, message.world)
     metrics: PlanMetrics = to_metrics(message.metrics)
     return DemoOutcome(
         goal=goal,
@@ -175,6 +186,16 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
         asked_s=seconds(message.asked_at),
         ended_s=seconds(message.finished_at),
         segments=segments,
+        reflexes=tuple(
+            ReflexTimes(
+                cause=ReflexCause(reflex.cause).name,
+                reason=reflex.reason,
+                action=reflex.action,
+                started_s=seconds(reflex.started_at),
+                finished_s=seconds(reflex.finished_at),
+            )
+            for reflex in message.reflexes
+        ),
         is_success=is_success,
         reason=reason,
     )
@@ -193,6 +214,19 @@ def _silent(goal: DemoGoal, asked_s: float) -> DemoOutcome:
         is_success=False,
         reason="",
     )
+
+
+def _kept_away(threat: WorldObject, world_json: str) -> tuple[bool, str]:
+    """Returns whether a robot ended farther from a threat than its reflex distance, and why not."""
+    from llm_planner.ros.snapshot import Snapshot
+
+    pose = Snapshot.from_json(world_json).pose
+    rule = RobotLibrary().get("tello").reflex
+    assert pose is not None
+    assert rule is not None
+    came = nearest(pose, [threat], threat.moves_for_s)
+    is_away = came is None or came.distance_m > rule.distance_m
+    return is_away, "" if is_away else f"{threat.name} came as near as {came.distance_m:.2f} m" if came else ""
 
 
 def _verdict(goal: DemoGoal, world_json: str) -> tuple[bool, str]:
@@ -230,8 +264,12 @@ class _Progress:
         """Notes how a goal ended."""
         mark = "[green]as it should[/]" if outcome.is_as_expected else "[red]not as it should[/]"
         response_s = outcome.metrics.response_time_s
-        shown = f"{1000 * response_s:.0f} ms" if response_s is not None else "never"
-        self.states[outcome.goal.tag] = f"{mark} ({outcome.error_code.name.lower()}), first segment after {shown}"
+        shown = f"first segment after {1000 * response_s:.0f} ms" if response_s is not None else "no segment"
+        if outcome.goal.time_budget_s is not None:
+            shown += f" of {1000 * outcome.goal.time_budget_s:.0f} ms"
+        if outcome.reflexes:
+            shown += f", reflex {outcome.reflexes[0].action}"
+        self.states[outcome.goal.tag] = f"{mark} ({outcome.error_code.name.lower()}), {shown}"
         self.plans[outcome.goal.tag] = outcome.plan
         if not console.is_terminal:
             console.print(f"{outcome.goal.tag}: {outcome.plan}  {self.states[outcome.goal.tag]}", soft_wrap=True)

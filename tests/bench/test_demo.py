@@ -1,10 +1,11 @@
 """What a demo writes about itself, and the timeline that is read from it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from llm_planner.bench.demo import DemoGoal, DemoOutcome, SegmentTimes, draw_goals, write_report
+from llm_planner.bench.demo import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.bench.demo_timeline import read_summary, spans_of_demo
 from llm_planner.bench.timeline import ENGINE_LANE, SpanKind
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -62,6 +63,46 @@ def test_the_report_is_a_summary_a_picture_and_a_chrome_trace(run):
 def spans(run, lane, kind):
     shown = (s for s in spans_of_demo(read_summary(run / "summary.json")) if (s.lane, s.kind) == (lane, kind))
     return [(pytest.approx(s.start_s), pytest.approx(s.end_s), s.is_interrupted) for s in shown]
+
+
+def make_reflex(**fields):
+    return ReflexTimes(
+        **({"cause": "REFUSED", "reason": "why", "action": "h();", "started_s": 1.0, "finished_s": 2.0} | fields)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "met_by", "is_as_expected"),
+    [
+        ({}, "reflex", True),
+        ({"error_code": ErrorCode.BUDGET_EXCEEDED}, "reflex", True),
+        ({"error_code": ErrorCode.ENGINE_FAILED}, "reflex", False),
+        ({"is_success": False}, "reflex", False),
+        ({"reflexes": ()}, "nobody", False),
+        ({"segments": (make_segment(1.0),), "error_code": ErrorCode.NONE}, "planner", False),
+    ],
+)
+def test_a_goal_for_the_reflex_must_be_met_by_it(changes, met_by, is_as_expected):
+    (goal,) = [goal for goals in draw_goals(9).values() for goal in goals if goal.threat is not None]
+    refused = make_outcome("drone_3/3", [], 0.0, 2.0, error_code=ErrorCode.BUDGET_INFEASIBLE)
+    outcome = replace(refused, **({"goal": goal, "reflexes": (make_reflex(),), "is_success": True} | changes))
+    assert (outcome.met_by, outcome.is_as_expected) == (met_by, is_as_expected)
+
+
+def test_a_planner_and_a_reflex_meet_an_emergency_each():
+    goals = [goal for goals in draw_goals(9).values() for goal in goals if goal.urgency is Urgency.URGENT]
+    assert sorted(goal.threat is not None for goal in goals) == [False, False, True]
+    assert all(goal.time_budget_s is not None for goal in goals)
+
+
+def test_a_reflex_is_shown_where_the_waiting_ends(tmp_path):
+    outcome = make_outcome("drone_1/0", [], 0.5, 2.1, urgency=Urgency.URGENT, error_code=ErrorCode.BUDGET_INFEASIBLE)
+    outcome = replace(outcome, reflexes=(make_reflex(),))
+    write_report([outcome], tmp_path, policy="fcfs", model="small", seed=1, network_latency_s=0.01)
+    assert spans(tmp_path, "drone_1", SpanKind.WAITING) == [(0.5, 1.0, True)]
+    assert spans(tmp_path, "drone_1", SpanKind.REFLEX) == [(1.0, 2.0, False)]
+    (goal,) = json.loads((tmp_path / "summary.json").read_text())["goals"]
+    assert (goal["met_by"], goal["reflexes"][0]["action"]) == ("reflex", "h();")
 
 
 def test_an_interrupted_segment_ends_with_its_goal_and_the_emergency_follows(run):
