@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -64,20 +65,30 @@ class TorchLengthPredictor:
     def _logits(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Returns the scores of the buckets (num_buckets,) in double precision."""
         ids = torch.tensor(token_ids, device=self._device)
-        hidden = self._body.forward(ids, torch.arange(len(ids), device=self._device), _attend)
+        attend = _LastTokenAttention(self._body.config.num_layers - 1)
+        hidden = self._body.forward(ids, torch.arange(len(ids), device=self._device), attend)
         return linear(self._body.normed(hidden[-1]).float(), self._weight, self._bias).double()
 
 
-def _attend(layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:  # noqa: ARG001
-    """Implements ``engine.attention.Attention`` for a prompt as a whole, without a cache."""
-    attended = scaled_dot_product_attention(
-        queries.transpose(0, 1)[None],
-        keys.transpose(0, 1)[None],
-        values.transpose(0, 1)[None],
-        is_causal=True,
-        enable_gqa=True,
-    )
-    return attended[0].transpose(0, 1).flatten(1)
+@dataclass(frozen=True, slots=True)
+class _LastTokenAttention:
+    """Implements ``engine.attention.Attention`` for a whole prompt, without a cache.
+
+    In the last layer it answers for the last token alone: no other is looked at.
+    """
+
+    last_layer: int
+
+    def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        is_last = layer == self.last_layer
+        attended = scaled_dot_product_attention(
+            (queries[-1:] if is_last else queries).transpose(0, 1)[None],
+            keys.transpose(0, 1)[None],
+            values.transpose(0, 1)[None],
+            is_causal=not is_last,
+            enable_gqa=True,
+        )
+        return attended[0].transpose(0, 1).flatten(1)
 
 
 def _load_head(path: Path, shape: tuple[int, int], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

@@ -56,12 +56,14 @@ class Model:
         Args:
             token_ids: (num_tokens,)
             positions: (num_tokens,), each below ``max_model_len``.
-            attend: The step's view of the KV cache.
+            attend: The step's view of the KV cache. In the last layer it may answer for the last tokens alone: then
+                only their hidden states are computed further, and returned.
         """
         cos, sin = self._rope.at(positions)
         x = embedding(token_ids, self._embedding)
         for index, layer in enumerate(self._layers):
-            x = x + self._attention(index, layer, x, cos, sin, attend)
+            attended = self._attention(index, layer, x, cos, sin, attend)
+            x = (x if len(x) == len(attended) else x[-len(attended) :]) + attended
             gate, up = layer.gate_up(self._rms(x, layer.mlp_norm)).chunk(2, dim=-1)
             x = x + layer.down(silu(gate) * up)
         return x
