@@ -5,14 +5,18 @@ import pytest
 from llm_planner.assembly import build_admission, build_library
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import Urgency
+from llm_planner.planning.prompt import PromptStyle
 from llm_planner.ros.robot_node import MAX_REPLANS
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.chat_preparer import ChatPreparer
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.in_process import InProcessServer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.prompt_encoder import PromptEncoder
 from tests.ros.nodes import Planner, wait_until
 from tests.ros.test_robot_node import CHAIR, Operator
 
@@ -28,6 +32,7 @@ PLANS = {
     "fly away": "mf(50);mf(500);mf(500);mf(500);",
     "wait": "d(0);mf(20);",
     "look again": "tp();rp();",
+    "tell a story": "Once mf(300); was all a fox could say. A drone heard it.\n\nThey became friends!",
 }
 
 
@@ -39,7 +44,11 @@ class RealPlanner(Planner):
         loop = PlannerLoop(
             backend=backend,
             scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
-            preparer=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library),
+            preparer=ChatPreparer(
+                plans=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library),
+                library=library,
+                encoder=PromptEncoder(tokenizer=backend.tokenizer, style=PromptStyle.INSTRUCT),
+            ),
         )
         self.servers.append(
             InProcessServer(loop, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
@@ -90,6 +99,17 @@ def test_a_fleet_plans_and_moves(real_planner, start_operator):
     assert (landed.x_m, landed.y_m, landed.z_m) == pytest.approx((0.0, 0.0, 0.0), abs=0.01)
     table = Snapshot.from_json(arm.outcome().world).world
     assert table.is_on("red_box", "plate")
+
+
+def test_a_robot_answers_in_words_and_holds_still_while_a_person_reads(real_planner, start_operator):
+    operator = start_operator("talker")
+    operator.instruct("tell a story", urgency=Urgency.CHAT.value)
+    outcome = operator.outcome()
+    assert (outcome.error_code, outcome.error_msg) == (ErrorCode.NONE, "")
+    assert outcome.plan == PLANS["tell a story"]
+    assert [len(segment.segment.calls) for segment in outcome.segments] == [0, 0, 0]
+    assert outcome.segments[0].duration_s >= 8 / 5 / 20  # eight words, in a life twenty times as fast
+    assert Snapshot.from_json(outcome.world).pose.x_m == 0.0
 
 
 def test_a_plan_that_leaves_the_geofence_ends_before_it_does(real_planner, start_operator):
