@@ -27,7 +27,7 @@ from llm_planner.tasks.sample import FAMILIES, FAMILY_NAMES, Difficulty, Task, s
 ELEVEN = tuple(FAMILIES)[:11]
 """The tasks of TimelyLLM, Table 2."""
 
-MODES = ("off", "forced", "always", "auto")
+MODES = ("off", "forced", "prompt", "always", "auto")
 _DIFFICULTY = Difficulty(max_objects=40)
 
 

@@ -19,7 +19,7 @@ def steps(
         str, typer.Option("--model", "-m", help="Checkpoint directory, or the name of a bundled model.")
     ] = "planner-small",
     modes: Annotated[str, typer.Option(help="Of the setting engine.lookahead, with commas between.")] = (
-        "off,forced,always,auto"
+        "off,forced,prompt,always,auto"
     ),
     batch: Annotated[str, typer.Option(help="How many tasks are planned together: numbers with commas between.")] = "1",
     families: Annotated[

@@ -57,7 +57,8 @@ class EngineConfig:
     num_threads: int = setting(0, "CPU threads of the engine; 0 leaves the library's default.", minimum=0, maximum=1024)
     lookahead: str = setting(
         "auto",
-        "Tokens beyond one per step: off, forced (by the grammar), always (also drafts), auto (drafts where they pay).",
+        "Tokens beyond one per step: off, forced (by the grammar), prompt (also drafts from it), always (also from "
+        "earlier plans), auto (those that pay).",
     )
     eviction_method: str = setting(
         "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."

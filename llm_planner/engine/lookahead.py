@@ -20,7 +20,7 @@ from llm_planner.engine.model_runner import Chunk, ModelRunner
 from llm_planner.engine.sampler import Sampler, SamplingError
 from llm_planner.engine.sequence_state import SequenceState
 
-MODES = ("auto", "always", "forced", "off")
+MODES = ("auto", "always", "prompt", "forced", "off")
 _MAX_FORCED_TOKENS = 64  # of a step: a grammar may force a text without end
 _MAX_GRAMMARS = 64
 _PROBED_KV_TOKENS = 128
@@ -32,7 +32,8 @@ class Lookahead:
     """Decides what is added to a sequence beyond the token that a step yields.
 
     Args:
-        mode: ``off``; ``forced``: forced tokens; ``always``: and drafts; ``auto``: and drafts where they pay.
+        mode: ``off``; ``forced``: forced tokens; ``prompt``: and drafts from the request's own prompt and plan;
+            ``always``: and from earlier plans; ``auto``: as far as drafts pay on the device.
 
     Attributes:
         cost: What a step takes; by itself a token costs nothing, so that all drafts pay.
@@ -62,11 +63,15 @@ class Lookahead:
         """Returns what drafts for a new sequence; None if nothing does, as for one that samples."""
         if self._mode in {"off", "forced"} or sequence.sampling.temperature > 0:
             return None
-        habits = self._habits.setdefault(sequence.grammar, PlanHabits())
-        self._habits.move_to_end(sequence.grammar)
+        habits = PlanHabits() if self._mode == "prompt" else self._shared_habits(sequence.grammar)
+        return Drafter(sequence.prompt_token_ids[sequence.num_cached_tokens :], habits, sequence.output_token_ids)
+
+    def _shared_habits(self, grammar: str | None) -> PlanHabits:
+        habits = self._habits.setdefault(grammar, PlanHabits())
+        self._habits.move_to_end(grammar)
         while len(self._habits) > _MAX_GRAMMARS:
             self._habits.popitem(last=False)
-        return Drafter(sequence.prompt_token_ids[sequence.num_cached_tokens :], habits, sequence.output_token_ids)
+        return habits
 
     def add_forced(self, state: SequenceState, max_tokens: int) -> list[int]:
         """Appends what the grammar forces behind the last token, and returns it."""

@@ -65,7 +65,7 @@ def test_the_command_writes_what_it_shows(tmp_path):
     [
         (["--batch", "x"], "whole numbers"),
         (["--batch", "0"], "from 1 on"),
-        (["--modes", "sometimes"], "known are auto, always, forced, off"),
+        (["--modes", "sometimes"], "known are auto, always, prompt, forced, off"),
         (["--families", "juggle"], "known are look_for"),
     ],
 )

@@ -11,7 +11,7 @@ from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.drafting import MAX_DRAFT_TOKENS, StepCost
 from llm_planner.engine.grammar import GrammarCompiler, mask_words, unpack_mask
-from llm_planner.engine.lookahead import measure_step_cost
+from llm_planner.engine.lookahead import MODES, measure_step_cost
 from tests.engine.builders import VOCAB_SIZE, save_model
 
 GRAMMARS = (
@@ -77,12 +77,13 @@ def test_every_mode_gives_the_textbook_tokens(family, tmp_path):
     ]
     expected = {s.request_id: masked_greedy(path, s.prompt_token_ids, s.grammar, 48) for s in sequences}
     steps = {}
-    for lookahead in ("off", "forced", "always", "auto"):
+    for lookahead in MODES:
         backend = make(path, lookahead)
         for _ in range(2):  # the second time it has seen such plans before
             tokens, steps[lookahead] = write(backend, *sequences)
             assert tokens == expected, lookahead
-    assert steps["always"] < steps["forced"] < steps["off"]
+    assert steps["always"] <= steps["prompt"] <= steps["forced"] < steps["off"]
+    assert steps["always"] < steps["forced"]  # a random model names little of what is in its prompt
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -133,7 +134,7 @@ def test_more_than_was_offered_is_refused(llama_dir):
 
 
 def test_an_unknown_mode_names_the_known_ones(llama_dir):
-    with pytest.raises(PlannerError, match="known are auto, always, forced, off"):
+    with pytest.raises(PlannerError, match="known are auto, always, prompt, forced, off"):
         make(llama_dir, "sometimes")
 
 
