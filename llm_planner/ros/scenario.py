@@ -14,7 +14,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.srv import Instruct
 
 
@@ -25,7 +25,9 @@ class Event:
     Attributes:
         at_s: When, in seconds after the planner became active.
         urgency: Name of an urgency.
-        time_budget_s: Hard limit to the first segment; 0 for none.
+        time_budget_s: Hard limit to what ``budget_scope`` says; 0 for none.
+        overrun: Name of an overrun strategy.
+        budget_scope: Name of what the budget covers.
         world: As in ``Instruct.world``; None to go on in the present one.
     """
 
@@ -36,11 +38,15 @@ class Event:
     scene: str = ""
     urgency: str = Urgency.NORMAL.name
     time_budget_s: float = 0.0
+    overrun: str = OverrunStrategy.KILL.name
+    budget_scope: str = BudgetScope.FIRST_SEGMENT.name
     world: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.urgency not in Urgency.__members__:
-            raise ValueError(f"urgency {self.urgency!r} is none of {', '.join(Urgency.__members__)}")
+        named = (("urgency", Urgency), ("overrun", OverrunStrategy), ("budget_scope", BudgetScope))
+        for name, kind in named:
+            if (given := getattr(self, name)) not in kind.__members__:
+                raise ValueError(f"{name} {given!r} is none of {', '.join(kind.__members__)}")
 
     @property
     def order(self) -> Instruct.Request:
@@ -50,6 +56,8 @@ class Event:
             scene=self.scene,
             urgency=Urgency[self.urgency].value,
             time_budget_s=self.time_budget_s,
+            overrun=OverrunStrategy[self.overrun].value,
+            budget_scope=BudgetScope[self.budget_scope].value,
             world=json.dumps(self.world) if self.world is not None else "",
             tag=f"scenario at {self.at_s:g} s",
         )

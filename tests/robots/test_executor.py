@@ -48,6 +48,19 @@ def test_runs_segments_in_order_and_reports_each():
     assert all(r.request_id == "goal" for r in robot.reports)
 
 
+def test_where_a_partial_plan_ends_the_robot_stops_and_holds():
+    robot = Robot()
+    robot.add(segment(0, "mf(100);"))
+    robot.executor.expect(1, 0.0, is_partial=True)
+    robot.run(3)
+    assert robot.executor.state is ExecutorState.DONE
+    assert not robot.executor.is_acting
+    assert robot.driver._num_calls == {"mf": 1, "h": 1}
+    assert robot.events() == [(0, STARTED), (0, SUCCEEDED)]  # its own call is nobody's segment
+    robot.run(100)
+    assert robot.driver.state.pose.z_m == 1.0  # it hovers: the silence steps are for plans that go on
+
+
 def test_a_gap_waits_and_asks_for_what_is_missing():
     robot = Robot()
     robot.add(segment(0), segment(2))

@@ -29,6 +29,8 @@ def test_the_example_is_in_order_and_its_worlds_can_be_entered():
     ("text", "part"),
     [
         ("drone_1: [{instruction: go, urgency: SOON}]", "SOON"),
+        ("drone_1: [{instruction: go, overrun: HALF}]", "HALF"),
+        ("drone_1: [{instruction: go, budget_scope: ALL}]", "ALL"),
         ("drone_1: [{instruction: go, when: 3}]", "when"),
         ("drone_1: [{at_s: .nan, instruction: go}]", "at_s"),
         ("drone_1: {", "YAML"),

@@ -1,5 +1,7 @@
 """From an instruction to a changed world: robot nodes, DDS, planner node, the real loop, gate and prompts; no model."""
 
+import time
+
 import pytest
 
 from llm_planner.assembly import build_admission, build_library
@@ -32,6 +34,7 @@ PLANS = {
     "fly away": "mf(50);mf(500);mf(500);mf(500);",
     "wait": "d(0);mf(20);",
     "look again": "tp();rp();",
+    "patrol": "mf(20);mb(20);" * 60,
     "tell a story": "Once mf(300); was all a fox could say. A drone heard it.\n\nThey became friends!",
 }
 
@@ -39,8 +42,10 @@ PLANS = {
 class RealPlanner(Planner):
     """Everything is real but the model, which knows its plans by heart."""
 
+    sleep = None
+
     def _build(self, config, on_event):
-        backend, library = FakeBackend(plans=PLANS), build_library(config)
+        backend, library = FakeBackend(plans=PLANS, sleep=self.sleep), build_library(config)
         loop = PlannerLoop(
             backend=backend,
             scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
@@ -64,12 +69,26 @@ def real_planner(ros):
     planner.stop()
 
 
+class SlowPlanner(RealPlanner):
+    """Its steps take as long as they say."""
+
+    sleep = staticmethod(time.sleep)
+
+
+@pytest.fixture
+def slow_planner(ros):
+    planner = SlowPlanner("slow")
+    wait_until(planner.is_active)
+    yield planner
+    planner.stop()
+
+
 @pytest.fixture
 def start_operator(ros):
     started = []
 
-    def start(name, **parameters):
-        started.append(Operator(name, planner="/real", time_scale=20.0, **parameters))
+    def start(name, planner="/real", **parameters):
+        started.append(Operator(name, planner=planner, time_scale=20.0, **parameters))
         return started[-1]
 
     yield start
@@ -99,6 +118,27 @@ def test_a_fleet_plans_and_moves(real_planner, start_operator):
     assert (landed.x_m, landed.y_m, landed.z_m) == pytest.approx((0.0, 0.0, 0.0), abs=0.01)
     table = Snapshot.from_json(arm.outcome().world).world
     assert table.is_on("red_box", "plate")
+
+
+def test_a_plan_that_is_closed_in_time_is_flown_as_far_as_it_goes(slow_planner, start_operator):
+    operator = start_operator("patroller", planner="/slow")
+    operator.instruct("patrol", overrun=2, budget_scope=1, time_budget_s=1.5)  # the plan takes 4 s to write
+    wait_until(lambda: operator.outcomes, timeout_s=30.0)
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.PLAN_PARTIAL
+    assert 0 < len(outcome.segments) < 120
+    assert PLANS["patrol"].startswith(outcome.plan)
+    assert all(segment.status == segment.SUCCEEDED for segment in outcome.segments)
+    assert outcome.metrics.plan_time_s <= 1.5
+    assert len(Snapshot.from_json(outcome.world).calls) == len(outcome.segments)
+
+
+def test_a_budget_for_the_whole_plan_that_cannot_be_kept_ends_the_goal(slow_planner, start_operator):
+    operator = start_operator("victim", planner="/slow")
+    operator.instruct("patrol", budget_scope=1, time_budget_s=1.5)
+    outcome = operator.outcome()
+    assert outcome.error_code in (ErrorCode.BUDGET_EXCEEDED, ErrorCode.BUDGET_INFEASIBLE)
+    assert list(outcome.reflexes) == []  # it was no emergency
 
 
 def test_a_robot_answers_in_words_and_holds_still_while_a_person_reads(real_planner, start_operator):
