@@ -45,7 +45,9 @@ def plan(
     chat: Annotated[
         bool, typer.Option("--chat", help="Answer in words instead of a plan; needs a chat model.")
     ] = False,
-    chat_segments: Annotated[str, typer.Option(help="What a chat is answered in: sentence or paragraph.")] = "sentence",
+    chat_segments: Annotated[
+        str | None, typer.Option(help="What a chat is answered in: sentence or paragraph.")
+    ] = None,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
     budget: Annotated[float | None, typer.Option("--budget", help="Time budget in seconds; none without.")] = None,
@@ -69,7 +71,7 @@ def plan(
         "engine.model": model,
         "scheduler.policy": policy,
         "temperature": temperature,
-        "chat_segments": chat_segments if chat else None,
+        "chat_segments": chat_segments,
     }
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
     request = PlanRequest(

@@ -77,6 +77,17 @@ def test_plan_with_the_scripted_backend_ends_with_its_metrics(tmp_path):
     assert answer["metrics"]["num_output_tokens"] > 0
 
 
+def test_a_chat_is_answered_in_sentences_or_paragraphs(tmp_path):
+    config = tmp_path / "fake.yaml"
+    config.write_text("backend: fake\nchat_segments: paragraph\n", encoding="utf-8")
+    arguments = ("plan", "exactly: I am a drone. I can fly.", "--chat", "--config", str(config))
+    status, answer = run_json(*arguments)
+    assert (status, answer["error_code"]) == (0, 0)
+    assert [segment["text"] for segment in answer["segments"]] == ["I am a drone. I can fly."]
+    status, answer = run_json(*arguments, "--chat-segments", "sentence")
+    assert [segment["text"] for segment in answer["segments"]] == ["I am a drone. ", "I can fly."]
+
+
 def test_plan_closes_a_plan_in_time(tmp_path):
     config = tmp_path / "fake.yaml"
     config.write_text("backend: fake\n", encoding="utf-8")
