@@ -82,10 +82,10 @@ class Scheduler:
             self._released[request_id] = generation
         generation.finish()
 
-    def reserve(self, request_id: str, max_company: int) -> None:
-        """Gives a generation a slot from the next step on, with at most ``max_company`` others beside it."""
+    def reserve(self, request_id: str, max_company: int | None) -> None:
+        """Gives a generation a slot at once, with at most ``max_company`` others beside it; None takes it back."""
         queued = self._ready.pop(request_id)
-        self.reservations.make(request_id, max_company)
+        self.reservations.end(request_id) if max_company is None else self.reservations.make(request_id, max_company)
         if queued is not None:
             self._ready.add(queued)
 

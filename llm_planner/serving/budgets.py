@@ -1,11 +1,13 @@
 """Keeps time budgets: asks the solver what each goal needs, and pulls the levers in scheduler and backend."""
 
+import heapq
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.eviction import num_removable_tokens
+from llm_planner.core.execution_time import Company
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.scheduling.budget import Lever, Setup, Task, execution_s
@@ -16,6 +18,9 @@ from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.goal import Goal
 
+RECHECKED = 4
+"""Goals without a reserved slot that are looked at again before a step."""
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class KeptBudget:
@@ -24,11 +29,21 @@ class KeptBudget:
     Attributes:
         decision: The latest; None before the first.
         levers: All that were pulled so far.
+        worst_s: How long it still took at the worst when it was decided about, in the slot that it was, or would have
+            been, promised.
+        num_promised_tokens: With so many the first decision counted.
     """
 
     goal: Goal
     decision: Decision | None = None
     levers: set[Lever] = field(default_factory=set)
+    worst_s: float = 0.0
+    num_promised_tokens: int = 0
+
+    def left_s(self, now_s: float) -> float:
+        """Returns what is left of the budget; infinite once it is kept."""
+        ends_s = self.goal.budget_ends_at_s
+        return math.inf if ends_s is None else ends_s - now_s
 
 
 class Budgets:
@@ -63,29 +78,33 @@ class Budgets:
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide; returns the goals that must be refused, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
-        for request_id, kept in list(self._kept.items()):
-            ends_s = kept.goal.budget_ends_at_s
-            if ends_s is None:
-                self._scheduler.reservations.end(request_id)
-                del self._kept[request_id]
-            elif self._is_open(kept):
-                try:
-                    self._decide(kept, ends_s, now_s)
-                except PlannerError as error:
-                    if kept.decision is None:
-                        refused.append((kept.goal, error))
-                    elif not self._scheduler.reservations:  # whatever is left, without breaking a promise
-                        self._pull(kept, replace(kept.decision, levers=(Lever.RESERVED_SLOT,), max_company=0))
+        for kept in self._in_question(now_s):
+            try:
+                self._decide(kept, now_s)
+            except PlannerError as error:
+                if kept.decision is None:
+                    refused.append((kept.goal, error))
+                    self.close(kept.goal.request.request_id)
+                elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # nobody else was promised anything
+                    self._pull(kept, replace(kept.decision, levers=(Lever.RESERVED_SLOT,), max_company=0))
+                elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
+                    self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than anybody counted on
         return refused
 
-    def _is_open(self, kept: KeptBudget) -> bool:
-        """Whether a lever is left: with a slot and the prompt computed, time alone decides."""
-        is_reserved = kept.goal.request.request_id in self._scheduler.reservations
-        return not (is_reserved and kept.goal.generation.num_output_tokens > 0)
+    def _in_question(self, now_s: float) -> list[KeptBudget]:
+        """Returns the goals to decide about: new ones, those with reserved slots, and the tightest of the others."""
+        for request_id, kept in list(self._kept.items()):
+            if kept.goal.budget_ends_at_s is None:
+                self._scheduler.reservations.end(request_id)
+                del self._kept[request_id]
+        new = [k for k in self._kept.values() if k.decision is None]
+        reserved = [k for r, k in self._kept.items() if k.decision and r in self._scheduler.reservations]
+        waiting = (k for r, k in self._kept.items() if k.decision and r not in self._scheduler.reservations)
+        return [*reserved, *heapq.nsmallest(RECHECKED, waiting, key=lambda k: k.left_s(now_s) - k.worst_s), *new]
 
-    def _decide(self, kept: KeptBudget, ends_s: float, now_s: float) -> None:
+    def _decide(self, kept: KeptBudget, now_s: float) -> None:
         times, task = self._scheduler.times, self._task(kept)
-        budget_s = ends_s - now_s
+        budget_s = kept.left_s(now_s)
         if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step and the way to the robot earlier
             budget_s -= self._scheduler.config.network_latency_s + times.cautious.decode_line(1).q_s
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
@@ -97,8 +116,10 @@ class Budgets:
             # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
             decision = self._solver.solve(max(budget_s, 1e-9), task, self._load(kept, now_s), times.cautious)
         if kept.goal.wcet_s is None and times.is_known:
+            kept.num_promised_tokens = kept.goal.generation.num_output_tokens + decision.num_tokens
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
+        kept.worst_s = self._worst_s(kept)
 
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
@@ -115,6 +136,8 @@ class Budgets:
         goal.levers = tuple(lever.value for lever in Lever if lever in kept.levers)
         if decision.max_company is not None:
             self._scheduler.reserve(generation.request_id, decision.max_company)
+        elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back
+            self._scheduler.reserve(generation.request_id, self._scheduler.config.max_num_seqs - 1)
         if self._info.can_evict and not generation.num_evicted_tokens:
             # Half a token more, so that rounding down gives the number that was decided.
             share = (decision.num_removed_tokens + 0.5) / generation.num_prompt_tokens
@@ -149,34 +172,52 @@ class Budgets:
         others = [g for g in company if g.request_id != own_id and g.request_id not in promised]
         reserved = [k for r, k in self._kept.items() if r in promised and r != own_id and k.decision is not None]
         waiting = [k for r, k in self._kept.items() if r not in promised and r != own_id and k.decision is not None]
-        ends_s = [self._worst_s(k) for k in reserved]
+        worst_s = [self._worst_s(k) for k in reserved]
         companies = [r.max_company for name, r in promised.live.items() if name != own_id]
         return Load(
             has_free_slot=has_free_slot,
-            kv_lens=tuple(g.kv_len + g.num_uncomputed_tokens for g in others),
-            num_prompt_tokens=sum(g.num_uncomputed_tokens for g in others if not g.is_decoding),
-            reserved_kv_lens=tuple(k.goal.generation.num_tokens for k in reserved),
-            reserved_s=max(ends_s, default=0.0),
+            kv_lens=tuple(_kv_len(g) for g in others),
+            num_prompt_tokens=sum(_num_prompt_tokens(g) for g in others),
+            reserved_kv_lens=tuple(_kv_len(k.goal.generation) for k in reserved),
+            reserved_prompt_tokens=sum(_num_prompt_tokens(k.goal.generation) for k in reserved),
+            reserved_s=max(worst_s, default=0.0),
             max_company=min([config.max_num_seqs - 1, *companies]),
-            reserved_slack_s=_slack_s(reserved, ends_s, now_s),
-            waiting_slack_s=_slack_s(waiting, [self._worst_s(k) for k in waiting], now_s),
+            reserved_slack_s=min(
+                (k.left_s(now_s) - s for k, s in zip(reserved, worst_s, strict=True)), default=math.inf
+            ),
+            waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.forecast.steps.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )
 
     def _worst_s(self, kept: KeptBudget) -> float:
-        """Returns how long another goal still takes at the worst, in a reserved slot as it was, or would be, given."""
-        task, decision = self._task(kept), kept.decision
-        setup = Setup() if decision is None or decision.max_company is None else decision.setup
-        num_tokens = task.pessimistic_tokens(self._solver.k)
+        """Returns how long another goal still takes at the worst, in the slot that it was, or would be, promised."""
+        scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
+        task, promised = self._task(kept), scheduler.reservations.live
+        reserved = [k.goal.generation for r, k in self._kept.items() if r in promised and r != own_id]
+        known = {g.request_id: g for g in (*scheduler.running, *(k.goal.generation for k in self._kept.values()))}
+        others = [_kv_len(g) for r, g in known.items() if r != own_id]
+        largest = heapq.nlargest(promised[own_id].max_company if own_id in promised else len(reserved), others)
+        wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
+        chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
+        num_tokens, removed = task.pessimistic_tokens(self._solver.k), 0
         if decision is not None and decision.max_tokens is not None:
             num_tokens = min(num_tokens, decision.max_tokens)
-        return execution_s(task, num_tokens, replace(setup, wait_s=0.0), self._scheduler.times.cautious)
+        if decision is not None and not kept.goal.generation.num_evicted_tokens:
+            removed = decision.num_removed_tokens
+        setup = Setup(
+            wait_s=time.prefill_s(wait_tokens, 0, chunk_tokens) if wait_tokens else 0.0,
+            chunk_tokens=chunk_tokens,
+            company=Company(len(largest), sum(largest)),
+            num_removed_tokens=removed,
+        )
+        return execution_s(task, num_tokens, setup, time)
 
 
-def _slack_s(others: list[KeptBudget], ends_s: list[float], now_s: float) -> float:
-    """Returns by how much all of ``others`` may be held up and keep their budgets."""
-    slacks = (
-        k.goal.budget_ends_at_s - now_s - s for k, s in zip(others, ends_s, strict=True) if k.goal.budget_ends_at_s
-    )
-    return min(slacks, default=math.inf)
+def _kv_len(generation: Generation) -> int:
+    """Returns the tokens in its cache once its prompt is computed."""
+    return generation.kv_len + generation.num_uncomputed_tokens
+
+
+def _num_prompt_tokens(generation: Generation) -> int:
+    return 0 if generation.is_decoding else generation.num_uncomputed_tokens

@@ -80,6 +80,7 @@ loads = st.builds(
     kv_lens=kv_lens,
     num_prompt_tokens=st.integers(0, 5000),
     reserved_kv_lens=st.lists(st.integers(1, 4000), max_size=3).map(tuple),
+    reserved_prompt_tokens=st.integers(0, 2000),
     reserved_s=st.floats(0.0, 5.0),
     max_company=st.integers(-1, 15),
     reserved_slack_s=slacks,

@@ -75,7 +75,7 @@ def test_alone_the_eviction_is_the_papers(budget_s, task, time):
 
 @given(tasks, loads, times)
 def test_a_refusal_names_a_budget_that_would_do(task, load, time):
-    place = Load(kv_lens=load.kv_lens, reserved_kv_lens=load.reserved_kv_lens)
+    place = Load(has_free_slot=False, kv_lens=load.kv_lens, reserved_kv_lens=load.reserved_kv_lens)
     shortest_s = SOLVER.shortest_s(task, place, time)
     assert solve(shortest_s * 1.0001 + 1e-9, task, place, time) is not None
     if shortest_s > 1e-6:
