@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from llm_planner.assembly import build_admission, build_loop
-from llm_planner.bench.step_log import LoggedBackend, read_steps
+from llm_planner.bench.step_log import LoggedBackend, read_log
 from llm_planner.bench.survey import segment_texts
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
@@ -162,12 +162,20 @@ class LiveReplay:
         return segment.expected.p50_s
 
 
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """What came of a run, and per request how many tokens each step of the engine brought."""
+
+    record: RunRecord
+    step_tokens: Mapping[str, tuple[int, ...]]
+
+
 def run_live(
     trace: Trace,
     bounds_s: Mapping[str, float],
     config: PlannerConfig,
     on_progress: Callable[[float], None] = lambda _: None,
-) -> RunRecord:
+) -> LiveRun:
     """Returns the run of a trace on the planner of ``config``, which lives in a process of its own as in the node.
 
     Raises:
@@ -193,11 +201,12 @@ def run_live(
             server.close()
         if server.status.num_restarts or not path.is_file():
             raise PlannerError(ErrorCode.ENGINE_FAILED, "the engine was restarted during the run; run it again")
-        steps = read_steps(path, replay.origin_s)
-    return RunRecord(
+        steps, step_tokens = read_log(path, replay.origin_s)
+    record = RunRecord(
         requests=records,
         busy_s=sum(step.duration_s for step in steps),
         end_s=end_s,
         num_steps=len(steps),
         steps=steps,
     )
+    return LiveRun(record, step_tokens)

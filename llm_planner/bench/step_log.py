@@ -1,6 +1,7 @@
 """Looks over a backend's shoulder, and leaves a list of its steps in a file: the engine may live in another process."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from pathlib import Path
@@ -45,7 +46,7 @@ class WatchedBackend:
 
 
 class LoggedBackend(WatchedBackend):
-    """Keeps a list of the steps.
+    """Keeps a list of the steps, and of the tokens that each brought a request.
 
     Args:
         path: The file that ``close`` writes.
@@ -57,6 +58,7 @@ class LoggedBackend(WatchedBackend):
         self._path = path
         self._clock = MonotonicClock()
         self._steps: list[tuple[float, float, int, int]] = []
+        self._tokens: dict[str, list[int]] = defaultdict(list)
         self._is_closed = False
 
     def _log(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
@@ -64,16 +66,20 @@ class LoggedBackend(WatchedBackend):
         num_decodes = len(scheduled.num_scheduled_tokens) - len(prompts)
         start_s = self._clock.now_s() - output.duration_s
         self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
+        for request_id, token_ids in output.token_ids.items():
+            if token_ids:
+                self._tokens[request_id].append(len(token_ids))
 
     def close(self) -> None:
         """Writes the list and closes the backend; safe to call twice."""
         if not self._is_closed:
             self._is_closed = True
-            self._path.write_text(json.dumps(self._steps), encoding="utf-8")
+            self._path.write_text(json.dumps({"steps": self._steps, "tokens": self._tokens}), encoding="utf-8")
         super().close()
 
 
-def read_steps(path: Path, origin_s: float) -> tuple[StepTimes, ...]:
-    """Returns the steps of a file that began at or after ``origin_s``, with times counted from it."""
-    rows = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(StepTimes(start_s - origin_s, *rest) for start_s, *rest in rows if start_s >= origin_s)
+def read_log(path: Path, origin_s: float) -> tuple[tuple[StepTimes, ...], dict[str, tuple[int, ...]]]:
+    """Returns a file's steps since ``origin_s``, from which their times count, and tokens of steps per request."""
+    log = json.loads(path.read_text(encoding="utf-8"))
+    steps = tuple(StepTimes(start_s - origin_s, *rest) for start_s, *rest in log["steps"] if start_s >= origin_s)
+    return steps, {request_id: tuple(counts) for request_id, counts in log["tokens"].items()}

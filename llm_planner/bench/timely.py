@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_planner.bench.live import run_live
+from llm_planner.bench.live import LiveRun, run_live
 from llm_planner.bench.survey import Survey, survey
 from llm_planner.bench.timely_metrics import policy_metrics
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
@@ -117,13 +117,13 @@ class Lab:
     def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:
         """Returns the runs of one policy, one per seed."""
         if bench.engine == "live":
-            return [self.live_run(bench, policy, found) for found in self.surveys(bench)]
+            return [self.live_run(bench, policy, found).record for found in self.surveys(bench)]
         scheduler = replace(bench.scheduler, policy=policy)
         profile: EngineProfile = find_profile(bench.profile)
         config = SimulationConfig(profile=profile, scheduler=scheduler, reuses_prefixes=bench.reuses_prefixes)
         return [simulate(trace, config, self.scripts) for trace in self.traces(bench)]
 
-    def live_run(self, bench: TimelyBench, policy: str, found: Survey) -> RunRecord:
+    def live_run(self, bench: TimelyBench, policy: str, found: Survey) -> LiveRun:
         """Returns the run of one policy, in real time, on a trace as the live planner plans it."""
 
         def on_progress(now_s: float) -> None:

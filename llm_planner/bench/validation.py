@@ -75,7 +75,8 @@ def _mean_step_s(run: RunRecord) -> float | None:
 def run_validation(bench: TimelyBench, profile: EngineProfile, lab: Lab) -> dict[str, Any]:
     """Returns the JSON document of a validation: the first trace under every policy, live and with ``profile``.
 
-    Both replay the trace as the model of ``bench.planner`` plans it: same plans, tokens, prompts and durations.
+    Both replay the trace as the model of ``bench.planner`` plans it: same plans, tokens, prompts and durations. How
+    many tokens a step brought is taken from the live run: it depends on what was planned before.
     """
     found = lab.surveys(bench)[0]
     return {
@@ -94,10 +95,12 @@ def run_validation(bench: TimelyBench, profile: EngineProfile, lab: Lab) -> dict
 
 
 def _compare(bench: TimelyBench, policy: str, profile: EngineProfile, found: Survey, lab: Lab) -> dict[str, Any]:
-    live = lab.live_run(bench, policy, found)
+    run = lab.live_run(bench, policy, found)
+    rows = (replace(row, step_tokens=run.step_tokens.get(row.request_id, ())) for row in found.trace.requests)
+    trace = replace(found.trace, requests=tuple(rows))
     scheduler = replace(bench.scheduler, policy=policy)
-    simulated = simulate(found.trace, SimulationConfig(profile=profile, scheduler=scheduler), lab.scripts)
-    return comparison(pairs_of(live, simulated), live, simulated)
+    simulated = simulate(trace, SimulationConfig(profile=profile, scheduler=scheduler), lab.scripts)
+    return comparison(pairs_of(run.record, simulated), run.record, simulated)
 
 
 def summary_lines(document: dict[str, Any]) -> Iterator[str]:

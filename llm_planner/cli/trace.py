@@ -123,7 +123,8 @@ def replay(
         engine=engine,
         planner=planner_config(model, config, threads) if is_live else PlannerConfig(),
     )
-    read_trace(path, RobotLibrary())
+    if read_trace(path, RobotLibrary()).about.get("is_cut"):
+        error_console.print(f"{path}: the recording was cut; its whole goals are replayed")
     with live_lab(is_shown=is_live) as lab:
         document = run_timely(bench, lab)
     print_json(document)
