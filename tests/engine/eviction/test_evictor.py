@@ -175,3 +175,17 @@ def test_an_unknown_method_is_refused_before_anything_is_loaded(tmp_path):
     with pytest.raises(PlannerError, match="known are snapkv, streaming, key_norm") as caught:
         TorchBackend(tmp_path / "no model here", eviction_method="h2o")
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_half_precision_evicts_and_goes_on(model_dir, method):
+    backend = TorchBackend(model_dir, num_kv_blocks=16, dtype="bfloat16", eviction_method=method)
+    assert len(evicted(backend, SEQUENCE, RATIO, num_tokens=8)) == 8
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", METHODS)
+def test_tokens_on_cuda_equal_those_on_the_cpu(model_dir, method):
+    options = {"num_kv_blocks": 16, "dtype": "float32", "eviction_method": method}
+    tokens = [evicted(TorchBackend(model_dir, device=device, **options), SEQUENCE, RATIO) for device in ("cpu", "cuda")]
+    assert tokens[0] == tokens[1]
