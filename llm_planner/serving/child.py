@@ -20,8 +20,11 @@ from llm_planner.serving.server import ServerStatus
 from llm_planner.serving.view import LoopStatus, LoopView
 
 _log = logging.getLogger(__name__)
-BUDGET_GRACE_S = 0.05
-"""How long after the end of a time budget the child may still decide, before the parent does."""
+BUDGET_GRACE_S = 0.01
+"""How long after the end of a time budget the child may still decide, before the parent does.
+
+Longer than the pipe takes, and shorter than the patience of a robot, which acts by itself then (``ros.orders``).
+"""
 
 
 class ChildServer:
