@@ -26,6 +26,7 @@ class LoopStatus:
     num_sleeping: int
     num_kv_blocks: int
     num_free_kv_blocks: int
+    engine_drift: float | None = None  # measured over profiled time of decode steps of late; None without a profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ def count(model: str, scheduler: Scheduler, num_goals: int) -> LoopStatus:
         num_sleeping=scheduler.num_sleeping,
         num_kv_blocks=scheduler.ledger.num_kv_blocks,
         num_free_kv_blocks=scheduler.ledger.free_blocks,
+        engine_drift=scheduler.times.drift,
     )
 
 
