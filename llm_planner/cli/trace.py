@@ -15,7 +15,7 @@ from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.simulation.trace import read_trace, write_trace
+from llm_planner.simulation.trace import read_trace, request_schema, write_trace
 from llm_planner.simulation.workload import compose as compose_trace
 from llm_planner.simulation.workload import workload as preset
 
@@ -46,6 +46,12 @@ def compose(
     trace = compose_trace(spec, seed, RobotLibrary())
     write_trace(trace, path)
     console.print(f"wrote {len(trace.requests)} requests to {path}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a request's line in a trace file."""
+    print_json(request_schema())
 
 
 @app.command()

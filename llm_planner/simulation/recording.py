@@ -14,6 +14,7 @@ from typing import Any
 
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.language.prose import ProseUnit, split_prose
 
 Line = dict[str, Any]
 CHARACTERS_PER_TOKEN = 4
@@ -85,7 +86,19 @@ class _Goal:
     @property
     def is_gapless(self) -> bool:
         """Whether no segment is missing in between."""
-        return sorted(self.segments) == list(range(len(self.segments)))
+        is_whole = sorted(self.segments) == list(range(len(self.segments)))
+        return is_whole and (self.accepted["urgency"] != "chat" or self.prose_unit is not None)
+
+    @property
+    def text(self) -> str:
+        """What was delivered."""
+        return "".join(self.segments[index]["text"] for index in sorted(self.segments))
+
+    @property
+    def prose_unit(self) -> ProseUnit | None:
+        """What a segment of this answer in words is; None if none fits."""
+        fitting = (unit for unit in ProseUnit if len(split_prose(self.text, unit)) == len(self.segments))
+        return next(fitting, None)
 
     def duration_s(self, index: int) -> float:
         """Returns how long the robot took for a segment: between its reports, else as it said, else as expected."""
@@ -151,7 +164,8 @@ def _row(goal: _Goal, origin_s: float) -> Line:
         **{name: asked[name] for name in names},
         "time_s": max(0.0, float(asked["time_s"]) - origin_s),
         "task": 0,
-        "plan": "".join(segment["text"] for segment in segments),
+        "plan": goal.text,
+        **({"chat_segments": goal.prose_unit.value} if asked["urgency"] == "chat" and goal.prose_unit else {}),
         "num_static_tokens": num_cached,
         "num_dynamic_tokens": max(1, num_prompt - num_cached),
         "durations_s": [goal.duration_s(index) for index in range(len(segments))],

@@ -199,6 +199,11 @@ def _json(line: str, number: int) -> dict[str, Any]:
 _ADAPTER = TypeAdapter(TraceRequest)
 
 
+def request_schema() -> dict[str, Any]:
+    """Returns the JSON schema of a request's line."""
+    return {**_ADAPTER.json_schema(), "title": f"{FORMAT} {VERSION}, one request"}
+
+
 def _request(row: dict[str, Any], number: int | None, robots: RobotLibrary) -> TraceRequest:
     """Returns the request of a line, or of a recorded goal, which has no line of its own."""
     where = f"line {number}" if number else f"request {row.get('request_id')!r}"

@@ -44,6 +44,16 @@ def read(*events, **changes):
     return parse_lines(lines_of(*events, **changes), ROBOTS)
 
 
+@pytest.mark.parametrize(
+    ("texts", "unit"),
+    [(("One day. ", "It rained. "), "sentence"), (("One day. It rained.\n\n", "The end. Really."), "paragraph")],
+)
+def test_an_answer_in_words_is_replayed_in_its_pieces(texts, unit):
+    trace = read(*a_goal(texts=texts, urgency=Urgency.CHAT))
+    assert trace.requests[0].chat_segments == unit
+    assert len(simulate(trace, a_config(), SCRIPTS).requests[0].segments) == 2
+
+
 def test_a_goal_becomes_a_request_with_its_plan_tokens_and_durations():
     pose = Pose(x_m=1.0)
     (row,) = read(*a_goal(urgency=Urgency.URGENT, start_pose=pose)).requests

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.simulation.trace import parse_lines, read_trace, to_lines, write_trace
+from llm_planner.simulation.trace import parse_lines, read_trace, request_schema, to_lines, write_trace
 from tests.simulation.builders import ROBOTS, a_request, a_trace, a_workload
 
 
@@ -24,6 +24,13 @@ def test_what_is_written_is_read_bit_for_bit(seed):
     again = parse_lines(to_lines(trace), ROBOTS)
     assert again.requests == trace.requests
     assert list(to_lines(again)) == list(to_lines(trace))
+
+
+def test_the_schema_names_every_field_of_a_line():
+    line = json.loads(lines_of(a_request(0))[1])
+    schema = request_schema()
+    assert set(schema["properties"]) == set(line)
+    assert set(schema["required"]) < set(line)
 
 
 def test_files_round_trip(tmp_path):
