@@ -10,7 +10,7 @@ def decide_eviction(generation: Generation, eviction_ratio: float, info: Backend
     """Orders the removal of a share of a generation's KV; returns what it comes to, None if nothing is removable.
 
     It is carried out in the next step in which the generation runs with its prompt computed. Until then the order can
-    be changed; ratio 0 withdraws it.
+    be changed; ratio 0 withdraws it. One that was carried out before a preemption stands: it will be repeated.
 
     Args:
         generation: Unfinished.
@@ -29,6 +29,8 @@ def decide_eviction(generation: Generation, eviction_ratio: float, info: Backend
         )
     if generation.num_evicted_tokens:
         raise ValueError(f"{generation.request_id} is evicted already")
+    if generation.is_eviction_final:
+        return generation.eviction
     removed = num_removed_tokens(generation.sequence, eviction_ratio)
     after_tokens = max(generation.num_prompt_tokens, generation.num_computed_tokens)
     generation.eviction = Eviction(after_tokens=after_tokens, num_removed_tokens=removed) if removed else None

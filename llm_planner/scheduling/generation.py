@@ -38,6 +38,7 @@ class Generation:
         num_computed_tokens: Tokens that went through the model, shared prefix included.
         eviction: Decided for it, if any (``scheduling.eviction``): due when so many tokens are computed.
         num_evicted_tokens: Computed tokens whose KV was removed.
+        is_eviction_final: Whether it was carried out; it stays true if the KV is lost and computed again.
         num_segments: Complete segments so far.
         num_draft_tokens: Guessed tokens that the backend offers to verify in its next step.
         num_segment_steps: Steps that yielded tokens since the last segment boundary.
@@ -57,6 +58,7 @@ class Generation:
     num_computed_tokens: int = 0
     eviction: Eviction | None = None
     num_evicted_tokens: int = 0
+    is_eviction_final: bool = False
     output_token_ids: list[int] = field(default_factory=list)
     num_segments: int = 0
     num_draft_tokens: int = 0
@@ -147,6 +149,7 @@ class Generation:
         if self.eviction is None or self.num_tokens_to_eviction != 0:
             raise ValueError(f"{self.request_id} is due for no eviction")
         self.num_evicted_tokens = self.eviction.num_removed_tokens
+        self.is_eviction_final = True
         return self.num_evicted_tokens
 
     def admit(self) -> Sequence:

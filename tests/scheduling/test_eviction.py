@@ -71,6 +71,7 @@ def test_an_eviction_happens_in_the_step_after_the_prompt_and_again_after_a_pree
     StepBuilder(scheduler.ledger, 64, ()).preempt(generation)
     assert generation.num_evicted_tokens == 0
     assert generation.peak_kv_len == NUM_PROMPT
+    assert decide_eviction(generation, 0.0, INFO) is generation.eviction is not None  # what it wrote depends on it
     del scheduler._running["r"]
     scheduler._ready.add(generation)
     for _ in range(3):
