@@ -215,6 +215,10 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
     from llm_planner.engine.backend import TorchBackend
 
     directory = resolve_model(config.engine.model)
+    if (directory / "length.json").is_file():
+        raise PlannerError(
+            ErrorCode.MODEL_NOT_FOUND, f"{directory} is a length predictor and writes no plans; name a planner model"
+        )
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
     del options["model"], options["profile"]
     backend = TorchBackend(directory, **options)
