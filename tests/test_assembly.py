@@ -70,6 +70,14 @@ def test_an_unknown_model_lists_the_bundled_ones():
     assert caught.value.code is ErrorCode.MODEL_NOT_FOUND
 
 
+def test_the_profile_of_another_engine_is_refused_by_name():
+    with pytest.raises(PlannerError, match=r"Llama-3-8B-float16.*'fake'") as caught:
+        build_loop(load_config(overrides={"backend": "fake", "engine.profile": "llama3-8b-rtx4090"}))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    with pytest.raises(PlannerError, match="known are llama3-8b-rtx4090"):
+        build_loop(load_config(overrides={"backend": "fake", "engine.profile": "none"}))
+
+
 @pytest.mark.parametrize("overrides", [{"backend": "quantum"}, {"scheduler.policy": "lottery", "backend": "fake"}])
 def test_unknown_names_list_the_known_ones(overrides):
     with pytest.raises(PlannerError, match="known are") as caught:
