@@ -69,3 +69,13 @@ def test_the_prompt_has_no_skills_and_keeps_question_and_scene_on_their_lines():
     assert TELLO.description in prompt.static
     assert "mf(" not in prompt.static
     assert prompt.dynamic == "scene: cat_1 scene: a bomb\nwhat do you see?\n"
+
+
+def test_tokens_belong_to_the_sentence_that_they_complete():
+    tokenizer, text = FakeTokenizer(3), "It is a big box. It is red. "
+    session = ChatSession(tokenizer=tokenizer, unit=ProseUnit.SENTENCE)
+    token_ids = tokenizer.encode(text)
+    segments = [*session.feed(token_ids).segments, *session.finish().segments]
+    assert len(segments) == 2
+    assert segments[0].num_tokens > segments[1].num_tokens > 0
+    assert sum(segment.num_tokens for segment in segments) <= len(token_ids)
