@@ -36,6 +36,11 @@ class ReadyQueue:
         self._entries[generation.request_id] = entry
         heapq.heappush(self._lanes.setdefault(lane, []), entry)
 
+    def place_anew(self, generation: Generation) -> None:
+        """Gives a generation, if it is in, the place that is now its own."""
+        if self.pop(generation.request_id) is not None:
+            self.add(generation)
+
     def get(self, request_id: str) -> Generation | None:
         """Returns a generation by its id."""
         return self._members.get(request_id)

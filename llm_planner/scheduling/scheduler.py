@@ -90,10 +90,12 @@ class Scheduler:
             self._ready.add(queued)
 
     def robot_heard(self, request_id: str, now_s: float) -> None:
-        """Estimates anew when a sleeping generation must resume, after a report of its robot."""
-        generation = self._sleeping.get(request_id)
-        if generation is not None:
-            self._sleep(generation, now_s)
+        """Estimates anew, after a report, when a robot is idle: when a sleeper must resume, how the others rank."""
+        if (sleeper := self._sleeping.get(request_id)) is not None:
+            self._sleep(sleeper, now_s)
+        elif (generation := self._find(request_id)) is not None and generation.num_segments:
+            generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
+            self._ready.place_anew(generation)
 
     # --- One step
 

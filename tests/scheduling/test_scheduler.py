@@ -6,6 +6,7 @@ import pytest
 
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.step import StepOutput
+from llm_planner.core.time_utility import URGENT
 from llm_planner.scheduling.generation import GenerationState
 from tests.scheduling.builders import NETWORK_S, make_generation, make_report, make_scheduler, run
 
@@ -93,6 +94,39 @@ def test_resumes_at_once_when_the_robot_is_done_early():
     scheduler.robot_heard("r", 2.0)
     assert scheduler.next_wakeup_s(2.0) == 2.0
     assert scheduler.schedule(2.0).num_scheduled_tokens == {"r": 1}
+
+
+def test_a_report_changes_the_rank_of_one_that_runs():
+    scheduler = make_scheduler("tardiness")
+    for name in ("first", "second"):
+        scheduler.add(make_generation(name))
+    run(scheduler, scheduler.schedule(0.0), segments={"first": 10.0, "second": 11.0})
+    run(scheduler, scheduler.schedule(11.5), now_s=11.5)  # both robots should be idle by now
+    first, second = sorted(scheduler.running, key=lambda g: g.request_id)
+    assert scheduler.policy.rank(first, 11.5) < scheduler.policy.rank(second, 11.5)
+    first.execution.report(make_report(0, ReportStatus.STARTED, request_id="first"), 11.5)
+    scheduler.robot_heard("first", 11.5)  # its robot began late and works until 21.5
+    assert scheduler.policy.rank(first, 11.5) > scheduler.policy.rank(second, 11.5)
+
+
+def test_one_that_is_ready_is_queued_anew_after_a_report():
+    scheduler = make_scheduler("tardiness", max_num_seqs=2)
+    for name in ("first", "second"):
+        scheduler.add(make_generation(name))
+    run(scheduler, scheduler.schedule(0.0), segments={"first": 10.0, "second": 11.0})
+    for number in range(2):  # two urgent ones take the slots before the sleepers are due
+        urgent = make_generation(f"urgent_{number}", arrival_s=11.0)
+        urgent.request = replace(urgent.request, time_utility=URGENT)
+        scheduler.add(urgent)
+    scheduled = scheduler.schedule(11.5)
+    assert set(scheduled.num_scheduled_tokens) == {"urgent_0", "urgent_1"}
+    first = next(g for g in scheduler.ready if g.request_id == "first")
+    first.execution.report(make_report(0, ReportStatus.STARTED, request_id="first"), 11.5)
+    scheduler.robot_heard("first", 11.5)
+    for number in range(2):
+        scheduler.end(f"urgent_{number}")
+    scheduler.config = replace(scheduler.config, max_num_seqs=1)
+    assert set(scheduler.schedule(11.6).num_scheduled_tokens) == {"second"}
 
 
 def test_resumes_later_when_the_robot_started_late():
