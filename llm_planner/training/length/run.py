@@ -79,6 +79,7 @@ class LengthRun:
         self._options = options
         self._console = console
         self._bucket_tokens = -(-options.max_tokens // options.buckets)
+        self._num_buckets = -(-options.max_tokens // self._bucket_tokens)  # fewer if there are more than lengths
 
     def make(self) -> Figures:
         """Makes the predictor, measures it, writes it; returns the figures.
@@ -89,7 +90,7 @@ class LengthRun:
         torch.set_num_threads(self._options.threads)
         parts = self._examples()
         lengths = [example.num_tokens for example in parts.train]
-        buckets = Buckets.of(lengths, self._bucket_tokens, self._options.buckets)
+        buckets = Buckets.of(lengths, self._bucket_tokens, self._num_buckets)
         network, steps = self._train("rlp", self._options.recipe, buckets, parts)
         finished = self._options.work / "predictor"
         self._write(network, finished, IntervalCalibration())
@@ -181,7 +182,7 @@ class LengthRun:
             target_weights=weights_fingerprint(options.model),
             target_tokenizer=tokenizer_fingerprint(options.model),
             bucket_tokens=self._bucket_tokens,
-            num_buckets=options.buckets,
+            num_buckets=self._num_buckets,
             max_input_tokens=options.recipe.start.max_input_tokens,
             head_input_tokens=options.recipe.head_input_tokens,
             levels=tuple(round(level, 6) for level in calibration.levels),

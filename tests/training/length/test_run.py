@@ -10,6 +10,7 @@ from llm_planner.cli.main import app
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
+from llm_planner.engine.length_config import load_length_config
 from llm_planner.training.evaluate import serve_all
 from llm_planner.training.length import boosting, collect
 from tests.training.length.builders import MAX_TOKENS, prompts, save_target, write_prompts
@@ -26,7 +27,7 @@ def asked(tmp_path_factory):
 
 
 def train(target, asked, *more):
-    options = ["--buckets", MAX_TOKENS, "--max-tokens", MAX_TOKENS, "--max-input", 64, "--layers", 1, "--steps", 4]
+    options = ["--buckets", 100, "--max-tokens", MAX_TOKENS, "--max-input", 64, "--layers", 1, "--steps", 4]
     command = ["train-length-predictor", "--model", target, "--prompts", asked, "--json", *options, *more]
     return CliRunner().invoke(app, [str(word) for word in command])
 
@@ -54,6 +55,7 @@ def test_figures_name_the_predictor_and_its_baselines(trained):
 def test_the_directory_tells_what_it_is(target, trained):
     made = target.with_name("target-length")
     assert json.loads((made / "figures.json").read_text()) == trained
+    assert load_length_config(made).num_buckets == MAX_TOKENS  # never more than there are lengths
     assert "Response lengths of target" in (made / "README.md").read_text()
     assert (made / "tokenizer.json").read_bytes() == (target / "tokenizer.json").read_bytes()
 
