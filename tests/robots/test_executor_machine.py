@@ -33,9 +33,9 @@ class ExecutorMachine(RuleBasedStateMachine):
         is_taken = self.executor.add(segment(index, text), self.now_s)
         assert not (is_taken and index < missing)
 
-    @rule(count=st.integers(0, 6))
-    def expect(self, count):
-        self.executor.expect(count, self.now_s)
+    @rule(count=st.integers(0, 6), is_partial=st.booleans())
+    def expect(self, count, is_partial):
+        self.executor.expect(count, self.now_s, is_partial=is_partial)
 
     @rule(seconds=st.sampled_from([0.0, 0.01, 0.3, 2.0, 7.0, 65.0]))
     def tick(self, seconds):
