@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_planner.assembly import build_loop
-from llm_planner.bench.timely import commit, device_name
+from llm_planner.bench.timely import commit
 from llm_planner.bench.timely_metrics import quantile
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport
 from llm_planner.serving.events import Event, Finished, SegmentReady
@@ -99,7 +100,8 @@ def run_overhead(
     Both ways take turns, and which one begins changes from repeat to repeat, so that a drift of the machine favours
     neither. A first repeat warms up and does not count.
     """
-    watches = {policy: Stopwatch(_loop(config, policy)) for policy in (WHOLE, SEGMENTED)}
+    devices: list[str] = []
+    watches = {policy: Stopwatch(_loop(config, policy, devices)) for policy in (WHOLE, SEGMENTED)}
     repeats: list[dict[str, list[Generated]]] = []
     for number in range(num_repeats + 1):
         repeats.append({WHOLE: [], SEGMENTED: []})
@@ -114,7 +116,7 @@ def run_overhead(
     first = [g.result for g, is_same in zip(counted[0][SEGMENTED], same, strict=True) if is_same]
     return {
         "model": config.engine.model,
-        "device": device_name(config.engine),
+        "device": devices[0],
         "commit": commit(),
         "policies": {"whole": WHOLE, "segmented": SEGMENTED},
         "num_repeats": num_repeats,
@@ -144,9 +146,15 @@ def table2_requests() -> list[PlanRequest]:
     ]
 
 
-def _loop(config: PlannerConfig, policy: str) -> PlannerLoop:
+def _loop(config: PlannerConfig, policy: str, devices: list[str]) -> PlannerLoop:
+    """Returns a loop under a policy, without a network; appends what its engine runs on."""
+
+    def look(backend: Backend) -> Backend:
+        devices.append(backend.info.device)
+        return backend
+
     scheduler = replace(config.scheduler, policy=policy, network_latency_s=0.0)
-    return build_loop(replace(config, scheduler=scheduler))
+    return build_loop(replace(config, scheduler=scheduler), watch=look)
 
 
 def _is_same(repeats: Sequence[dict[str, list[Generated]]], index: int) -> bool:

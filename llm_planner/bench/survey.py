@@ -10,7 +10,7 @@ from llm_planner.bench.step_log import WatchedBackend
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import Clock
+from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.language.parser import parse
@@ -48,11 +48,13 @@ class Survey:
     Attributes:
         trace: The requests that the model can plan, with its plans, their tokens, and how long robots take for them.
         bounds_s: By request id, the response time with the engine to itself, the network included.
+        device: What the engine says that it runs on.
         num_unplanned: Requests that were left out because they have no plan, by the name of the error.
     """
 
     trace: Trace
     bounds_s: Mapping[str, float]
+    device: str
     num_unplanned: Mapping[str, int]
 
 
@@ -86,8 +88,13 @@ def survey(
             if token_ids:
                 steps[request_id].append(len(token_ids))
 
-    watch, clock = (lambda backend: WatchedBackend(backend, see)), MonotonicClock()
-    loop = build_loop(streaming, do_clients_report=False, watch=watch)
+    watched: list[WatchedBackend] = []
+
+    def watch(backend: Backend) -> Backend:
+        watched.append(WatchedBackend(backend, see))
+        return watched[-1]
+
+    loop, clock = build_loop(streaming, do_clients_report=False, watch=watch), MonotonicClock()
     rows = list({_question(row): row for row in trace.requests}.values())
     answers: dict[tuple[object, ...], Answer] = {}
     for number, row in enumerate(rows):
@@ -102,6 +109,7 @@ def survey(
     return Survey(
         trace=replace(trace, requests=tuple(_as_planned(trace, r, answers[_question(r)], robots) for r in planned)),
         bounds_s={r.request_id: network_s + answers[_question(r)].response_s for r in planned},
+        device=watched[0].info.device,
         num_unplanned=Counter(code.name for code in codes if code is not ErrorCode.NONE),
     )
 

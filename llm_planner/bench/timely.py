@@ -1,7 +1,5 @@
 """``llm-planner bench timely``: policies side by side on the same traces, in virtual time or on a real planner."""
 
-import os
-import platform
 import subprocess
 import time
 from collections import Counter
@@ -14,7 +12,7 @@ from typing import Any
 from llm_planner.bench.live import LiveRun, run_live
 from llm_planner.bench.survey import Survey, survey
 from llm_planner.bench.timely_metrics import policy_metrics
-from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.prediction.profile import EngineProfile, find_profile
@@ -175,15 +173,9 @@ def _live_fields(bench: TimelyBench, lab: Lab) -> dict[str, Any]:
     return {
         "profile": None,
         "model": bench.planner.engine.model,
-        "device": device_name(bench.planner.engine),
+        "device": lab.surveys(bench)[0].device,
         "num_unplanned": dict(unplanned),
     }
-
-
-def device_name(engine: EngineConfig) -> str:
-    """Returns on what an engine of this configuration runs, as people call it."""
-    threads = f", {engine.num_threads} threads" if engine.num_threads else ""
-    return f"{engine.device}, {engine.dtype}{threads} on {platform.machine()} with {os.cpu_count()} cores"
 
 
 def engine_metrics(runs: Sequence[RunRecord], wall_s: float, cpu_s: float) -> dict[str, float]:

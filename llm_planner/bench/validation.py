@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from llm_planner.bench.survey import Survey
-from llm_planner.bench.timely import Lab, TimelyBench, commit, device_name
+from llm_planner.bench.timely import Lab, TimelyBench, commit
 from llm_planner.bench.timely_metrics import distribution, quantile
 from llm_planner.core.errors import ErrorCode
 from llm_planner.prediction.profile import EngineProfile
@@ -84,7 +84,7 @@ def run_validation(bench: TimelyBench, profile: EngineProfile, lab: Lab) -> dict
         "load": bench.load,
         "duration_s": found.trace.duration_s,
         "model": bench.planner.engine.model,
-        "device": device_name(bench.planner.engine),
+        "device": found.device,
         "profile": profile.name,
         "profile_model": profile.model,
         "commit": commit(),

@@ -114,7 +114,7 @@ def validate(
         used = find_profile(profile) if profile else profile_planner(planner, "this-machine", repeats)[0]
         document = run_validation(bench, used, lab)
     for line in summary_lines(document):
-        error_console.print(line)
+        error_console.print(line, soft_wrap=True)
     if png is not None:
         draw_validation(document, png)
     _write(document, json)
