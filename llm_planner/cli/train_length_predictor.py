@@ -18,6 +18,9 @@ def train_length_predictor(
     prompts: Annotated[
         Path | None, typer.Option(help="One JSON object a line: robot, instruction, scene. Default: generated ones.")
     ] = None,
+    robot_models: Annotated[
+        list[Path] | None, typer.Option(help="Directory with robot models that the prompts name; may be repeated.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Directory of the predictor. Default: MODEL-length.")] = None,
     work: Annotated[
         Path | None,
@@ -55,6 +58,7 @@ def train_length_predictor(
     options = LengthOptions(
         model=target,
         prompts=prompts,
+        robot_models=tuple(robot_models or ()),
         output=directory,
         work=work or directory.with_name(f"{directory.name}.run"),
         buckets=buckets,

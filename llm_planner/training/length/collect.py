@@ -76,6 +76,7 @@ def collect_lengths(
     *,
     path: Path,
     max_tokens: int,
+    robot_models: Sequence[Path] = (),
     threads: int = 0,
     observe: Callable[[int], None] = lambda _: None,
 ) -> dict[Prompt, int]:
@@ -89,6 +90,7 @@ def collect_lengths(
         prompts: What is asked.
         path: Where lengths are kept; what it holds already is not measured again.
         max_tokens: Longest response.
+        robot_models: Directories with robot models beside the bundled ones.
         threads: CPU threads of the engine; 0 leaves the library's default.
         observe: Told how many prompts are done, from time to time.
     """
@@ -97,7 +99,7 @@ def collect_lengths(
     chunk = list(islice(todo, _AT_ONCE))
     observe(len(file.lengths))
     if chunk:
-        loop = build_loop(_config(model, threads), do_clients_report=False)
+        loop = build_loop(_config(model, robot_models, threads), do_clients_report=False)
         try:
             while chunk:
                 requests = [_request(index, prompt, max_tokens) for index, prompt in enumerate(chunk)]
@@ -111,8 +113,9 @@ def collect_lengths(
     return {prompt: count for prompt in prompts if (count := file.lengths[prompt]) > 0}
 
 
-def _config(model: Path, threads: int) -> PlannerConfig:
+def _config(model: Path, robot_models: Sequence[Path], threads: int) -> PlannerConfig:
     return PlannerConfig(
+        robot_models=tuple(map(str, robot_models)),
         engine=EngineConfig(model=str(model), num_threads=threads),
         scheduler=SchedulerConfig(policy="fcfs", max_num_seqs=_BATCH),
         max_queued=100_000,

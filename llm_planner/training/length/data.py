@@ -29,9 +29,11 @@ class Example:
     num_tokens: int
 
 
-def encode_examples(model: Path, prompts: Sequence[Prompt], lengths: Mapping[Prompt, int]) -> list[Example]:
-    """Returns an example for each prompt that has a length."""
-    encoder, library = build_prompt_encoder(model), RobotLibrary()
+def encode_examples(
+    model: Path, library: RobotLibrary, prompts: Sequence[Prompt], lengths: Mapping[Prompt, int]
+) -> list[Example]:
+    """Returns an example for each prompt that has a length, in the tokens of ``model``."""
+    encoder = build_prompt_encoder(model)
     examples = []
     for prompt in prompts:
         if prompt in lengths:

@@ -39,6 +39,7 @@ class LengthOptions:
     Attributes:
         model: Checkpoint directory of the target model.
         prompts: File with prompts; None to generate some that the bundled planner understands.
+        robot_models: Directories with robot models beside the bundled ones.
         output: Directory of the finished predictor.
         work: Directory that keeps measured lengths and checkpoints, so that an interrupted run goes on.
         buckets: How many classes.
@@ -52,6 +53,7 @@ class LengthOptions:
 
     model: Path
     prompts: Path | None
+    robot_models: tuple[Path, ...]
     output: Path
     work: Path
     buckets: int
@@ -78,6 +80,7 @@ class LengthRun:
     def __init__(self, options: LengthOptions, console: Console) -> None:
         self._options = options
         self._console = console
+        self._library = RobotLibrary(options.robot_models)
         self._bucket_tokens = -(-options.max_tokens // options.buckets)
         self._num_buckets = -(-options.max_tokens // self._bucket_tokens)  # fewer if there are more than lengths
 
@@ -120,11 +123,13 @@ class LengthRun:
                 parts.all,
                 path=options.work / "lengths.jsonl",
                 max_tokens=options.max_tokens,
+                robot_models=options.robot_models,
                 threads=options.threads,
                 observe=advance,
             )
         encoded = [
-            encode_examples(options.model, part, lengths) for part in (parts.train, parts.calibration, parts.test)
+            encode_examples(options.model, self._library, part, lengths)
+            for part in (parts.train, parts.calibration, parts.test)
         ]
         if not all(encoded):
             raise PlannerError(
@@ -138,7 +143,7 @@ class LengthRun:
         options, seed = self._options, self._options.recipe.seed
         if options.prompts is None:
             return generate_prompts(options.num_train, options.num_held_out, seed)
-        return read_prompts(options.prompts, RobotLibrary().names(), seed)
+        return read_prompts(options.prompts, self._library.names(), seed)
 
     def _train(self, name: str, recipe: Recipe, objective: Objective, parts: Parts) -> tuple[LengthNetwork, int]:
         """Returns a trained network, and its steps."""

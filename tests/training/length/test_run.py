@@ -1,6 +1,7 @@
 """A whole run with a tiny model, as a user starts it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,7 @@ from llm_planner.cli.main import app
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
+from llm_planner.core.resources import share_dir
 from llm_planner.engine.length_config import load_length_config
 from llm_planner.training.evaluate import serve_all
 from llm_planner.training.length import boosting, collect
@@ -115,6 +117,19 @@ def test_bad_input_is_named(target, asked, trained, words, named):
     assert done.exit_code == 1
     assert isinstance(done.exception, PlannerError)
     assert named in str(done.exception)
+
+
+def test_prompts_may_name_robots_of_ones_own(target, tmp_path):
+    robots = tmp_path / "robots"
+    robots.mkdir()
+    tello = (share_dir() / "robot_models" / "tello.yaml").read_text()
+    (robots / "quad.yaml").write_text(tello.replace("name: tello", "name: quad", 1))
+    path = write_prompts(tmp_path / "p.jsonl", [replace(prompt, robot="quad") for prompt in prompts(30)])
+    more = ["--no-baselines", "--output", tmp_path / "out"]
+    assert "'quad' is no robot model" in str(train(target, path, *more).exception)
+    done = train(target, path, "--robot-models", robots, *more)
+    assert done.exit_code == 0, done.output
+    assert list(json.loads(done.stdout)["rlp"]) == ["rlp", "rlp_bucket_end"]
 
 
 def test_a_bad_line_is_named_before_anything_is_loaded(target, tmp_path, monkeypatch):
