@@ -25,8 +25,11 @@ def make(path, lookahead, **fields):
     return TorchBackend(path, num_kv_blocks=128, block_size=4, lookahead=lookahead, **fields)
 
 
-def write(backend, *sequences, max_tokens=48):
-    """Returns the tokens of each sequence, and the number of steps; every step takes all that is offered."""
+def write(backend, *sequences, max_tokens=48, evict=()):
+    """Returns the tokens of each sequence, and the number of steps; every step takes all that is offered.
+
+    From ``evict``, KV goes as soon as the prompts are computed.
+    """
     tokens = {s.request_id: [] for s in sequences}
     scheduled = {s.request_id: len(s.prompt_token_ids) - s.num_cached_tokens for s in sequences}
     step, num_steps = backend.execute(SchedulerOutput(new=sequences, num_scheduled_tokens=scheduled)), 1
@@ -42,8 +45,9 @@ def write(backend, *sequences, max_tokens=48):
                 scheduled[name] = left + step.num_draft_tokens[name]
         if not scheduled:
             break
-        step = backend.execute(SchedulerOutput(num_scheduled_tokens=scheduled))
-        num_steps += 1
+        step = backend.execute(SchedulerOutput(evict=dict(evict), num_scheduled_tokens=scheduled))
+        assert not step.failed, step.failed
+        evict, num_steps = (), num_steps + 1
         for name, count in scheduled.items():
             computed[name] += count - step.num_rejected_tokens[name]
         backend.check_integrity()
@@ -84,6 +88,20 @@ def test_every_mode_gives_the_textbook_tokens(family, tmp_path):
             assert tokens == expected, lookahead
     assert steps["always"] <= steps["prompt"] <= steps["forced"] < steps["off"]
     assert steps["always"] < steps["forced"]  # a random model names little of what is in its prompt
+
+
+@pytest.mark.parametrize("method", ["snapkv", "streaming"])
+def test_evicted_sequences_write_the_same_too(llama_dir, method):
+    sequences = [
+        Sequence(request_id=name, prompt_token_ids=tuple(range(30, 90)), grammar=grammar, evictable=((2, 50),))
+        for name, grammar in zip("abc", GRAMMARS, strict=True)
+    ]
+    plain, ahead = (
+        write(make(llama_dir, mode, eviction_method=method), *sequences, evict={"a": 24, "b": 12}.items())
+        for mode in ("off", "always")
+    )
+    assert plain[0] == ahead[0] != write(make(llama_dir, "off"), *sequences)[0]
+    assert ahead[1] < plain[1]
 
 
 @pytest.mark.parametrize("seed", range(3))
