@@ -8,6 +8,7 @@ COMPUTE_BOUND = 1.05  # a step this much longer than a decode step was held up b
 FULL, EXPLORE = 0.9, 0.99  # if it was not, though full of them, a few more may be tried next time
 GAIN = 0.125
 FEW = 0.6  # of the free tokens: so few do not hold up a step of an engine that hides them
+TELLING = 0.3  # of the free tokens: fewer say nothing of their rate, whatever made the step long
 LEAST_SHARE = 0.01
 DOUBT_GAIN, DOUBT = 1 / 16, 0.9
 LEAST_TOKENS = 16  # a prompt always gets on
@@ -52,7 +53,8 @@ class StepModel:
         if not self.hides_prompts:
             self._learn_rate(max(LEAST_SHARE * without_seqs_s, without_seqs_s - self.base_s) / num_prompt_tokens)
         elif is_held_up:
-            self._learn_rate(without_seqs_s / num_prompt_tokens)
+            if num_prompt_tokens >= TELLING * self.free_tokens:
+                self._learn_rate(without_seqs_s / num_prompt_tokens)
         elif num_prompt_tokens > FULL * self.free_tokens:
             self._rate_s = EXPLORE * self.rate_s
 

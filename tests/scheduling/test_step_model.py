@@ -58,6 +58,14 @@ def test_it_recovers_from_a_wrong_start():
     assert run_engine(model, 1000).free_tokens == pytest.approx(188, rel=0.12)
 
 
+def test_a_few_tokens_in_a_step_that_is_a_little_long_do_not_throttle_prompts():
+    model = run_engine(StepModel(), 500)
+    before = model.free_tokens
+    for _ in range(200):  # the ends of prompts, on an engine where each row costs something
+        model.observe(0.0214 + 0.0003 * 11, 12, 1)
+    assert model.free_tokens == pytest.approx(before, rel=0.05)
+
+
 def test_an_engine_that_became_slower_is_noticed():
     model = run_engine(run_engine(StepModel(), 500), 500, base_s=0.05)
     assert model.base_s == pytest.approx(0.05, rel=0.02)
