@@ -1,11 +1,11 @@
 """The loop: schedule -> execute -> update, one step at a time, with the time as an argument."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import Backend, Clock
+from llm_planner.core.interfaces import Backend, BackendInfo, Clock
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
@@ -37,6 +37,7 @@ class PlannerLoop:
             last segment, and a robot that falls silent ends it; if not, execution is estimated and a goal finishes
             with its plan.
         stopwatch: Measures how long decisions take, for people; None where time is virtual.
+        budgets: Makes what keeps time budgets; benchmarks put other approaches in its place.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class PlannerLoop:
         preparer: Preparer,
         do_clients_report: bool = True,
         stopwatch: Clock | None = None,
+        budgets: Callable[[Scheduler, BackendInfo], Budgets] = Budgets,
     ) -> None:
         self._backend = backend
         self._scheduler = scheduler
@@ -55,7 +57,7 @@ class PlannerLoop:
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
         self._deadlines = Deadlines(scheduler.config, do_clients_report=do_clients_report)
-        self._budgets = Budgets(scheduler, backend.info)
+        self._budgets = budgets(scheduler, backend.info)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
 
@@ -133,10 +135,11 @@ class PlannerLoop:
         at once, and the next call runs it: an end or a closed plan does not wait for a step.
         """
         events: list[Event] = []
+        if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
+            events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
         for goal in self._deadlines.take_due(self._goals, now_s):
             events += self._look_after(goal, now_s)
         if self._scheduled is None:
-            events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
             self._scheduled = self._meter.decide(self._scheduler, now_s)
             for request_id in self._scheduler.take_hopeless():
                 message = "the plan outgrew the KV cache; give the engine more KV blocks"

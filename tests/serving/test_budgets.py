@@ -277,3 +277,11 @@ def test_who_is_let_in_gets_it_in_time_and_all_others_are_refused_before_anythin
         elif "token_cap" not in result.metrics.levers:  # scripts heed no grammar
             assert result.error_code is ErrorCode.NONE, result
     run.loop._scheduler.check_integrity()
+
+
+def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_missed():
+    run = Run().submit("a", "long").go(3)
+    run.submit(time_budget_s=0.005)
+    run.now_s += 0.02  # a step was running
+    run.go()
+    assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
