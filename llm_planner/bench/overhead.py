@@ -7,11 +7,13 @@ Robots carry segments out in virtual time, so that only the time of the planner 
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_planner.assembly import build_loop
+from llm_planner.bench.step_log import WatchedBackend
 from llm_planner.bench.timely import commit
 from llm_planner.bench.timely_metrics import quantile
 from llm_planner.core.config import PlannerConfig
@@ -19,6 +21,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport
+from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.simulation.tasks import TASKS
@@ -101,7 +104,9 @@ def run_overhead(
     neither. A first repeat warms up and does not count.
     """
     devices: list[str] = []
-    watches = {policy: Stopwatch(_loop(config, policy, devices)) for policy in (WHOLE, SEGMENTED)}
+    steps: Counter[str] = Counter()
+    watches = {policy: Stopwatch(_loop(config, policy, devices, steps)) for policy in (WHOLE, SEGMENTED)}
+    steps.clear()  # of the warm-up
     repeats: list[dict[str, list[Generated]]] = []
     for number in range(num_repeats + 1):
         repeats.append({WHOLE: [], SEGMENTED: []})
@@ -124,6 +129,7 @@ def run_overhead(
         "num_left_out": len(same) - sum(same),
         "num_segments": sum(len(result.segments) for result in first),
         "num_suspensions": sum(result.metrics.num_suspensions for result in first),
+        "num_steps": {policy: steps[policy] / (num_repeats + 1) for policy in (WHOLE, SEGMENTED)},
         "num_tokens": sum(result.metrics.num_output_tokens for result in first),
         "total_s": {policy: _median_total_s(counted, policy, same) for policy in (WHOLE, SEGMENTED)},
         "overhead": {clock: _spread(values) for clock, values in overheads.items()},
@@ -146,12 +152,15 @@ def table2_requests() -> list[PlanRequest]:
     ]
 
 
-def _loop(config: PlannerConfig, policy: str, devices: list[str]) -> PlannerLoop:
-    """Returns a loop under a policy, without a network; appends what its engine runs on."""
+def _loop(config: PlannerConfig, policy: str, devices: list[str], steps: Counter[str]) -> PlannerLoop:
+    """Returns a loop under a policy, without a network; notes what its engine runs on, and counts its steps."""
+
+    def count(_: SchedulerOutput, output: StepOutput) -> None:
+        steps[policy] += bool(output.token_ids)
 
     def look(backend: Backend) -> Backend:
         devices.append(backend.info.device)
-        return backend
+        return WatchedBackend(backend, count)
 
     scheduler = replace(config.scheduler, policy=policy, network_latency_s=0.0)
     return build_loop(replace(config, scheduler=scheduler), watch=look)

@@ -45,6 +45,7 @@ def test_the_document_gives_ratio_and_spread():
     document = run_overhead(PlannerConfig(backend="fake"), 2, requests)
     assert (document["num_plans"], document["num_left_out"], document["num_segments"]) == (2, 1, 6)
     assert document["num_suspensions"] > 0
+    assert document["num_steps"][WHOLE] == document["num_steps"][SEGMENTED] > 6
     for clock in ("wall_s", "cpu_s"):
         spread = document["overhead"][clock]
         assert spread["p10"] <= spread["median"] <= spread["p90"]
