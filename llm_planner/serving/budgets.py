@@ -10,7 +10,7 @@ from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.execution_time import Company
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
-from llm_planner.scheduling.budget import Lever, Setup, Task, execution_s
+from llm_planner.scheduling.budget import Lengths, Lever, Setup, Task, execution_s
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.levers import BudgetSolver, Decision, Load
@@ -116,7 +116,8 @@ class Budgets:
             # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
             decision = self._solver.solve(max(budget_s, 1e-9), task, self._load(kept, now_s), times.cautious)
         if kept.goal.wcet_s is None and times.is_known:
-            kept.num_promised_tokens = kept.goal.generation.num_output_tokens + decision.num_tokens
+            num_tokens = math.ceil(decision.num_tokens * self.lengths.tokens_per_step(kept.goal))
+            kept.num_promised_tokens = kept.goal.generation.num_output_tokens + num_tokens
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
         kept.worst_s = self._worst_s(kept)
@@ -144,7 +145,8 @@ class Budgets:
             decide_eviction(generation, share if decision.num_removed_tokens else 0.0, self._info)
         is_new = generation.state is GenerationState.WAITING and not generation.output_token_ids
         if decision.max_tokens is not None and is_new and goal.brief_grammar is not None:
-            num_statements = int(decision.max_tokens / self.lengths.segment_tokens(goal))
+            num_tokens = decision.max_tokens * self.lengths.tokens_per_step(goal)
+            num_statements = int(num_tokens / self.lengths.segment_tokens(goal))
             generation.sequence = replace(generation.sequence, grammar=goal.brief_grammar(max(1, num_statements)))
 
     # --- What the solver must know
@@ -156,6 +158,7 @@ class Budgets:
         lengths = self.lengths.remaining(goal, goal.request.budget_scope if streams else BudgetScope.WHOLE_PLAN)
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
             lengths = replace(lengths, lower=self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT).lower)
+        lengths = _in_steps(lengths, self.lengths.tokens_per_step(goal))
         return Task(
             num_uncomputed_tokens=max(1, generation.num_uncomputed_tokens),
             kv_len=generation.kv_len,
@@ -212,6 +215,15 @@ class Budgets:
             num_removed_tokens=removed,
         )
         return execution_s(task, num_tokens, setup, time)
+
+
+def _in_steps(lengths: Lengths, tokens_per_step: float) -> Lengths:
+    """Returns lengths as the solver counts: a token stands for the step that brings it, perhaps with others.
+
+    Not the shortest: what is let in with nothing to spare must not depend on how many tokens a step happens to bring.
+    """
+    upper = None if lengths.upper is None else math.ceil(lengths.upper / tokens_per_step)
+    return Lengths(lower=lengths.lower, expected=max(1.0, lengths.expected / tokens_per_step), upper=upper)
 
 
 def _kv_len(generation: Generation) -> int:

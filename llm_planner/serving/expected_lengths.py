@@ -14,6 +14,7 @@ PRIOR_PLAN_TOKENS = 40.0
 """Before a plan was seen: a few segments; times k it covers most."""
 PRIOR_SHORTEST_TOKENS = 5
 """Before anything was seen: one call of a skill."""
+MOST = 0.9
 MEMORY = 256
 SURE = 0.998
 """Nominal coverage of the interval whose ends bound a predicted length."""
@@ -29,11 +30,15 @@ class ExpectedLengths:
 
     def __init__(self) -> None:
         self._seen: dict[_Kind, deque[int]] = defaultdict(lambda: deque(maxlen=MEMORY))
+        self._per_step: dict[_Kind, deque[float]] = defaultdict(lambda: deque(maxlen=MEMORY))
 
     def observe_segment(self, goal: Goal, segment: Segment) -> None:
         """Learns from a segment that was delivered, if it is the first."""
         if segment.index == 0:
             self._observe(goal, BudgetScope.FIRST_SEGMENT, segment.num_tokens)
+            if goal.generation.num_segments == 0 and segment.num_tokens > 0:  # sent in the step that completed it
+                num_steps = goal.generation.num_segment_steps + 1
+                self._per_step[_kind(goal, BudgetScope.FIRST_SEGMENT)].append(segment.num_tokens / num_steps)
 
     def observe_plan(self, goal: Goal) -> None:
         """Learns from a plan that is complete, if all of it was generated here."""
@@ -48,7 +53,8 @@ class ExpectedLengths:
         """Returns what is still to come before ``goal`` has what its budget covers.
 
         A whole plan's length is predicted where there is a predictor (TimeBill, section 4.1). For first segments, and
-        without one, the mean of what was seen counts, and the shortest as the least that makes sense.
+        without one, the mean of what was seen counts. The least that makes sense is the shortest plan, and what is
+        enough for most first segments.
         """
         num_done = goal.generation.num_output_tokens
         if scope is BudgetScope.WHOLE_PLAN and goal.length is not None:
@@ -58,8 +64,15 @@ class ExpectedLengths:
         seen = self._seen[_kind(goal, scope)]
         prior = PRIOR_PLAN_TOKENS if scope is BudgetScope.WHOLE_PLAN else PRIOR_SEGMENT_TOKENS
         expected = statistics.fmean(seen) if seen else prior
-        lower = min(seen, default=PRIOR_SHORTEST_TOKENS)
+        lower = PRIOR_SHORTEST_TOKENS
+        if seen:  # a plan can be asked to be brief, a statement is as long as it is
+            lower = min(seen) if scope is BudgetScope.WHOLE_PLAN else sorted(seen)[int(MOST * (len(seen) - 1))]
         return Lengths(lower=max(1, lower - num_done), expected=max(1.0, expected - num_done))
+
+    def tokens_per_step(self, goal: Goal) -> float:
+        """Returns how many tokens a step brings, >= 1: the grammar forces some, drafts bring others."""
+        seen = self._per_step[_kind(goal, BudgetScope.FIRST_SEGMENT)]
+        return max(1.0, statistics.fmean(seen)) if seen else 1.0
 
     def segment_tokens(self, goal: Goal) -> float:
         """Returns the tokens of a statement, on the cautious side."""
