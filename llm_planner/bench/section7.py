@@ -20,6 +20,10 @@ SMALL_STEPS_TOKENS = 192
 LOADS = (0.5, 1.0, 2.0, 4.0)
 BATCH_SIZES = (1, 2, 4, 6, 8, 12, 16)
 QUEUES = (8, 1000, 10000)
+FIRST_SEED = 100
+"""The constants of the policies were chosen on traces with seeds 0 to 4; these were never looked at before."""
+ADDITIVE_PROFILE = "llama3-8b-rtx4090-additive"
+ADDITIVE_POLICIES = ("fcfs_segment", "edf_segment", "pud", "tardiness")
 FLEETS = (25, 100, 200, 400, 600, 800, 1000)
 FLEET_DURATION_S, FLEET_SLOTS = 60.0, 64
 
@@ -30,7 +34,7 @@ class Section7:
 
     Args:
         lab: Shared traces and scripts.
-        num_seeds: Of the experiments at the paper's load; sweeps take half as many.
+        num_seeds: Traces per policy; one for the fleets.
         note: Hears one line per run.
     """
 
@@ -45,18 +49,18 @@ class Section7:
             for reuses in (True, False):
                 name = f"{wid}{'' if reuses else '_no_reuse'}"
                 documents[name] = self._timely(wid, reuses_prefixes=reuses)
-        few = max(2, self.num_seeds // 2)
         for wid in ("wid1", "wid2"):
-            documents[f"{wid}_load"] = [self._timely(wid, load=load, num_seeds=few) for load in LOADS]
+            documents[f"{wid}_load"] = [self._timely(wid, load=load) for load in LOADS]
+        documents["wid2_additive"] = [
+            self._timely("wid2", load=load, profile=ADDITIVE_PROFILE, policies=ADDITIVE_POLICIES) for load in (1.0, 4.0)
+        ]
         small = replace(LIMITS, max_num_batched_tokens=SMALL_STEPS_TOKENS)
         documents["wid2_small_steps"] = [
-            self._timely("wid2", load=load, num_seeds=few, scheduler=small, policies=WHOLE_STEP_POLICIES)
-            for load in (1.0, 4.0)
+            self._timely("wid2", load=load, scheduler=small, policies=WHOLE_STEP_POLICIES) for load in (1.0, 4.0)
         ]
         documents["wid2_batch_size"] = [
             self._timely(
                 "wid2",
-                num_seeds=few,
                 scheduler=replace(LIMITS, max_num_seqs=size),
                 policies=("fcfs", "pud", "tardiness"),
             )
@@ -81,7 +85,13 @@ class Section7:
         return {**document, "num_robots": num_robots}
 
     def _timely(self, wid: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 (fields of TimelyBench)
-        fields = {"policies": POLICIES, "num_seeds": self.num_seeds, "scheduler": LIMITS, **changes}
+        fields = {
+            "policies": POLICIES,
+            "num_seeds": self.num_seeds,
+            "first_seed": FIRST_SEED,
+            "scheduler": LIMITS,
+            **changes,
+        }
         return run_timely(TimelyBench(workload=wid, **fields), self.lab, self.note)
 
 
@@ -106,7 +116,7 @@ def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
         figures.draw_sweep(
             documents[f"{name}_load"], "load", "load, 1 = Table 3", directory / f"timely_{name}_load.png"
         )
-    bench = TimelyBench(workload="wid2", num_seeds=1, scheduler=LIMITS)
+    bench = TimelyBench(workload="wid2", num_seeds=1, first_seed=FIRST_SEED, scheduler=LIMITS)
     runs = {policy: lab.runs(bench, policy) for policy in POLICIES}
     figures.draw_response_cdf(runs, "wid2, 1x load, prefixes reused, simulated", directory / "timely_wid2_cdf.png")
     for policy in ("fcfs", "tardiness"):

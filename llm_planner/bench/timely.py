@@ -36,6 +36,7 @@ class TimelyBench:
         policies: Which to compare; all if empty.
         profile: Name or path of an engine profile.
         num_seeds: Traces composed of a preset; a trace file is replayed once.
+        first_seed: Of the first of them.
         load: Factor on events and robots of a preset.
         duration_s: Length of a composed trace; None for the preset's.
         engine: ``simulated``: virtual time, the profile's engine, the trace's plans. ``live``: real time, the engine of
@@ -47,6 +48,7 @@ class TimelyBench:
     policies: tuple[str, ...] = ()
     profile: str = "llama3-8b-rtx4090"
     num_seeds: int = 3
+    first_seed: int = 0
     load: float = 1.0
     duration_s: float | None = None
     reuses_prefixes: bool = True
@@ -66,6 +68,11 @@ class TimelyBench:
         if self.num_seeds < 1:
             raise PlannerError(ErrorCode.INVALID_CONFIG, "a benchmark needs at least one seed")
 
+    @property
+    def trace_seeds(self) -> range:
+        """Seeds of the composed traces."""
+        return range(self.first_seed, self.first_seed + self.num_seeds)
+
 
 @dataclass(slots=True)
 class Lab:
@@ -78,7 +85,7 @@ class Lab:
     robots: RobotLibrary = field(default_factory=RobotLibrary)
     on_progress: Callable[[str, float], None] = lambda _what, _share: None
     _scripts: ScriptLibrary | None = None
-    _traces: dict[tuple[str, float, float | None, int], list[Trace]] = field(default_factory=dict)
+    _traces: dict[tuple[str, float, float | None, range], list[Trace]] = field(default_factory=dict)
     _surveys: dict[tuple[object, ...], list[Survey]] = field(default_factory=dict)
 
     @property
@@ -110,7 +117,7 @@ class Lab:
             return [read_trace(Path(bench.workload), self.robots)]
         spec = workload(bench.workload).scaled(bench.load)
         spec = replace(spec, duration_s=bench.duration_s or spec.duration_s)
-        return [compose(spec, seed, self.robots) for seed in range(bench.num_seeds)]
+        return [compose(spec, seed, self.robots) for seed in bench.trace_seeds]
 
     def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:
         """Returns the runs of one policy, one per seed."""
@@ -132,8 +139,8 @@ class Lab:
         return run_live(found.trace, found.bounds_s, config, on_progress)
 
 
-def _trace_key(bench: TimelyBench) -> tuple[str, float, float | None, int]:
-    return (bench.workload, bench.load, bench.duration_s, bench.num_seeds)
+def _trace_key(bench: TimelyBench) -> tuple[str, float, float | None, range]:
+    return (bench.workload, bench.load, bench.duration_s, bench.trace_seeds)
 
 
 def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -155,6 +162,7 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
         **(_live_fields(bench, lab) if bench.engine == "live" else {"profile": bench.profile}),
         "reuses_prefixes": bench.reuses_prefixes,
         "seeds": len(traces),
+        "first_seed": bench.first_seed,
         "num_requests": sum(len(trace.requests) for trace in traces),
         "num_left_out": sum(int(trace.about.get("num_left_out", 0)) for trace in traces),
         "max_num_seqs": bench.scheduler.max_num_seqs,

@@ -10,10 +10,11 @@ _HEAD = """# Time-utility scheduling: section 7 of TimelyLLM, and ours
 
 The experiments of `llm-planner bench section7 --output docs/benchmarks --seeds {seeds}`.
 **Everything on this page is simulated** (docs/policies.md and docs/traces.md say how): the planner's own loop and
-scheduler in virtual time, engine profile `{profile}`, traces of Table 3 composed with seeds 0 to {last_seed}
-(0 to {last_sweep_seed} in sweeps), robots whose durations are sampled from the robot models, 8 ms of network each way,
-at most {max_num_seqs} sequences and {max_num_batched_tokens} tokens per step, resumption 150 ms ahead. No run here used
-a GPU; that a step takes 0.3 ms more per sequence, and computes prompts while it reads the weights, is assumed. The
+scheduler in virtual time, engine profile `{profile}`, traces of Table 3 composed with seeds {first_seed} to
+{last_seed} (the constants of the policies were chosen on others), robots whose durations are sampled from the robot
+models, 8 ms of network each way, at most {max_num_seqs} sequences and {max_num_batched_tokens} tokens per step,
+resumption 150 ms ahead. No run here used a GPU; that a step takes 0.3 ms more per sequence, and computes prompts while
+it reads the weights, is assumed. The
 paper measured its figures on an RTX 4090 with vLLM: ours say how policies compare under one model of that machine, not
 that we would beat a measurement. Commits of the runs (`+`: with changes): {commits}.
 
@@ -47,9 +48,8 @@ A request that was never served counts with utility 0 and in `share_served`.
 
 ## What this page does not show
 
-A live engine: no run here was compared with one, and the step model's assumptions are stated above. Chat (section
-7.4.2), grammar-forced tokens, and segmentation overhead on a live engine are not part of it. Requests that cannot
-meet a time budget end at the budget with their code; they are not refused beforehand.
+A live engine: live.md compares runs with one, of another model on another machine. Chat (section 7.4.2) is in
+docs/policies.md, forced and drafted tokens are in docs/engine.md; no request here has a time budget (timebill.md).
 """
 
 
@@ -58,15 +58,14 @@ def write_page(documents: Mapping[str, Any], path: Path) -> None:
     first = documents["wid1"]
     runs = [run for document in documents.values() for run in (document if isinstance(document, list) else [document])]
     commits = ", ".join(f"`{name}`" for name in sorted({run["commit"] for run in runs}))
-    head = _HEAD.format(
-        last_seed=first["seeds"] - 1, last_sweep_seed=documents["wid2_load"][0]["seeds"] - 1, commits=commits, **first
-    )
+    head = _HEAD.format(last_seed=first["first_seed"] + first["seeds"] - 1, commits=commits, **first)
     sections = [
         head,
         "## Urgent and normal requests at the paper's load\n\n" + _paper_note() + _class_tables(documents),
         "## With and without prefix reuse\n\n" + _reuse_table(documents),
         "## Against load\n\n" + _load_tables(documents),
         "## What the batch limit does, and what the order does\n\n" + _small_steps(documents),
+        "## Where prompt tokens come on top of a decode step\n\n" + _additive_table(documents),
         "## Robot arm tasks (WID 3)\n\n" + _arm_table(documents),
         "## Batch size (Fig. 7)\n\n" + _batch_table(documents),
         "## How many robots one server holds\n\n" + _fleet_table(documents),
@@ -179,6 +178,19 @@ def _small_steps(documents: Mapping[str, Any]) -> str:
         "does. The first rows give them the number by hand: what is left between them and ours is the order.\n\n"
     )
     return text + _table(["WID2, urgent, % of max", *(f"{d['load']:g}x" for d in sweep)], rows)
+
+
+def _additive_table(documents: Mapping[str, Any]) -> str:
+    sweep = documents["wid2_additive"]
+    rows = [
+        [p, *(_share(d["policies"][p][c]) for c in ("urgent", "normal") for d in sweep)] for p in sweep[0]["policies"]
+    ]
+    header = [f"{c}, {d['load']:g}x" for c in ("urgent", "normal") for d in sweep]
+    text = (
+        f"Profile `{sweep[0]['profile']}`: a step pays for its prompt tokens as well as for reading the weights, as a\n"
+        "CPU does. The batch limit has nothing to fill for free there, so little is left of its gain.\n\n"
+    )
+    return text + _table(["WID2, % of max", *header], rows)
 
 
 def _arm_table(documents: Mapping[str, Any]) -> str:
