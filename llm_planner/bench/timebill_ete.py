@@ -1,121 +1,113 @@
-"""How good the execution-time estimator is, and how quick the budget solver (TimeBill, section 6.3)."""
+"""The execution times of ``llm-planner bench timebill``: fits and their errors, and whole responses (Figs. 5, 6)."""
 
-import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
-from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.execution_time import ExecutionTime
-from llm_planner.core.interfaces import Clock
-from llm_planner.core.request import BudgetScope, PlanMetrics, PlanRequest
+from llm_planner.bench.profile import ROUNDS, Prober, hides_prompts, make_profile
+from llm_planner.bench.timebill_approaches import ALPHAS
+from llm_planner.bench.timebill_lab import MAX_TOKENS, Lab
+from llm_planner.core.eviction import num_removable_tokens, num_removed_tokens
+from llm_planner.core.interfaces import Backend
+from llm_planner.prediction.execution_time import ProfiledTime
 from llm_planner.prediction.fit import held_out_accuracy
-from llm_planner.prediction.samples import StepKind, StepSample
-from llm_planner.scheduling.budget import Lengths, Task
-from llm_planner.scheduling.levers import BudgetSolver, Load
-from llm_planner.serving.events import Finished
-from llm_planner.serving.loop import PlannerLoop
-
-LARGE_BUDGET_S = 3600.0
-"""A budget that pulls no lever, so that the worst case of the plain request is noted."""
+from llm_planner.prediction.profile import EngineProfile
+from llm_planner.prediction.samples import StepKind
+from llm_planner.scheduling.budget import PESSIMISM, Lengths, Setup, Task, execution_s
 
 
-@dataclass(frozen=True, slots=True)
-class EndToEnd:
-    """One request that had the engine to itself; seconds from its arrival to its last segment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Which steps are measured: as long as those of the sweep, prompts in one piece.
 
-    predicted_s: float
-    wcet_s: float
-    measured_s: float
+    Attributes:
+        prompts: Tokens.
+        caches: Tokens of each sequence that decodes.
+        batches: Sequences.
+        max_kv_tokens: Of a batch.
+        num_repeats: Steps per point.
+    """
+
+    prompts: tuple[int, ...] = (64, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560)
+    caches: tuple[int, ...] = (32, 128, 256, 512, 1024, 1536, 2048, 2560)
+    batches: tuple[int, ...] = (1, 2, 4)
+    max_kv_tokens: int = 4200
+    num_repeats: int = 9
 
 
-def ete_accuracy(samples: Sequence[StepSample]) -> dict[str, Any]:
-    """Returns the MAPE of prompts and decode steps on held-out lengths, and the noise floor of each; fractions."""
-    accuracy = held_out_accuracy(samples)
-    prefill, decode = accuracy[StepKind.PREFILL], accuracy[StepKind.DECODE]
-    return {
+def measure_ete(
+    backend: Backend, grammar: str, grid: Grid, on_progress: Callable[[str, float], None]
+) -> tuple[EngineProfile, dict[str, Any]]:
+    """Returns the profile of an engine, and ``prefill_mape``, ``decode_mape`` and the noise floors of the fit.
+
+    The errors are those of a fit to one half of the points on single steps of the other half.
+
+    Args:
+        backend: The engine.
+        grammar: Under which it decodes, as in service.
+        grid: What to measure.
+        on_progress: Hears what goes on.
+    """
+    prober = Prober(backend, num_repeats=grid.num_repeats, grammar=grammar)
+    decodes = [(b, k) for b in grid.batches for k in grid.caches if b * k <= grid.max_kv_tokens]
+    prober.decode(0, *decodes[0])  # warm
+    prober.prefill(0, grid.prompts[-1])
+    prober.samples.clear()
+    for number in range(ROUNDS):
+        on_progress("execution times", number / ROUNDS)
+        for point, (num_seqs, kv_len) in enumerate(decodes):
+            prober.decode(point, num_seqs, kv_len)
+        for point, num_tokens in enumerate(grid.prompts):
+            prober.prefill(point, num_tokens)
+    are_hidden = hides_prompts(Prober(backend, num_repeats=grid.num_repeats, grammar=grammar))
+    name = f"{backend.info.model}, measured by this run"
+    profile = make_profile(prober.samples, backend, "timebill", name, hides_prompts=are_hidden)
+    of_kind = held_out_accuracy(prober.samples)
+    prefill, decode = of_kind[StepKind.PREFILL], of_kind[StepKind.DECODE]
+    return profile, {
         "prefill_mape": prefill.mape,
         "decode_mape": decode.mape,
-        "noise_floor": {"prefill": prefill.noise_floor, "decode": decode.noise_floor},
+        "noise_floor": max(prefill.noise_floor, decode.noise_floor),
+        "prefill_noise_floor": prefill.noise_floor,
+        "decode_noise_floor": decode.noise_floor,
+        "num_steps": len(prober.samples),
     }
 
 
-def measure_end_to_end(loop: PlannerLoop, requests: Iterable[PlanRequest], clock: Clock) -> list[EndToEnd]:
-    """Returns what was predicted and measured for requests that are planned one after the other.
+def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
+    """Returns measured, predicted and worst-case seconds of whole responses, vanilla and at every fixed ratio.
 
-    A request without a complete plan, or planned before the engine's speed was known, is left out.
-
-    Args:
-        loop: Ready to plan, with clients that do not report.
-        requests: Their budgets are replaced by one that is easily kept.
-        clock: Tells the time.
+    Predicted is Eq. (8) with the predicted length, the worst case Eq. (9) with ``k`` times that, at most N_max. Both
+    are those of the paper: the end of the most probable bucket, the profile uncorrected, alone.
     """
-    measured: list[EndToEnd] = []
-    for request in requests:
-        metrics = _plan(loop, request, clock)
-        if metrics is not None and None not in (metrics.predicted_time_s, metrics.wcet_s, metrics.plan_time_s):
-            times = (metrics.predicted_time_s or 0.0, metrics.wcet_s or 0.0, metrics.plan_time_s or 0.0)
-            measured.append(EndToEnd(*times))
-    return measured
-
-
-def _plan(loop: PlannerLoop, request: PlanRequest, clock: Clock) -> PlanMetrics | None:
-    budgeted = replace(request, time_budget_s=LARGE_BUDGET_S, budget_scope=BudgetScope.WHOLE_PLAN)
-    events = loop.submit(budgeted, clock.now_s())
-    while not (ended := [event for event in events if isinstance(event, Finished)]):
-        events = loop.step(clock.now_s())
-    result = ended[0].result
-    return result.metrics if result.error_code is ErrorCode.NONE else None
-
-
-def wcet_share(measured: Sequence[EndToEnd]) -> float:
-    """Returns the share of requests that took no longer than their WCET.
-
-    Raises:
-        PlannerError: INVALID_CONFIG if there are none.
-    """
-    if not measured:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, "no request was measured; give more tasks")
-    return sum(m.measured_s <= m.wcet_s for m in measured) / len(measured)
-
-
-def solver_ms(
-    time: ExecutionTime, num_problems: int = 2000, seed: int = 0, clock: Clock | None = None
-) -> dict[str, float]:
-    """Returns how long the solver takes over random budgets, prompts, lengths and queues: p50 and p99, milliseconds."""
-    rng, solver, clock = random.Random(seed), BudgetSolver(), clock or MonotonicClock()
-    spent_ms: list[float] = []
-    for _ in range(num_problems):
-        task, load, budget_s = _task(rng), _load(rng), 10.0 ** rng.uniform(-2, 1.5)
-        started_s = clock.now_s()
-        try:
-            solver.solve(budget_s, task, load, time)
-        except PlannerError as error:
-            if error.code is not ErrorCode.BUDGET_INFEASIBLE:
-                raise
-        spent_ms.append(1000.0 * (clock.now_s() - started_s))
-    p50, p99 = np.percentile(spent_ms, (50, 99))
-    return {"p50": float(p50), "p99": float(p99)}
-
-
-def _task(rng: random.Random) -> Task:
-    num_new, expected = rng.randint(1, 4000), rng.uniform(5, 500)
-    return Task(
-        num_uncomputed_tokens=num_new,
-        kv_len=rng.randint(0, 1500),
-        num_removable_tokens=rng.randint(0, num_new),
-        lengths=Lengths(lower=5, expected=expected, upper=rng.choice((None, int(3 * expected)))),
-        max_tokens=2048,
-    )
-
-
-def _load(rng: random.Random) -> Load:
-    return Load(
-        has_free_slot=rng.random() < 0.5,
-        kv_lens=tuple(rng.randint(100, 4000) for _ in range(rng.randint(0, 15))),
-        num_prompt_tokens=rng.randint(0, 5000),
-        chunk_tokens=rng.choice((192, 2048)),
-    )
+    time, rows = ProfiledTime(lab.profile), []
+    for job in lab.jobs:
+        prepared, length = lab.prepared(job.name)
+        sequence = prepared.sequence
+        for alpha in (0.0, *ALPHAS):
+            num_removed = num_removed_tokens(sequence, alpha)
+            steps = lab.engine.steps(sequence, (1, num_removed) if num_removed else (0, 0))
+            task = Task(
+                num_uncomputed_tokens=len(sequence.prompt_token_ids) - sequence.num_cached_tokens,
+                kv_len=sequence.num_cached_tokens,
+                num_removable_tokens=num_removable_tokens(sequence),
+                lengths=Lengths(expected=length.bucket_upper_tokens),
+                max_tokens=MAX_TOKENS,
+            )
+            setup, measured_s = Setup(num_removed_tokens=num_removed), sum(step.duration_s for step in steps)
+            predicted_s = execution_s(task, task.pessimistic_tokens(1.0), setup, time)
+            wcet_s = execution_s(task, task.pessimistic_tokens(PESSIMISM), setup, time)
+            true_s = execution_s(task, len(steps), setup, time)
+            rows.append((alpha, measured_s, predicted_s, wcet_s, true_s))
+    return {
+        "wcet_share": fmean(measured_s <= wcet_s for _, measured_s, _, wcet_s, _ in rows),
+        "n": len(rows),
+        "mape": fmean(abs(predicted_s / measured_s - 1.0) for _, measured_s, predicted_s, _, _ in rows),
+        "mape_true_length": fmean(abs(true_s / measured_s - 1.0) for _, measured_s, _, _, true_s in rows),
+        "vanilla": [
+            {"measured_s": measured_s, "predicted_s": predicted_s, "wcet_s": wcet_s}
+            for alpha, measured_s, predicted_s, wcet_s, _ in rows
+            if alpha == 0.0
+        ],
+    }

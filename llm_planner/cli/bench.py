@@ -14,12 +14,14 @@ from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.cli.steps import steps
+from llm_planner.cli.timebill import timebill
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile
 
 app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real planner.", no_args_is_help=True)
 app.command()(steps)
+app.command()(timebill)
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
 
@@ -196,7 +198,7 @@ def section7(
     output: Annotated[Path, typer.Option(help="Directory for the page, the JSON file and the figures.")] = Path(
         "docs/benchmarks"
     ),
-    seeds: Annotated[int, typer.Option(min=2, help="Traces per policy.")] = 5,
+    seeds: Annotated[int, typer.Option(min=2, help="Traces per policy.")] = 3,
 ) -> None:
     """Reproduce section 7 of TimelyLLM in virtual time and write timely.md; takes some minutes."""
     from llm_planner.bench.section7 import run_section7

@@ -1,0 +1,135 @@
+"""The approaches that section 6.1 of TimeBill compares, each in the place of ``serving.budgets.Budgets``."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.core.eviction import num_removable_tokens
+from llm_planner.core.interfaces import BackendInfo
+from llm_planner.prediction.execution_time import ProfiledTime
+from llm_planner.prediction.length import LengthDistribution
+from llm_planner.prediction.profile import EngineProfile
+from llm_planner.scheduling.budget import PESSIMISM, Lengths, Task, alpha_star
+from llm_planner.scheduling.eviction import decide_eviction
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.budgets import Budgets
+from llm_planner.serving.goal import Goal
+
+ALPHAS = (0.25, 0.5, 0.75, 0.95)
+VANILLA, TIMEBILL, OURS = "vanilla", "timebill", "ours"
+BudgetsMaker = Callable[[Scheduler, BackendInfo], Budgets]
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """A way to keep time budgets.
+
+    Attributes:
+        name: In the results.
+        budgets: Makes what keeps them.
+        predicts: Whether it needs the length of the response, and so pays for the prediction.
+        k: Pessimistic factor; without meaning for approaches that do not predict.
+    """
+
+    name: str
+    budgets: BudgetsMaker
+    predicts: bool = False
+    k: float = PESSIMISM
+
+
+class FixedAlpha(Budgets):
+    """Evicts the same share of every prompt, refuses nobody: the paper's baselines, ``Vanilla`` with share 0."""
+
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, alpha: float) -> None:
+        super().__init__(scheduler, info)
+        self._alpha = alpha
+
+    def open(self, goal: Goal) -> None:
+        """Orders the eviction."""
+        decide_eviction(goal.generation, self._alpha, self._info)
+
+    def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:  # noqa: ARG002
+        """Decides nothing."""
+        return []
+
+
+class TimeBillAlpha(Budgets):
+    """Evicts ``alpha*`` of Eq. (11), refuses nobody: TimeBill as in the paper.
+
+    The predicted length is the end of the most probable bucket (Eq. (2)), the execution times are those of the
+    profile without any correction, and the request counts as alone.
+    """
+
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, profile: EngineProfile, k: float) -> None:
+        super().__init__(scheduler, info)
+        self._time = ProfiledTime(profile)
+        self._k = k
+        self._new: list[Goal] = []
+
+    def open(self, goal: Goal) -> None:
+        """Notes a goal whose ratio is to be decided."""
+        self._new.append(goal)
+
+    def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
+        """Decides the ratio of new goals: the prediction has been paid for by now, so it is part of ``now_s``."""
+        for goal in self._new:
+            ends_s = goal.budget_ends_at_s
+            if ends_s is not None and goal.length is not None:
+                task = paper_task(goal, goal.length)
+                alpha = alpha_star(
+                    ends_s - now_s, task, self._time, k=self._k, alpha_max=self._scheduler.config.max_eviction_ratio
+                )
+                decide_eviction(goal.generation, alpha, self._info)
+        self._new.clear()
+        return []
+
+
+def paper_task(goal: Goal, length: LengthDistribution) -> Task:
+    """Returns what the paper knows of a new request: its prompt, and one number for the length of its response."""
+    generation = goal.generation
+    return Task(
+        num_uncomputed_tokens=generation.num_uncomputed_tokens,
+        kv_len=generation.kv_len,
+        num_removable_tokens=num_removable_tokens(generation.sequence),
+        lengths=Lengths(expected=length.bucket_upper_tokens),
+        max_tokens=generation.max_output_tokens,
+    )
+
+
+class TimedBudgets(Budgets):
+    """The planner's own budgets, with a stopwatch: ``took_s`` hears how long each first decision took."""
+
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, took_s: list[float]) -> None:
+        super().__init__(scheduler, info)
+        self._took_s = took_s
+        self._is_new = False
+
+    def open(self, goal: Goal) -> None:
+        """Looks after a goal from now on."""
+        super().open(goal)
+        self._is_new = True
+
+    def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
+        """Decides where there is something to decide."""
+        began_s = time.perf_counter()
+        refused = super().keep(now_s)
+        if self._is_new:
+            self._took_s.append(time.perf_counter() - began_s)
+        self._is_new = False
+        return refused
+
+
+def fixed_alphas(alphas: Sequence[float] = ALPHAS) -> list[Approach]:
+    """Returns vanilla inference and the fixed eviction ratios."""
+    vanilla = Approach(VANILLA, partial(FixedAlpha, alpha=0.0))
+    return [vanilla, *(Approach(f"alpha_{round(100 * a)}", partial(FixedAlpha, alpha=a)) for a in alphas)]
+
+
+def adaptive(profile: EngineProfile, took_s: list[float], k: float = PESSIMISM) -> list[Approach]:
+    """Returns TimeBill and ours; the times of our decisions go into ``took_s``."""
+    return [
+        Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
+        Approach(OURS, partial(TimedBudgets, took_s=took_s), predicts=True, k=k),
+    ]

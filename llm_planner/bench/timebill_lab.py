@@ -1,0 +1,119 @@
+"""What all runs of the TimeBill sweep share: engine, tasks, and what was measured of them before any budget."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from llm_planner.bench.timebill_drive import WARM_UP
+from llm_planner.bench.timebill_jobs import Job, Score, score
+from llm_planner.bench.timebill_replay import ReplayedEngine
+from llm_planner.core.request import OverrunStrategy, PlanRequest
+from llm_planner.prediction.length import LengthDistribution, LengthPredictor
+from llm_planner.prediction.profile import EngineProfile
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.preparation import Prepared
+
+MAX_TOKENS = 256
+"""N_max of every request."""
+
+
+@dataclass(slots=True)
+class Lab:
+    """What all runs share: engine, tasks, and what was measured of them.
+
+    Attributes:
+        engine: Replays what it has measured.
+        plans: Prepares requests for the engine.
+        predictor: Of response lengths.
+        prepare_s: By job, the seconds to encode its prompt.
+        predict_s: By job, the seconds to predict its length.
+        took_s: Of our decisions.
+        vanilla_s: By class, the mean time from arrival to the whole plan of vanilla inference, measured in this run.
+    """
+
+    engine: ReplayedEngine
+    plans: PlanPreparer
+    predictor: LengthPredictor
+    library: RobotLibrary
+    profile: EngineProfile
+    jobs: list[Job]
+    prepare_s: dict[str, float] = field(default_factory=dict)
+    predict_s: dict[str, float] = field(default_factory=dict)
+    took_s: list[float] = field(default_factory=list)
+    vanilla_s: list[float] = field(default_factory=list)
+    _prepared: dict[str, Prepared] = field(default_factory=dict)
+    _lengths: dict[str, LengthDistribution] = field(default_factory=dict)
+    _scores: dict[tuple[str, str | None], Score] = field(default_factory=dict)
+
+    def measure_jobs(self, on_progress: Callable[[str, float], None] = lambda _what, _share: None) -> None:
+        """Measures what comes before and after the first token of every job without a budget, after a warm-up."""
+        for job in {job.task.robot: job for job in self.jobs}.values():  # a first one compiles its robot's grammar
+            self._measure(job)
+        self.engine.forget()
+        for number, job in enumerate(self.jobs):
+            on_progress("vanilla inference", number / len(self.jobs))
+            self._measure(job)
+        of_class: dict[int, list[float]] = {}
+        for job in self.jobs:
+            steps = self.engine.steps(self._prepared[job.name].sequence)
+            total_s = self.prepare_s[job.name] + sum(step.duration_s for step in steps)
+            of_class.setdefault(job.class_index, []).append(total_s)
+        self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
+
+    def _measure(self, job: Job) -> None:
+        request = job.request(job.name, MAX_TOKENS, 1.0, OverrunStrategy.KILL)
+        began_s = time.perf_counter()
+        prepared = self.plans.prepare(request)
+        encoded_s = time.perf_counter()
+        self._lengths[job.name] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(MAX_TOKENS)
+        self.prepare_s[job.name] = encoded_s - began_s
+        self.predict_s[job.name] = time.perf_counter() - encoded_s
+        self._prepared[job.name] = prepared
+        self.engine.steps(prepared.sequence)
+
+    def prepared(self, name: str) -> tuple[Prepared, LengthDistribution]:
+        """Returns a job as it was prepared when it was measured, and the prediction for it."""
+        return self._prepared[name], self._lengths[name]
+
+    def classes(self, ranges: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+        """Returns what is to be known of each class of prompt lengths."""
+        rows = []
+        for index, vanilla_s in enumerate(self.vanilla_s):
+            jobs = [job for job in self.jobs if job.class_index == index]
+            steps = [self.engine.steps(self._prepared[job.name].sequence) for job in jobs]
+            rows.append(
+                {
+                    "prompt_tokens": list(ranges[index]),
+                    "n": len(jobs),
+                    "mean_prompt_tokens": fmean(job.num_prompt_tokens for job in jobs),
+                    "mean_response_tokens": fmean(map(len, steps)),
+                    "vanilla_s": vanilla_s,
+                    "prefill_s": fmean(of_job[0].duration_s for of_job in steps),
+                }
+            )
+        return rows
+
+    def score(self, job: Job, plan: str | None) -> Score:
+        """Returns the score of an answer; the same answer is executed once."""
+        key = (job.name, plan)
+        if key not in self._scores:
+            self._scores[key] = score(job.task, plan, self.library)
+        return self._scores[key]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPreparer:
+    """Implements ``Preparer`` with what was prepared before; only the plan's session is new every time."""
+
+    lab: Lab
+    predicts: bool
+
+    def prepare(self, request: PlanRequest) -> Prepared:
+        """Returns the job ``request.request_id``, with the prediction of its length if that was paid for."""
+        prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
+        session = self.lab.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
+        sequence = replace(prepared.sequence, request_id=request.request_id)
+        return replace(prepared, sequence=sequence, session=session, length=length if self.predicts else None)
