@@ -58,9 +58,12 @@ class Deadlines:
         self._steps.observe(scheduled, duration_s)
 
     def would_miss(self, goals: Iterable[Goal], scheduled: SchedulerOutput, now_s: float) -> list[Goal]:
-        """Returns the goals of strategy PARTIAL whose last safe moment this is, if ``scheduled`` runs now."""
+        """Returns the goals of strategy PARTIAL whose last safe moment this is, if ``scheduled`` runs now.
+
+        Not those that have nothing to deliver and whose prompt is still to be computed: the bound is cautious.
+        """
         latest_s = now_s + self._steps.bound_s(scheduled) + self._config.network_latency_s
-        partial = (goal for goal in goals if goal.request.overrun is OverrunStrategy.PARTIAL)
+        partial = (goal for goal in goals if goal.request.overrun is OverrunStrategy.PARTIAL and _may_close(goal))
         return [goal for goal in partial if (end_s := goal.budget_ends_at_s) is not None and end_s < latest_s]
 
     def is_overrun(self, goal: Goal, now_s: float) -> bool:
@@ -85,3 +88,7 @@ class Deadlines:
             return None
         is_partial = overrun is OverrunStrategy.PARTIAL
         return end_s - (self._config.network_latency_s + self._steps.decode_s if is_partial else 0.0)
+
+
+def _may_close(goal: Goal) -> bool:
+    return bool(goal.delivered or goal.held) or goal.generation.is_decoding

@@ -102,6 +102,15 @@ def test_nothing_complete_is_no_partial_plan():
     assert run.of(Finished)[0][0] < 0.15  # said as soon as it is known
 
 
+def test_while_there_is_nothing_to_deliver_a_prompt_is_tried():
+    """The bound of a step is cautious: a new planner, or one that saw dear prompts, would give up what fits."""
+    run = Run()
+    run.submit(instruction="go " + "and see the cup " * 100, **partial(0.15))  # the bound says 0.19 s
+    result = run.go().result()
+    assert result.error_code is ErrorCode.PLAN_PARTIAL
+    assert result.metrics.plan_time_s <= 0.15 - NETWORK_S
+
+
 def test_a_first_segment_in_time_keeps_a_budget_of_that_scope():
     run = Run()
     run.submit(**partial(0.1, BudgetScope.FIRST_SEGMENT))
