@@ -12,7 +12,7 @@ from llm_planner.bench.section7 import rounded
 from llm_planner.bench.timebill_ete import Grid, measure_end_to_end, measure_ete
 from llm_planner.bench.timebill_figures import draw_timebill
 from llm_planner.bench.timebill_jobs import Workload, draw_jobs
-from llm_planner.bench.timebill_lab import MAX_TOKENS, Lab
+from llm_planner.bench.timebill_lab import Lab
 from llm_planner.bench.timebill_length import length_figures
 from llm_planner.bench.timebill_page import write_page
 from llm_planner.bench.timebill_replay import ReplayedEngine
@@ -105,7 +105,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
     try:
         grammar = lark_grammar(library.get(min(library.names())))
         profile, ete = measure_ete(backend, grammar, bench.grid, on_progress)
-        replayed = ReplayedEngine(backend, MAX_TOKENS)
+        replayed = ReplayedEngine(backend, bench.workload.max_tokens)
         plans = PlanPreparer(
             backend=replayed,
             tokenizer=backend.tokenizer,
@@ -113,7 +113,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
             style=encoder.style,
             markup=encoder.markup,
         )
-        lab = Lab(replayed, plans, predictor, library, profile, jobs)
+        lab = Lab(replayed, plans, predictor, library, profile, jobs, bench.workload.max_tokens)
         lab.measure_jobs(on_progress)
         on_progress("whole responses", 0.0)
         end_to_end = measure_end_to_end(lab)
@@ -144,7 +144,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
             "num_seeds": bench.workload.num_seeds,
             "num_tasks": len(jobs),
             "min_plan_tokens": bench.workload.min_plan_tokens,
-            "max_tokens": MAX_TOKENS,
+            "max_tokens": bench.workload.max_tokens,
             "num_generations": replayed.num_measured,
             "k_fraction": bench.k_fraction,
             "predict_ms_mean": 1000.0 * sum(lab.predict_s.values()) / len(jobs),

@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_planner.bench.profile import ROUNDS, Prober, hides_prompts, make_profile
 from llm_planner.bench.timebill_approaches import ALPHAS
-from llm_planner.bench.timebill_lab import MAX_TOKENS, Lab
+from llm_planner.bench.timebill_lab import Lab
 from llm_planner.core.eviction import num_removable_tokens, num_removed_tokens
 from llm_planner.core.interfaces import Backend
 from llm_planner.prediction.execution_time import ProfiledTime
@@ -93,7 +93,7 @@ def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
                 kv_len=sequence.num_cached_tokens,
                 num_removable_tokens=num_removable_tokens(sequence),
                 lengths=Lengths(expected=length.bucket_upper_tokens),
-                max_tokens=MAX_TOKENS,
+                max_tokens=lab.max_tokens,
             )
             setup, measured_s = Setup(num_removed_tokens=num_removed), sum(step.duration_s for step in steps)
             predicted_s = execution_s(task, task.pessimistic_tokens(1.0), setup, time)

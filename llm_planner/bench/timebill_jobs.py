@@ -62,12 +62,14 @@ class Workload:
         per_class: Tasks of each class and seed.
         classes: Half-open ranges of prompt tokens.
         min_plan_tokens: Shortest reference plan.
+        max_tokens: N_max of every request.
     """
 
     num_seeds: int = 3
     per_class: int = 7
     classes: tuple[tuple[int, int], ...] = CLASSES
     min_plan_tokens: int = MIN_PLAN_TOKENS
+    max_tokens: int = 256
 
 
 def draw_jobs(workload: Workload, encoder: PromptEncoder, library: RobotLibrary) -> list[Job]:

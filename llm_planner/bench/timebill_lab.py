@@ -16,9 +16,6 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared
 
-MAX_TOKENS = 256
-"""N_max of every request."""
-
 
 @dataclass(slots=True)
 class Lab:
@@ -28,6 +25,7 @@ class Lab:
         engine: Replays what it has measured.
         plans: Prepares requests for the engine.
         predictor: Of response lengths.
+        max_tokens: N_max of every request.
         prepare_s: By job, the seconds to encode its prompt.
         predict_s: By job, the seconds to predict its length.
         took_s: Of our decisions.
@@ -40,6 +38,7 @@ class Lab:
     library: RobotLibrary
     profile: EngineProfile
     jobs: list[Job]
+    max_tokens: int
     prepare_s: dict[str, float] = field(default_factory=dict)
     predict_s: dict[str, float] = field(default_factory=dict)
     took_s: list[float] = field(default_factory=list)
@@ -64,11 +63,11 @@ class Lab:
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
 
     def _measure(self, job: Job) -> None:
-        request = job.request(job.name, MAX_TOKENS, 1.0, OverrunStrategy.KILL)
+        request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
         began_s = time.perf_counter()
         prepared = self.plans.prepare(request)
         encoded_s = time.perf_counter()
-        self._lengths[job.name] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(MAX_TOKENS)
+        self._lengths[job.name] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
         self.prepare_s[job.name] = encoded_s - began_s
         self.predict_s[job.name] = time.perf_counter() - encoded_s
         self._prepared[job.name] = prepared

@@ -7,7 +7,7 @@ from typing import Any
 from llm_planner.bench.timebill_approaches import OURS, Approach, adaptive, fixed_alphas
 from llm_planner.bench.timebill_drive import Answer, Arrival, Driver, make_driver, periodic
 from llm_planner.bench.timebill_jobs import Job, mean_and_ci95
-from llm_planner.bench.timebill_lab import MAX_TOKENS, Lab, MeasuredPreparer
+from llm_planner.bench.timebill_lab import Lab, MeasuredPreparer
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.interfaces import Backend
@@ -59,7 +59,7 @@ def run_cell(lab: Lab, approach: Approach, strategy: OverrunStrategy, fraction: 
     """Returns one point of the sweep: a robot that asks for one plan after another, each with its budget."""
     jobs = lab.jobs
     budgets_s = {job.name: fraction * lab.vanilla_s[job.class_index] for job in jobs}
-    requests = [(job.request(job.name, MAX_TOKENS, budgets_s[job.name], strategy), job) for job in jobs]
+    requests = [(job.request(job.name, lab.max_tokens, budgets_s[job.name], strategy), job) for job in jobs]
     driver = _driver(lab, lab.engine, approach, ALONE)
     prepared = ((request, _prepare_s(lab, job, approach)) for request, job in requests)
     answers = driver.run(periodic(prepared, driver.now_s))
@@ -188,7 +188,7 @@ def _run_waves(
     for start in range(0, len(jobs), num_robots):
         arrivals = []
         for job in jobs[start : start + num_robots]:
-            request = job.request(job.name, MAX_TOKENS, budgets_s[job.name], OverrunStrategy.KILL)
+            request = job.request(job.name, lab.max_tokens, budgets_s[job.name], OverrunStrategy.KILL)
             arrivals.append(Arrival(replace(request, robot_id=job.name), driver.now_s, _prepare_s(lab, job, approach)))
         driver.run(arrivals)
     return driver.answers
@@ -199,7 +199,7 @@ def _driver(lab: Lab, backend: Backend, approach: Approach, scheduler: Scheduler
     admission = Admission(PlannerConfig(), lab.library.names())
     preparer = MeasuredPreparer(lab, approach.predicts)
     driver = make_driver(backend, preparer, approach, lab.profile, admission, replace(scheduler, pessimism=approach.k))
-    driver.warm_up(lab.jobs[0].request(lab.jobs[0].name, MAX_TOKENS, None, OverrunStrategy.KILL))
+    driver.warm_up(lab.jobs[0].request(lab.jobs[0].name, lab.max_tokens, None, OverrunStrategy.KILL))
     return driver
 
 
