@@ -106,7 +106,7 @@ def results():
         loop.close()
 
 
-# 78 to 92 % of these families succeed (models/planner-small/README.md); a better model must leave this list empty.
+# 78 and 91 % of these families succeed (models/planner-small/README.md); a better model must leave this list empty.
 NOT_YET = {"tool in view", "food"}
 
 
