@@ -1,13 +1,12 @@
 """The approaches that section 6.1 of TimeBill compares, each in the place of ``serving.budgets.Budgets``."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.eviction import num_removable_tokens
-from llm_planner.core.interfaces import BackendInfo
+from llm_planner.core.interfaces import BackendInfo, Clock
 from llm_planner.prediction.execution_time import ProfiledTime
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.prediction.profile import EngineProfile
@@ -101,9 +100,10 @@ def paper_task(goal: Goal, length: LengthDistribution) -> Task:
 class TimedBudgets(Budgets):
     """The planner's own budgets, with a stopwatch: ``took_s`` hears how long each first decision took."""
 
-    def __init__(self, scheduler: Scheduler, info: BackendInfo, took_s: list[float]) -> None:
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, took_s: list[float], clock: Clock) -> None:
         super().__init__(scheduler, info)
         self._took_s = took_s
+        self._clock = clock
         self._is_new = False
 
     def open(self, goal: Goal) -> None:
@@ -113,10 +113,10 @@ class TimedBudgets(Budgets):
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide."""
-        began_s = time.perf_counter()
+        began_s = self._clock.now_s()
         refused = super().keep(now_s)
         if self._is_new:
-            self._took_s.append(time.perf_counter() - began_s)
+            self._took_s.append(self._clock.now_s() - began_s)
         self._is_new = False
         return refused
 
@@ -127,9 +127,9 @@ def fixed_alphas(alphas: Sequence[float] = ALPHAS) -> list[Approach]:
     return [vanilla, *(Approach(f"alpha_{round(100 * a)}", partial(FixedAlpha, alpha=a)) for a in alphas)]
 
 
-def adaptive(profile: EngineProfile, took_s: list[float], k: float = PESSIMISM) -> list[Approach]:
-    """Returns TimeBill and ours; the times of our decisions go into ``took_s``."""
+def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:
+    """Returns TimeBill and ours; the times of our decisions go into ``took_s``, by ``clock``."""
     return [
         Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
-        Approach(OURS, partial(TimedBudgets, took_s=took_s), predicts=True, k=k),
+        Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), predicts=True, k=k),
     ]

@@ -66,7 +66,7 @@ class Workload:
     """
 
     num_seeds: int = 3
-    per_class: int = 7
+    per_class: int = 6
     classes: tuple[tuple[int, int], ...] = CLASSES
     min_plan_tokens: int = MIN_PLAN_TOKENS
     max_tokens: int = 256

@@ -1,6 +1,5 @@
 """What all runs of the TimeBill sweep share: engine, tasks, and what was measured of them before any budget."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -9,6 +8,7 @@ from typing import Any
 from llm_planner.bench.timebill_drive import WARM_UP
 from llm_planner.bench.timebill_jobs import Job, Score, score
 from llm_planner.bench.timebill_replay import ReplayedEngine
+from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import OverrunStrategy, PlanRequest
 from llm_planner.prediction.length import LengthDistribution, LengthPredictor
 from llm_planner.prediction.profile import EngineProfile
@@ -26,6 +26,7 @@ class Lab:
         plans: Prepares requests for the engine.
         predictor: Of response lengths.
         max_tokens: N_max of every request.
+        clock: Times what is not a step.
         prepare_s: By job, the seconds to encode its prompt.
         predict_s: By job, the seconds to predict its length.
         took_s: Of our decisions.
@@ -39,6 +40,7 @@ class Lab:
     profile: EngineProfile
     jobs: list[Job]
     max_tokens: int
+    clock: Clock
     prepare_s: dict[str, float] = field(default_factory=dict)
     predict_s: dict[str, float] = field(default_factory=dict)
     took_s: list[float] = field(default_factory=list)
@@ -64,12 +66,12 @@ class Lab:
 
     def _measure(self, job: Job) -> None:
         request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
-        began_s = time.perf_counter()
+        began_s = self.clock.now_s()
         prepared = self.plans.prepare(request)
-        encoded_s = time.perf_counter()
+        encoded_s = self.clock.now_s()
         self._lengths[job.name] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
         self.prepare_s[job.name] = encoded_s - began_s
-        self.predict_s[job.name] = time.perf_counter() - encoded_s
+        self.predict_s[job.name] = self.clock.now_s() - encoded_s
         self._prepared[job.name] = prepared
         self.engine.steps(prepared.sequence)
 

@@ -14,8 +14,9 @@ _HEAD = """# Time budgets: the evaluation of TimeBill, and ours
 Written by `llm-planner bench timebill --json docs/benchmarks/timebill.json`, which took {minutes:.0f} minutes: model
 `{model}` on `{device}`, commit `{commit}` (`+`: with changes), eviction by {eviction_method}.
 
-**How times come about.** The engine is the real one, and every step is measured. The clock of the sweep is virtual: the
-planner's own loop, scheduler, budget solver and goal book run in it, and each step takes what it took on the engine. A
+**How times come about.** The engine is the real one, and every step is measured, in {clock}. The clock of the sweep is
+virtual: the planner's own loop, scheduler, budget solver and goal book run in it, and each step takes what it took on
+the engine. A
 generation that is the same under several budgets and strategies ran once ({num_generations} did) and is replayed, so
 that approaches which do the same take the same time. Encoding the prompt counts for all, predicting the length for
 those that predict ({predict_ms_mean:.1f} ms on the mean; nothing hides it here). The time of decisions is under "The
@@ -123,8 +124,8 @@ def _times(document: Document) -> str:
 def _solver(document: Document) -> str:
     solver = document["solver_ms"]
     return _wrapped(
-        f"First decisions about a request, {solver['n']} of them, in wall time: {solver['p50']:.2f} ms in the median, "
-        f"{solver['p99']:.2f} ms at the 99th percentile. The prediction before takes "
+        f"First decisions about a request, {solver['n']} of them, in {document['setup']['clock']}: "
+        f"{solver['p50']:.2f} ms in the median, {solver['p99']:.2f} ms at the 99th percentile. The prediction before takes "
         f"{document['setup']['predict_ms_mean']:.1f} ms on the mean.\n"
     )
 

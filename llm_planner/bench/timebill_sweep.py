@@ -116,7 +116,7 @@ def judge(
 
 def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> dict[str, Any]:
     """Returns ``sweep`` (Fig. 7) and ``against_best_alpha``: ours less the best fixed ratio, job by job."""
-    approaches = [*fixed_alphas(), *adaptive(lab.profile, lab.took_s)]
+    approaches = [*fixed_alphas(), *adaptive(lab.profile, lab.took_s, lab.clock)]
     points = [(f, s, a) for f in fractions for s in OverrunStrategy for a in approaches]
     cells: list[Cell] = []
     for number, (fraction, strategy, approach) in enumerate(points):
@@ -150,7 +150,7 @@ def run_k_sweep(lab: Lab, fraction: float, values: Sequence[float], on_progress:
     rows = []
     for number, k in enumerate(values):
         on_progress(f"k = {k:g}", number / len(values))
-        approaches = adaptive(lab.profile, lab.took_s, k)
+        approaches = adaptive(lab.profile, lab.took_s, lab.clock, k)
         rows += [asdict(run_cell(lab, approach, OverrunStrategy.KILL, fraction).row) for approach in approaches]
     return rows
 
@@ -162,7 +162,7 @@ def run_concurrent(
 
     Budgets are fractions of what vanilla inference takes under this load. The next wave comes when the last is over.
     """
-    approaches = [*fixed_alphas((0.5, 0.95)), *adaptive(lab.profile, [])]
+    approaches = [*fixed_alphas((0.5, 0.95)), *adaptive(lab.profile, [], lab.clock)]
     points = [(f, a) for f in fractions for a in approaches]
     vanilla_s = _loaded_times(lab, jobs, num_robots)
     rows = []

@@ -20,10 +20,11 @@ def timebill(
     ] = None,
     is_quick: Annotated[bool, typer.Option("--quick", help="A minute instead of ten: to see that it works.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="Independent draws of tasks.")] = 3,
-    per_class: Annotated[int, typer.Option(min=1, help="Tasks of each seed and class of prompt lengths.")] = 7,
+    per_class: Annotated[int, typer.Option(min=1, help="Tasks of each seed and class of prompt lengths.")] = 6,
     model: ModelOption = None,
     config: ConfigOption = None,
-    threads: ThreadsOption = 2,
+    threads: ThreadsOption = 1,
+    cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
 ) -> None:
     """Measure time budgets on the engine: predictors, worst cases, eviction and overruns (TimeBill, section 6).
 
@@ -34,7 +35,9 @@ def timebill(
     from llm_planner.bench.timebill_jobs import Workload
 
     bench = TimeBillBench(
-        planner=planner_config(model, config, threads), workload=Workload(num_seeds=seeds, per_class=per_class)
+        planner=planner_config(model, config, threads),
+        cpu_time=cpu_time,
+        workload=Workload(num_seeds=seeds, per_class=per_class),
     )
     if is_quick:
         bench = quick(bench)
