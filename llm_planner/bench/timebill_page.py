@@ -125,8 +125,8 @@ def _solver(document: Document) -> str:
     solver = document["solver_ms"]
     return _wrapped(
         f"First decisions about a request, {solver['n']} of them, in {document['setup']['clock']}: "
-        f"{solver['p50']:.2f} ms in the median, {solver['p99']:.2f} ms at the 99th percentile. The prediction before takes "
-        f"{document['setup']['predict_ms_mean']:.1f} ms on the mean.\n"
+        f"{solver['p50']:.2f} ms in the median, {solver['p99']:.2f} ms at the 99th percentile. The prediction "
+        f"before takes {document['setup']['predict_ms_mean']:.1f} ms on the mean.\n"
     )
 
 
