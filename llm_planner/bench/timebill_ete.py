@@ -33,7 +33,7 @@ class Grid:
     caches: tuple[int, ...] = (32, 128, 256, 512, 1024, 1536, 2048, 2560)
     batches: tuple[int, ...] = (1, 2, 4)
     max_kv_tokens: int = 4200
-    num_repeats: int = 9
+    num_repeats: int = 15
 
 
 def measure_ete(

@@ -28,8 +28,8 @@ def timebill(
 ) -> None:
     """Measure time budgets on the engine: predictors, worst cases, eviction and overruns (TimeBill, section 6).
 
-    About ten minutes on two cores; nothing else should run meanwhile. Times are measured on the live engine and put
-    together in virtual time.
+    About ten minutes; nothing else should run meanwhile. Times are measured on the engine and put together in virtual
+    time: docs/benchmarks/timebill.md says how. On a CPU, --cpu-time with one thread is the steadier clock.
     """
     from llm_planner.bench.timebill import TimeBillBench, quick, run_timebill, write_timebill
     from llm_planner.bench.timebill_jobs import Workload
