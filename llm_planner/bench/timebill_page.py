@@ -43,7 +43,8 @@ reference plan's numbers that are in their places. What is refused, skipped or k
 
 _SWEEP_NOTE = (
     "The paper: TimeBill has the highest score at every budget and completes about as much as 95 %. A cell is "
-    "`score / same_numbers / completion_rate`, and for ours `(refused)`.\n\n"
+    "`score / same_numbers / completion_rate`, and for ours `(refused)`. The best ratio is that of the very point, which "
+    "nobody knows beforehand.\n\n"
 )
 
 _FIELDS = """## The JSON document
@@ -116,7 +117,7 @@ def _times(document: Document) -> str:
         f"predicted length and by {percent(whole['mape_true_length'])} with the true one; "
         f"{percent(document['wcet_share'])} stay below the worst case of k = 5. Evicting itself takes time that "
         "neither Eq. (8) nor the solver counts.\n\n"
-        "![Predicted and worst-case times against measured ones](figures/timebill_end_to_end.png)\n"
+        "![Predicted and worst-case times against measured ones](figures/timebill_end_to_end.png)"
     )
     return table_of(["step", "MAPE", "noise floor", "paper"], rows) + "\n" + text
 
