@@ -11,7 +11,7 @@ _APPROACHES = "vanilla, a fixed eviction ratio of 25, 50, 75 or 95 %, TimeBill, 
 
 _HEAD = """# Time budgets: the evaluation of TimeBill, and ours
 
-Written by `llm-planner bench timebill --json docs/benchmarks/timebill.json`, which took {minutes:.0f} minutes: model
+Written by `llm-planner bench timebill`, which took {minutes:.0f} minutes: model
 `{model}` on `{device}`, commit `{commit}` (`+`: with changes), eviction by {eviction_method}.
 
 **How times come about.** The engine is the real one, and every step is measured, in {clock}. The clock of the sweep is
@@ -43,8 +43,8 @@ reference plan's numbers that are in their places. What is refused, skipped or k
 
 _SWEEP_NOTE = (
     "The paper: TimeBill has the highest score at every budget and completes about as much as 95 %. A cell is "
-    "`score / same_numbers / completion_rate`, and for ours `(refused)`. The best ratio is that of the very point, which "
-    "nobody knows beforehand.\n\n"
+    "`score / same_numbers / completion_rate`, and for ours `(refused)`. The best ratio is that of the very point, "
+    "which nobody knows beforehand.\n\n"
 )
 
 _FIELDS = """## The JSON document
