@@ -10,6 +10,8 @@ from llm_planner.tasks.scene import PlacedObject
 from llm_planner.tasks.wording import choose, fill
 from llm_planner.tasks.words import THINGS
 
+_PLACING_TRIES = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:
@@ -111,11 +113,15 @@ class Draft:
         )
 
     def _on_table(self, identifier: str, *, is_listed: bool) -> PlacedObject:
-        bearing = math.radians(self.rng.uniform(-35, 35))
-        range_m = self.rng.uniform(0.35, 0.65)
-        return PlacedObject(
-            identifier, round(range_m * math.cos(bearing), 1), round(range_m * math.sin(bearing), 1), is_listed
-        )
+        """Returns an object where no other stands, as long as such a place is found: else nothing fits beside it."""
+        taken = {(placed.x_m, placed.y_m) for placed in self.objects}
+        for _ in range(_PLACING_TRIES):
+            bearing = math.radians(self.rng.uniform(-35, 35))
+            range_m = self.rng.uniform(0.35, 0.65)
+            x_m, y_m = round(range_m * math.cos(bearing), 1), round(range_m * math.sin(bearing), 1)
+            if (x_m, y_m) not in taken:
+                break
+        return PlacedObject(identifier, x_m, y_m, is_listed)
 
     def distract(self, count: int) -> None:
         """Adds ``count`` listed objects that nobody asked for, and shuffles the world."""

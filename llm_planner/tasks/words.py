@@ -21,8 +21,8 @@ window wire woman man child rabbit turtle sheep parrot kitten puppy sandwich cak
 """)
 
 HELD_OUT_THINGS = _split("""
-violin lantern teapot hammer zebra quilt jigsaw xylophone pebble wrench gourd kiwi yacht penguin trumpet saddle
-compass goggles skateboard hammock wardrobe doorbell calculator thermos tambourine screwdriver beanbag aquarium
+violin lantern teapot zebra quilt jigsaw xylophone pebble gourd yacht penguin trumpet saddle
+compass goggles skateboard hammock wardrobe doorbell thermos tambourine beanbag aquarium
 hourglass accordion spatula canoe
 """)
 
