@@ -42,7 +42,7 @@ def demo(
     ),
     model: ModelOption = None,
     policy: PolicyOption = None,
-    seed: SeedOption = 9,
+    seed: SeedOption = 1,
 ) -> None:
     """Start a planner, three drones and an arm, and let them carry out thirteen goals, three of them emergencies.
 
