@@ -18,7 +18,7 @@ def setting(  # the return type is Any because a dataclass field stands in for a
 class SchedulerConfig:
     """Limits of one step and the order of service."""
 
-    policy: str = setting("fcfs_segment", "Name of a scheduling policy.")
+    policy: str = setting("tardiness", "Name of a scheduling policy.")
     max_num_seqs: int = setting(16, "Most generations that decode together.", minimum=1, maximum=1024)
     max_num_batched_tokens: int = setting(
         2048, "Most tokens computed in one step, prompts in chunks included.", minimum=1, maximum=1_000_000
