@@ -20,7 +20,9 @@ K_FRACTION = 0.9
 CONCURRENT_FRACTIONS = (0.8, 1.0)
 ONE_STEP_TOKENS = 8192
 """A prompt is computed in one step: replays know no other way."""
-ALONE = SchedulerConfig(max_num_seqs=1, max_num_batched_tokens=ONE_STEP_TOKENS, network_latency_s=0.0)
+ALONE = SchedulerConfig(
+    policy="fcfs_segment", max_num_seqs=1, max_num_batched_tokens=ONE_STEP_TOKENS, network_latency_s=0.0
+)
 Progress = Callable[[str, float], None]
 _ANSWERED = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
 
