@@ -21,7 +21,6 @@ LONGER_WITH_REASON = {  # how long at most, and why
     "docs/benchmarks/timely.md": (320, "written by a command: a table per experiment"),
     "llm_planner/robots/model.py": (320, "the schema of one file, read as one page; a third of it is docstrings"),
     "llm_planner/ros/conversions.py": (320, "a table in code: one small function per message, each way"),
-    "llm_planner/scheduling/scheduler.py": (375, "one state machine; its one-step objects already stand apart"),
     "llm_planner/tasks/arm_wordings.py": (1000, "data: one wording a line"),
     "llm_planner/tasks/drone_wordings.py": (1000, "data: one wording a line"),
     "tests/serving/test_loop.py": (400, "mirrors one module; its cases are independent of each other"),

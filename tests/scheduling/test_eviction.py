@@ -72,8 +72,8 @@ def test_an_eviction_happens_in_the_step_after_the_prompt_and_again_after_a_pree
     assert generation.num_evicted_tokens == 0
     assert generation.peak_kv_len == NUM_PROMPT
     assert decide_eviction(generation, 0.0, INFO) is generation.eviction is not None  # what it wrote depends on it
-    del scheduler._running["r"]
-    scheduler._ready.add(generation)
+    del scheduler._places.running["r"]
+    scheduler._places.ready.add(generation)
     for _ in range(3):
         step()
     assert num_tokens[4:] == [64, 28, 3]  # no chunk goes beyond the place of the eviction

@@ -1,0 +1,71 @@
+"""Where generations are: in exactly one of three places, or ended with their KV still to be released."""
+
+from collections.abc import Iterable
+
+from llm_planner.scheduling.generation import Generation, GenerationState
+from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.policies.interface import Policy
+from llm_planner.scheduling.ready_queue import ReadyQueue
+from llm_planner.scheduling.sleepers import Sleepers
+
+
+class Places:
+    """The places of a scheduler's generations, by request id.
+
+    Attributes:
+        running: They hold a slot.
+        ready: They could run: new ones, suspended ones that are due, paused and preempted ones.
+        sleeping: They are suspended while their robot is busy.
+        released: They ended; their KV goes with the next step.
+
+    Args:
+        policy: Ranks the ready ones.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.running: dict[str, Generation] = {}
+        self.ready = ReadyQueue(policy)
+        self.sleeping = Sleepers()
+        self.released: dict[str, Generation] = {}
+
+    def find(self, request_id: str) -> Generation | None:
+        """Returns an unfinished generation."""
+        found = self.running.get(request_id) or self.ready.get(request_id)
+        return found or self.sleeping.get(request_id)
+
+    def end(self, request_id: str) -> None:
+        """Takes a generation out, if it is in, and finishes it."""
+        generation = self.find(request_id)
+        if generation is None:
+            return
+        self.running.pop(request_id, None)
+        self.sleeping.pop(request_id)
+        self.ready.pop(request_id)
+        if generation.state is not GenerationState.WAITING:
+            self.released[request_id] = generation
+        generation.finish()
+
+    def pause(self, generation: Generation) -> None:
+        """Takes the slot, but not the KV, of a running generation for a more pressing one."""
+        del self.running[generation.request_id]
+        generation.pause()
+        self.ready.add(generation)
+
+    @property
+    def generations(self) -> Iterable[Generation]:
+        """All unfinished generations."""
+        return (*self.running.values(), *self.ready.values(), *self.sleeping.values())
+
+    def check_integrity(self, ledger: KVLedger) -> None:
+        """Asserts that every generation is in one place only, in the right state, and that the KV adds up."""
+        ledger.check_integrity()
+        ids = [g.request_id for g in self.generations]
+        assert len(ids) == len(set(ids))
+        assert all(g.state is GenerationState.RUNNING for g in self.running.values())
+        queued = (*self.sleeping.values(), *self.ready.values())
+        assert all(g.state in (GenerationState.WAITING, GenerationState.SUSPENDED) for g in queued)
+        for generation in self.generations:
+            shared = generation.sequence.num_cached_tokens // ledger.block_size
+            kv_blocks = ledger.blocks_for(generation.kv_len) - shared
+            expected = 0 if generation.is_offloaded else kv_blocks
+            assert ledger.private_blocks(generation.request_id) == expected, generation

@@ -1,0 +1,228 @@
+"""One decision: who runs in the next step, and how many tokens of each."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.step import SchedulerOutput
+from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
+from llm_planner.scheduling.generation import Generation, GenerationState
+from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.places import Places
+from llm_planner.scheduling.policies.interface import Rank
+from llm_planner.scheduling.reservation import Reservations, ReservedFirst
+from llm_planner.scheduling.step_builder import StepBuilder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRules:
+    """What every decision of a scheduler keeps to.
+
+    Attributes:
+        config: Limits.
+        order: Of service, reservations first.
+        reservations: Who was promised a slot.
+        ledger: Of the KV blocks.
+        can_offload: Whether the backend can move KV to host memory.
+    """
+
+    config: SchedulerConfig
+    order: ReservedFirst
+    reservations: Reservations
+    ledger: KVLedger
+    can_offload: bool
+
+    @property
+    def num_slots(self) -> int:
+        """Slots that the promises of thin batches leave."""
+        return self.reservations.num_slots(self.config.max_num_seqs)
+
+    def is_promised(self, generation: Generation) -> bool:
+        """Returns whether it was promised a slot."""
+        return generation.request_id in self.reservations
+
+
+class StepDecision:
+    """Fills one step from the places of a scheduler; lives for one decision.
+
+    Args:
+        rules: Of the scheduler.
+        places: Of its generations; they move.
+        limit: Of the batch, under a policy that weighs utility against time; else None.
+        now_s: The time of the decision.
+
+    Attributes:
+        hopeless: Generations that were found to need more than the whole KV cache.
+    """
+
+    def __init__(self, rules: StepRules, places: Places, limit: LatencyGuidedLimit | None, now_s: float) -> None:
+        self._rules = rules
+        self._places = places
+        self._limit = limit
+        self._now_s = now_s
+        self._step = StepBuilder(rules.ledger, rules.config.max_num_batched_tokens, places.released)
+        self.hopeless: list[str] = []
+
+    def make(self) -> SchedulerOutput:
+        """Returns the step; empty if nobody can run."""
+        ranks = {g: self._rank(g) for g in self._places.running.values()}
+        if self._limit is not None or self._rules.reservations:
+            self._give_way(ranks)
+        preempted = self._schedule_running(ranks)
+        if self._limit is None:
+            self._schedule_ready()
+        else:
+            self._schedule_limited(self._limit)
+        for generation in preempted:
+            self._places.ready.add(generation)
+        return self._step.build()
+
+    def _give_way(self, ranks: dict[Generation, Rank]) -> None:
+        """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
+
+        Without a limit, only for those that were promised a slot. A promise of a thin batch leaves fewer slots.
+        """
+        places = self._places
+        num_too_many = max(0, len(places.running) - self._rules.num_slots)
+        if not num_too_many and (not places.ready or self._has_slot):
+            return
+        worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
+        paused = worst[:num_too_many]
+        with closing(places.ready.ranked(self._now_s)) as best:
+            for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
+                may_push = self._limit is not None or self._rules.is_promised(newcomer)
+                if self._rank(newcomer) >= ranks[incumbent] or not may_push:
+                    break
+                paused.append(incumbent)
+        for incumbent in paused:
+            del ranks[incumbent]
+            places.pause(incumbent)
+
+    def _schedule_running(self, ranks: dict[Generation, Rank]) -> list[Generation]:
+        """Schedules running generations, decodes before prompts; returns those that lost their KV.
+
+        With a limit, prompts are left for ``_schedule_limited``, where they compete with those of newcomers.
+        """
+        ranked = sorted(ranks, key=lambda g: (not g.is_decoding, ranks[g]))
+        if self._limit is not None:
+            ranked = [g for g in ranked if g.is_decoding and self._is_let_in(g)]
+        ranked = [g for g in ranked if not self._rules.reservations.holds_back(g)]
+        preempted: list[Generation] = []
+        while ranked and self._step.has_budget:
+            generation = ranked[0]
+            if not self._fits(generation):
+                victim = max(ranked, key=lambda g: ranks[g])
+                ranked.remove(victim)
+                self._preempt(victim)
+                preempted.append(victim)
+                continue
+            self._step.run(generation)
+            del ranked[0]
+        return preempted
+
+    def _schedule_ready(self) -> None:
+        """Admits ready generations in the policy's order while slots, tokens and memory last."""
+        with closing(self._places.ready.ranked(self._now_s)) as ranked:
+            for generation in ranked:
+                if self._rules.reservations.holds_back(generation):
+                    continue
+                if not (self._has_slot and self._step.has_budget and self._admit(generation)):
+                    return  # without memory, nobody overtakes the first in line: it would starve
+
+    def _schedule_limited(self, limit: LatencyGuidedLimit) -> None:
+        """Admits what the limit lets in: first what only decodes, then prompts, running and new ones in one order."""
+        step, places, reservations = self._step, self._places, self._rules.reservations
+        with closing(places.ready.ranked(self._now_s)) as ranked:
+            newcomers = list(islice(ranked, max(0, self._rules.num_slots - len(places.running))))
+        for generation in newcomers:
+            is_let_in = self._is_let_in(generation)
+            if generation.is_decoding and step.has_budget and is_let_in:
+                self._admit(generation)
+        if not reservations:
+            step.limit_tokens(limit.free_tokens)
+        running = (g for g in places.running.values() if not step.runs(g))
+        self._schedule_prompts(g for g in (*running, *newcomers) if not (g.is_decoding or reservations.holds_back(g)))
+
+    def _schedule_prompts(self, prompts: Iterable[Generation]) -> None:
+        """Schedules, best ranked first, the prompts that the limit lets in."""
+        has_memory = True
+        stuck: list[Generation] = []
+        for generation in sorted(prompts, key=self._rank):
+            if not self._step.has_budget:
+                break
+            is_running = generation.state is GenerationState.RUNNING
+            if not (is_running or has_memory) or not self._is_let_in(generation):
+                continue
+            if not is_running:
+                has_memory = self._admit(generation)  # if not, nobody overtakes it: it would starve
+            elif self._fits(generation):
+                self._step.run(generation)
+            else:
+                stuck.append(generation)
+        if stuck and self._step.runs_nothing:  # each holds memory that others lack: the worst ranked loses its KV
+            self._preempt(stuck[-1])
+            self._places.ready.add(stuck[-1])
+
+    def _admit(self, generation: Generation) -> bool:
+        """Gives a slot to a ready generation; returns False if there is no memory for it."""
+        running, ledger = self._places.running, self._rules.ledger
+        if not self._fits(generation, headroom_blocks=len(running)):  # each running one may take one more block
+            own_blocks = ledger.claimed_blocks(generation.request_id)
+            if own_blocks + self._step.missing_blocks(generation) > ledger.capacity_blocks:
+                self.hopeless.append(generation.request_id)
+            return False
+        self._places.ready.pop(generation.request_id)
+        self._step.admit(generation)
+        if generation.num_segment_steps == 0:
+            generation.segment_started_at_s = self._now_s
+        running[generation.request_id] = generation
+        return True
+
+    def _preempt(self, generation: Generation) -> None:
+        del self._places.running[generation.request_id]
+        self._step.preempt(generation)
+
+    # --- Memory
+
+    def _fits(self, generation: Generation, headroom_blocks: int = 0) -> bool:
+        """Returns whether its next tokens fit, if need be after others gave memory."""
+        return self._step.fits(generation, headroom_blocks) or self._make_room(generation, headroom_blocks)
+
+    def _make_room(self, generation: Generation, headroom_blocks: int) -> bool:
+        """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
+
+        Those whose robot is busy longest give first. Their KV is offloaded if the backend can, else lost.
+        """
+        ledger, places = self._rules.ledger, self._places
+        needed = self._step.missing_blocks(generation) + headroom_blocks
+        suspended = (*places.sleeping.values(), *places.ready.values())
+        holders = [g for g in suspended if g is not generation and self._holds_memory(g)]
+        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in holders):
+            return False
+        holders.sort(key=lambda g: (g.resume_at_s, g.order))
+        while needed > ledger.available_blocks:
+            victim = holders.pop()
+            if self._rules.can_offload:
+                self._step.offload(victim)
+            else:
+                self._step.preempt(victim)  # it stays in its place: a sleeper's KV is needed no earlier than before
+        return True
+
+    def _holds_memory(self, generation: Generation) -> bool:
+        is_suspended = generation.state is GenerationState.SUSPENDED
+        return is_suspended and self._rules.ledger.private_blocks(generation.request_id) > 0
+
+    # --- Who may
+
+    @property
+    def _has_slot(self) -> bool:
+        return len(self._places.running) < self._rules.num_slots
+
+    def _is_let_in(self, generation: Generation) -> bool:
+        """Returns whether the limit, if there is one, has room for it; a promise needs none."""
+        return self._rules.is_promised(generation) or self._limit is None or self._limit.admits(generation)
+
+    def _rank(self, generation: Generation) -> Rank:
+        return self._rules.order.rank(generation, self._now_s)
