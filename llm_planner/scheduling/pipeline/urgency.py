@@ -1,0 +1,28 @@
+"""Who loses by being held back for the sake of balance."""
+
+from collections.abc import Sequence
+
+from llm_planner.core.time_utility import TimeUtility
+
+URGENT_FACTOR = 2.0
+"""One that loses so many times what the others lose on the mean is urgent."""
+
+
+def urgent(waits: Sequence[tuple[TimeUtility, float]], cycle_s: float) -> list[bool]:
+    """Returns, for each request, whether it loses by waiting for one cycle more than the others do.
+
+    The time utility (TimelyLLM, section 2.3) says what a request loses per second once it is late. One that would not
+    be late after the next cycle loses nothing; if all lose alike, nobody is urgent, because nobody can give way.
+
+    Args:
+        waits: Time utility of each request and the seconds since it asked for its next token or segment.
+        cycle_s: How long it would be held back.
+    """
+    losses = [utility.loss_per_s(waited_s + cycle_s - utility.ert_s) for utility, waited_s in waits]
+    late = [
+        loss if waited_s + cycle_s > utility.ert_s else 0.0
+        for loss, (utility, waited_s) in zip(losses, waits, strict=True)
+    ]
+    total = sum(late)
+    others = max(1, len(late) - 1)
+    return [loss > 0.0 and loss >= URGENT_FACTOR * (total - loss) / others for loss in late]
