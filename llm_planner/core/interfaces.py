@@ -44,6 +44,7 @@ class BackendInfo:
         can_offload: Whether suspended KV can move to host memory.
         device: What it runs on, as an engine profile names it; empty if that means nothing.
         can_evict: Whether it can remove part of a sequence's KV (``SchedulerOutput.evict``).
+        keeps_kv: Whether it accounts for its KV itself: it makes room among the suspended, or has a request wait.
     """
 
     model: str
@@ -53,6 +54,7 @@ class BackendInfo:
     can_offload: bool
     device: str = ""
     can_evict: bool = False
+    keeps_kv: bool = False
 
 
 class Backend(Protocol):

@@ -33,6 +33,8 @@ class Sequence:
         grammar: llguidance Lark grammar that the output must match, or None.
         evictable: Half-open ranges of prompt positions whose KV may be removed, as far as ``core.eviction`` allows;
             everything else is protected. Empty for a sequence that is never evicted.
+        spare: Half-open ranges of prompt positions, apart from each other and behind the shared prefix, that the prompt
+            can do without before it is computed, the least needed first (``core.shortening``). Nothing to a backend.
     """
 
     request_id: str
@@ -43,6 +45,7 @@ class Sequence:
     grammar: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     evictable: tuple[tuple[int, int], ...] = ()
+    spare: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,9 @@ class SchedulerOutput:
             prompt (and of ``output_token_ids``); when decoding the last token, those that the grammar forced behind
             it, and any number of the draft that the backend offered (``StepOutput.num_draft_tokens``). A request that
             is not named stays as it is: that is suspension.
+        asleep: Suspended requests whose robots are busy, the one that resumes last first. Only for an engine that
+            keeps its KV itself (``BackendInfo.keeps_kv``): it takes memory from them in this order, and holds back what
+            its steps in flight still bring of them.
     """
 
     release: tuple[str, ...] = ()
@@ -68,6 +74,7 @@ class SchedulerOutput:
     restore: tuple[str, ...] = ()
     new: tuple[Sequence, ...] = ()
     num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
+    asleep: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -96,6 +103,10 @@ class StepOutput:
         num_draft_tokens: Per request, how many guessed tokens the backend would verify in its next step, if they are
             scheduled beside those that have to be computed. Preemption drops them.
         num_rejected_tokens: Per request, how many of the scheduled tokens were guessed wrong and are not kept.
+        step: What really ran, where an engine may run less than it was handed, or has several steps in flight and
+            returns an earlier one; None for what it was handed.
+        num_computed_tokens: Per request, how many tokens have their KV, where the engine keeps it itself and may find
+            some in its own prefix cache, or lose some.
     """
 
     token_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -105,6 +116,8 @@ class StepOutput:
     duration_s: float = 0.0
     num_draft_tokens: Mapping[str, int] = field(default_factory=dict)
     num_rejected_tokens: Mapping[str, int] = field(default_factory=dict)
+    step: SchedulerOutput | None = None
+    num_computed_tokens: Mapping[str, int] = field(default_factory=dict)
 
     def limited(self, max_tokens: Mapping[str, int]) -> "StepOutput":
         """Returns the output without tokens beyond a limit per request, for a step may bring several at once.

@@ -125,6 +125,13 @@ class Generation:
         self.output_token_ids.extend(token_ids)
         self.num_segment_steps += bool(token_ids)
 
+    def recount(self, num_computed_tokens: int) -> None:
+        """Takes over the count of an engine that keeps its KV itself; fewer than before: it lost its KV, or some."""
+        if num_computed_tokens < self.num_computed_tokens:
+            self._num_prefill_tokens = self.num_tokens
+            self.num_preemptions += 1
+        self.num_computed_tokens = num_computed_tokens
+
     @property
     def kv_len(self) -> int:
         """Tokens in the KV cache, shared prefix included."""

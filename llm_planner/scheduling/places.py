@@ -51,6 +51,14 @@ class Places:
         generation.pause()
         self.ready.add(generation)
 
+    def suspend(self, generation: Generation) -> None:
+        """Takes a generation out at a segment boundary; one with steps in flight may have been paused meanwhile."""
+        if self.running.pop(generation.request_id, None) is not None:
+            generation.suspend()
+        else:
+            self.ready.pop(generation.request_id)
+            generation.num_suspensions += 1
+
     @property
     def generations(self) -> Iterable[Generation]:
         """All unfinished generations."""

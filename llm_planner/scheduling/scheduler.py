@@ -1,12 +1,14 @@
 """The scheduler: schedule(now_s) -> SchedulerOutput, executed by a backend, then update(...)."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.execution_time import EngineTimes
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
+from llm_planner.scheduling.engine_ledger import EngineLedger
 from llm_planner.scheduling.forecast import EngineForecast
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.kv_ledger import KVLedger
@@ -40,7 +42,8 @@ class Scheduler:
     ) -> None:
         self.config = config
         self.policy = policy
-        self.ledger = KVLedger(info.num_kv_blocks, info.block_size)
+        make_ledger = EngineLedger if info.keeps_kv else KVLedger
+        self.ledger = make_ledger(info.num_kv_blocks, info.block_size)
         self.pace = GenerationPace()
         self.forecast = EngineForecast(config.network_latency_s)
         self.times: EngineTimes = times or LearnedTimes(self.forecast.steps)
@@ -103,6 +106,9 @@ class Scheduler:
         self._places.released = {}
         scheduled = decision.make()
         self._hopeless += decision.hopeless
+        if isinstance(self.ledger, EngineLedger):
+            asleep = sorted(self._places.sleeping.values(), key=lambda g: g.resume_at_s, reverse=True)
+            scheduled = replace(scheduled, asleep=tuple(g.request_id for g in asleep))
         return scheduled
 
     def take_hopeless(self) -> list[str]:
@@ -123,8 +129,8 @@ class Scheduler:
         """
         if output.token_ids:
             self.pace.observe_step(output.duration_s)
-        running, released = self._places.running, self._places.released
-        ran = [g for r in scheduled.num_scheduled_tokens if (g := running.get(r) or released.get(r))]
+        find, released = self._places.find, self._places.released
+        ran = [g for r in scheduled.num_scheduled_tokens if (g := find(r) or released.get(r))]
         num_prompt_tokens = sum(scheduled.num_scheduled_tokens[g.request_id] for g in ran if not g.is_decoding)
         if not (scheduled.offload or scheduled.evict or scheduled.restore):
             work = [(scheduled.num_scheduled_tokens[g.request_id], g.kv_len) for g in ran]
@@ -134,8 +140,20 @@ class Scheduler:
             request_id = generation.request_id
             generation.take(scheduled.num_scheduled_tokens[request_id], output)
             self.ledger.grow(request_id, generation.kv_len)  # less than was booked, if drafts were rejected
-            if segments.get(request_id) and request_id in running:
+            if segments.get(request_id) and request_id not in released:
                 self._complete_segments(generation, segments[request_id], now_s)
+        if isinstance(self.ledger, EngineLedger):
+            self._recount(self.ledger, output)
+
+    def _recount(self, ledger: EngineLedger, output: StepOutput) -> None:
+        """Takes over the counts of an engine that keeps its KV itself."""
+        ledger.note_free(output.free_kv_blocks)
+        for request_id, num_computed_tokens in output.num_computed_tokens.items():
+            generation = self._places.find(request_id)
+            if generation is not None:
+                generation.recount(num_computed_tokens)
+                ledger.grow(request_id, generation.kv_len)
+                self._places.ready.place_anew(generation)  # one with steps in flight may have been paused meanwhile
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.pace.observe_segment(generation.num_segment_steps)
@@ -145,9 +163,8 @@ class Scheduler:
         generation.segment_started_at_s = now_s
         generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
         if self.policy.suspends and not generation.request.is_hurried and self.resume_at_s(generation) > now_s:
-            generation.suspend()
+            self._places.suspend(generation)
             self.reservations.end(generation.request_id)  # its robot has what it waited for
-            del self._places.running[generation.request_id]
             self._sleep(generation, now_s)
 
     def resume_at_s(self, generation: Generation) -> float:

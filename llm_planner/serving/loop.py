@@ -152,6 +152,7 @@ class PlannerLoop:
         if scheduled.is_empty:
             return events
         output = self._backend.execute(scheduled)
+        scheduled = output.step or scheduled
         self._meter.count(scheduled, output)
         self._deadlines.observe(scheduled, output.duration_s)
         return self._book(scheduled, output, now_s + output.duration_s)

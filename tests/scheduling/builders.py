@@ -59,6 +59,7 @@ def make_scheduler(
     num_kv_blocks: int = 1000,
     block_size: int = 4,
     can_offload: bool = True,
+    keeps_kv: bool = False,
     **config: Any,
 ) -> Scheduler:
     info = BackendInfo(
@@ -67,6 +68,7 @@ def make_scheduler(
         block_size=block_size,
         max_model_len=num_kv_blocks * block_size,
         can_offload=can_offload,
+        keeps_kv=keeps_kv,
     )
     return Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)
 

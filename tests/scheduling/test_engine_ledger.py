@@ -1,0 +1,74 @@
+"""A scheduler above an engine that keeps its KV itself, and may have steps in flight."""
+
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.scheduling.generation import GenerationState
+from tests.scheduling.builders import make_generation, make_scheduler, make_segment
+
+
+def step_of(counts, token_ids, *, free=90, computed=None):
+    return StepOutput(
+        token_ids=dict.fromkeys(token_ids, (7,)),
+        free_kv_blocks=free,
+        duration_s=0.01,
+        step=SchedulerOutput(num_scheduled_tokens=counts),
+        num_computed_tokens=computed or {},
+    )
+
+
+def update(scheduler, output, segments=(), now_s=0.01):
+    for name in segments:
+        generation = next(g for g in scheduler.generations if g.request_id == name)
+        generation.execution.deliver(make_segment(generation.num_segments, 5.0), now_s)
+    scheduler.update(output.step, output, dict.fromkeys(segments, 1), now_s)
+    scheduler.ledger.check_integrity()
+
+
+def test_lets_in_more_than_memory_holds_and_believes_the_engine():
+    scheduler = make_scheduler(num_kv_blocks=10, keeps_kv=True)
+    for name in "abc":
+        scheduler.add(make_generation(name, num_prompt_tokens=30))
+    assert set(scheduler.schedule(0.0).num_scheduled_tokens) == {"a", "b", "c"}
+    update(scheduler, step_of({"a": 30}, ["a"], free=2, computed={"a": 30}))
+    assert scheduler.ledger.free_blocks == 2
+
+
+def test_takes_over_what_the_engine_found_in_its_cache_and_what_it_lost():
+    scheduler = make_scheduler(keeps_kv=True)
+    generation = make_generation("a", num_prompt_tokens=20)
+    scheduler.add(generation)
+    scheduler.schedule(0.0)
+    update(scheduler, step_of({"a": 4}, ["a"], computed={"a": 20}))
+    assert generation.is_decoding
+    assert generation.num_uncomputed_tokens == 1
+    assert generation.num_preemptions == 0
+    update(scheduler, step_of({}, [], computed={"a": 0}))
+    assert not generation.is_decoding
+    assert generation.num_preemptions == 1
+    assert scheduler.schedule(0.0).num_scheduled_tokens == {"a": 21}
+
+
+def test_names_the_sleepers_that_resume_last_first():
+    scheduler = make_scheduler(keeps_kv=True)
+    for name in "ab":
+        scheduler.add(make_generation(name))
+        scheduler.schedule(0.0)
+    update(scheduler, step_of({"a": 20}, ["a"]), segments="a", now_s=0.01)
+    update(scheduler, step_of({"b": 20}, ["b"]), segments="b", now_s=1.0)
+    assert scheduler.schedule(1.0).asleep == ("b", "a")
+
+
+def test_a_step_in_flight_may_complete_the_segment_of_one_that_was_paused_meanwhile():
+    scheduler = make_scheduler(max_num_seqs=1, keeps_kv=True)
+    slow, urgent = make_generation("slow"), make_generation("urgent")
+    scheduler.add(slow)
+    scheduler.schedule(0.0)
+    update(scheduler, step_of({"slow": 20}, ["slow"], computed={"slow": 20}))
+    scheduler.add(urgent)
+    scheduler.reserve("urgent", 0)
+    assert set(scheduler.schedule(0.02).num_scheduled_tokens) == {"urgent"}
+    assert slow.state is GenerationState.SUSPENDED
+    update(scheduler, step_of({"slow": 1}, ["slow"], computed={"slow": 21}), segments=["slow"], now_s=0.03)
+    assert slow.num_output_tokens == 2
+    assert slow.num_suspensions == 1
+    assert scheduler.num_sleeping == 1
+    assert scheduler.num_ready == 0
