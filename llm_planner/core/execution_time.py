@@ -45,6 +45,10 @@ class ExecutionTime(Protocol):
         """Returns what one decode step of ``num_seqs`` >= 1 sequences takes; both numbers >= 0, ``q_s`` above."""
         ...
 
+    def evict_s(self, num_tokens: int) -> float:
+        """Returns what an eviction from a cache of ``num_tokens`` adds to the step in which it happens; >= 0."""
+        ...
+
 
 class EngineTimes(Protocol):
     """An estimator that learns while the engine runs."""

@@ -72,6 +72,10 @@ class ProfiledTime:
         q_s = decode.base_s.value + decode.per_sequence_s.value * (num_seqs - 1)
         return DecodeLine(self.decode_factor * q_s, self.decode_factor * decode.per_kv_token_s.value)
 
+    def evict_s(self, num_tokens: int) -> float:
+        """Returns what an eviction from a cache of ``num_tokens`` takes; it reads memory, as decode steps do."""
+        return self.decode_factor * self.profile.evict.time_s(num_tokens)
+
 
 class ProfiledTimes:
     """Implements ``core.execution_time.EngineTimes``: a profile and its online correction.

@@ -57,7 +57,7 @@ class DecodeCost(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveCost(Record):
-    """``constant + per_token K`` seconds to move the KV of ``K`` tokens between accelerator and host."""
+    """``constant + per_token K`` seconds to move, or look through, the KV of ``K`` tokens."""
 
     constant_s: Parameter
     per_token_s: Parameter
@@ -103,6 +103,8 @@ NO_HOST_COST = HostCost(
     transport_s=_UNKNOWN,
 )
 """Of a profile that knows the engine alone."""
+NO_MOVE_COST = MoveCost(constant_s=_UNKNOWN, per_token_s=_UNKNOWN)
+"""Of a profile that does not know it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,7 @@ class EngineProfile(Record):
         description: Model, device and where the numbers come from.
         device: What it runs on, as ``BackendInfo.device`` of the engine; empty if that is not known.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
+        evict: An eviction from a cache of so many tokens, on top of the step in which it happens.
         host: What comes on top of the engine's own time.
         hides_prompts: Whether prompt tokens are computed while a decode step reads the weights, as on most
             accelerators; else they come on top of it, as on most CPUs.
@@ -129,6 +132,7 @@ class EngineProfile(Record):
     decode: DecodeCost
     resume: MoveCost
     offload: MoveCost
+    evict: MoveCost = NO_MOVE_COST
     host: HostCost = NO_HOST_COST
     hides_prompts: bool = True
     device: str = ""

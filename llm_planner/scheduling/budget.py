@@ -101,12 +101,13 @@ def prefill_phase_s(task: Task, setup: Setup, time: ExecutionTime) -> float:
 def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
     """Returns the seconds of the decode steps for ``num_tokens``, the first of which the prefill brings; Eq. (7).
 
-    Deviation: everybody's cache grows by a token per step, not only its own.
+    Deviation: everybody's cache grows by a token per step, not only its own; an eviction takes time itself.
     """
     num_steps, num_seqs = num_tokens - 1, setup.company.num_seqs + 1
     line = time.decode_line(num_seqs)
     kv_tokens = task.num_prefilled_tokens - setup.num_removed_tokens + setup.company.kv_tokens
-    return num_steps * (line.q_s + line.p_s * (kv_tokens + num_seqs * (num_steps - 1) / 2))
+    evict_s = time.evict_s(task.num_prefilled_tokens) if setup.num_removed_tokens > 0 else 0.0
+    return evict_s + num_steps * (line.q_s + line.p_s * (kv_tokens + num_seqs * (num_steps - 1) / 2))
 
 
 def execution_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
@@ -121,11 +122,14 @@ def alpha_star(
 
     Deviation: Eq. (11) as printed has ``(N_W - 2) / (2 p N_x)``. Solving Eq. (10b) for alpha gives
     ``(N_W - 2) / (2 N_x)``: the ``p`` cancels, as the units require. Where eviction does not shorten a step
-    (``p = 0``), or there is no decode step, the ratio is 0 if the budget is kept and ``alpha_max`` if not.
+    (``p = 0``), or there is no decode step, the ratio is 0 if the budget is kept and ``alpha_max`` if not. What an
+    eviction takes itself is gone from the budget of one that is needed.
     """
     num_tokens = task.pessimistic_tokens(k)
     left_s = budget_s - prefill_phase_s(task, Setup(), time)
     (q_s, p_s), n_x = time.decode_line(1), task.num_prefilled_tokens
+    if decode_phase_s(task, num_tokens, Setup(), time) > left_s:
+        left_s -= time.evict_s(n_x)
     if p_s == 0.0 or num_tokens == 1:
         return 0.0 if left_s >= q_s * (num_tokens - 1) else alpha_max
     alpha = 1.0 - left_s / (p_s * n_x * (num_tokens - 1)) + (num_tokens - 2) / (2 * n_x) + q_s / (p_s * n_x)
@@ -141,23 +145,27 @@ def removal_needed(left_s: float, task: Task, num_tokens: int, company: Company,
     saved_s = (num_tokens - 1) * time.decode_line(company.num_seqs + 1).p_s  # per token
     if steps_s <= left_s:
         return 0.0
-    return (steps_s - left_s) / saved_s if saved_s > 0.0 else math.inf
+    evict_s = time.evict_s(task.num_prefilled_tokens)
+    return (evict_s + steps_s - left_s) / saved_s if saved_s > 0.0 else math.inf
 
 
 def tokens_within(left_s: float, task: Task, setup: Setup, time: ExecutionTime) -> int:
     """Returns how many tokens the decode steps of ``left_s`` bring, the first one, of the prefill, included.
 
+    An eviction is paid for first; 0 if ``left_s`` is not enough for that.
+
     The positive root of ``g n^2 / 2 + (s - g / 2) n = left_s`` for ``n`` steps, the first of ``s`` seconds, each
     ``g`` longer than the one before.
     """
-    if left_s < 0.0:
+    steps_s = left_s - (time.evict_s(task.num_prefilled_tokens) if setup.num_removed_tokens > 0 else 0.0)
+    if steps_s < 0.0:
         return 0
     num_seqs = setup.company.num_seqs + 1
     line = time.decode_line(num_seqs)
     first_s = line.q_s + line.p_s * (task.num_prefilled_tokens - setup.num_removed_tokens + setup.company.kv_tokens)
     growth_s = line.p_s * num_seqs
     middle_s = first_s - growth_s / 2
-    root = 2.0 * left_s / (middle_s + math.sqrt(middle_s * middle_s + 2.0 * growth_s * left_s))
+    root = 2.0 * steps_s / (middle_s + math.sqrt(middle_s * middle_s + 2.0 * growth_s * steps_s))
     num_tokens = int(root) + 1
     is_over = decode_phase_s(task, num_tokens, setup, time) > left_s  # by rounding
     return min(task.max_tokens, num_tokens - is_over)

@@ -26,6 +26,9 @@ class _LearnedTime:
     def decode_line(self, num_seqs: int) -> DecodeLine:
         return DecodeLine(self.factor * self.model.step_s(0, num_seqs), 0.0)
 
+    def evict_s(self, num_tokens: int) -> float:  # noqa: ARG002
+        return 0.0  # it knows no cache lengths, so nothing is evicted
+
 
 class LearnedTimes:
     """Implements ``EngineTimes`` for an engine without a profile, with what the scheduler learns anyway.

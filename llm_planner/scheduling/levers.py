@@ -154,10 +154,14 @@ class BudgetSolver:
         return decision if decision.wcet_s <= budget_s else None
 
     def _capped(self, budget_s: float, task: Task, thin: Decision, time: ExecutionTime) -> Decision | None:
-        """Returns the decision with all the eviction there is and as many tokens as fit, if a plan may fit at all."""
+        """Returns the decision with as many tokens as fit, if a plan may fit at all.
+
+        With all the eviction there is, unless that takes longer than what it saves of so few steps.
+        """
         removable = self._removable_tokens(task)
-        most = _with_removed(thin, removable, task, time) if removable else thin
-        left_s = budget_s - prefill_phase_s(task, most.setup, time)
+        left_s = budget_s - prefill_phase_s(task, thin.setup, time)
+        choices = [thin, _with_removed(thin, removable, task, time)] if removable else [thin]
+        most = max(choices, key=lambda choice: tokens_within(left_s, task, choice.setup, time))
         num_tokens = min(most.num_tokens, tokens_within(left_s, task, most.setup, time))
         if num_tokens < self._fewest_tokens(task):
             return None
@@ -191,8 +195,9 @@ class BudgetSolver:
 
     def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
         """Returns the shortest budget that could be kept with all levers, if a reserved slot can be had."""
-        setup = replace(_reserved_setup(load, 0, time), num_removed_tokens=self._removable_tokens(task))
-        return execution_s(task, self._fewest_tokens(task), setup, time)
+        setup = _reserved_setup(load, 0, time)
+        setups = (setup, replace(setup, num_removed_tokens=self._removable_tokens(task)))
+        return min(execution_s(task, self._fewest_tokens(task), choice, time) for choice in setups)
 
 
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:

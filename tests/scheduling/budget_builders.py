@@ -18,6 +18,7 @@ class LinearTime:
     q_s: float = 0.02
     per_sequence_s: float = 0.001
     p_s: float = 1e-6
+    evict_s_per_token: float = 0.0
 
     def prefill_s(self, num_tokens, kv_len, chunk_tokens, company=ALONE):
         num_chunks = -(-num_tokens // chunk_tokens)
@@ -26,6 +27,9 @@ class LinearTime:
 
     def decode_line(self, num_seqs):
         return DecodeLine(self.q_s + self.per_sequence_s * (num_seqs - 1), self.p_s)
+
+    def evict_s(self, num_tokens):
+        return self.evict_s_per_token * num_tokens
 
 
 def make_task(**changes):
@@ -46,6 +50,7 @@ times = st.builds(
     q_s=st.floats(1e-3, 0.2),
     per_sequence_s=st.floats(0.0, 0.01),
     p_s=st.one_of(st.just(0.0), st.floats(1e-8, 1e-4)),
+    evict_s_per_token=st.just(0.0) | st.floats(1e-7, 1e-4),
 )
 lengths = st.builds(
     lambda lower, more, beyond: Lengths(

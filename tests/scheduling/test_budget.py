@@ -54,7 +54,19 @@ def test_alpha_star_uses_the_budget_up(task, time, alpha):
     budget_s = execution_s(task, num_tokens, setup, time)
     step_s = time.p_s * task.num_prefilled_tokens  # what eviction can shorten must not drown in rounding
     assume(step_s > 1e-6 * time.q_s)
+    assume(budget_s < execution_s(task, num_tokens, Setup(), time) * (1 - 1e-9))  # else it takes longer than it saves
     assert alpha_star(budget_s, task, time) == pytest.approx(alpha, rel=1e-4)
+
+
+def test_an_eviction_is_no_free_lunch():
+    """What it takes itself is made up for by a larger one; one that takes longer than it saves is none."""
+    free, slow = LinearTime(p_s=1e-5), LinearTime(p_s=1e-5, evict_s_per_token=5e-5)
+    task = make_task(kv_len=0, num_uncomputed_tokens=1000)
+    whole_s = execution_s(task, task.pessimistic_tokens(), Setup(), free)
+    assert alpha_star(whole_s + 1e-9, task, slow) == 0.0
+    assert 0 < alpha_star(whole_s - 0.2, task, free) < alpha_star(whole_s - 0.2, task, slow) < 0.95
+    one = Setup(num_removed_tokens=1)
+    assert execution_s(task, 100, one, slow) == pytest.approx(execution_s(task, 100, one, free) + 0.05)
 
 
 def test_alpha_star_where_eviction_shortens_nothing():

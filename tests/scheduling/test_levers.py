@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -40,8 +41,10 @@ def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
     if less is None:
         return
     assert more is not None
-    assert len(more.levers) <= len(less.levers)
-    assert more.num_removed_tokens <= less.num_removed_tokens
+    is_too_short_to_evict = Lever.TOKEN_CAP in less.levers and not less.num_removed_tokens
+    if not is_too_short_to_evict:  # an eviction takes time itself: it pays for itself only from some length on
+        assert len(more.levers) <= len(less.levers)
+        assert more.num_removed_tokens <= less.num_removed_tokens
     assert (more.max_tokens or math.inf) >= (less.max_tokens or math.inf)
     if more.max_company is not None:
         assert more.max_company >= less.max_company
@@ -132,6 +135,16 @@ BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
 def test_tighter_budgets_pull_one_lever_after_the_other(budget_s, levers):
     decision = solve(budget_s, TASK, BUSY, TIME)
     assert (decision.levers if decision else None) == levers
+
+
+def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
+    time = replace(TIME, evict_s_per_token=3e-4)
+    assert solve(0.8, TASK, BUSY, TIME).levers == tuple(Lever)
+    assert solve(0.8, TASK, BUSY, time).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
+    assert (
+        solve(1.3, TASK, BUSY, replace(TIME, evict_s_per_token=5e-5)).eviction_ratio
+        > solve(1.3, TASK, BUSY, TIME).eviction_ratio
+    )
 
 
 def test_a_backend_that_cannot_evict_goes_from_the_batch_to_the_cap():
