@@ -9,10 +9,12 @@ from llm_planner.cli import (
     bench,
     check,
     demo,
+    emulate,
     fleet,
     plan,
     profile,
     robots,
+    simulate,
     timeline,
     top,
     trace,
@@ -42,6 +44,8 @@ app.command("timeline")(timeline.timeline)
 app.command("profile")(profile.profile)
 app.add_typer(bench.app, name="bench")
 app.add_typer(trace.app, name="trace")
+app.add_typer(simulate.app, name="simulate")
+app.add_typer(emulate.app, name="emulate")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,96 @@
+"""``llm-planner emulate``: robots that exist only on the network and speak the protocol of the real ones."""
+
+import ipaddress
+import signal
+import threading
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from llm_planner.cli.options import SeedOption
+from llm_planner.cli.output import console
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.emulator.faults import Faults
+from llm_planner.robots.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
+from llm_planner.robots.library import RobotLibrary
+
+app = typer.Typer(help="Emulate robots on the network, for drivers to try.", no_args_is_help=True)
+
+ShareOption = Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability per datagram.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps ``tello`` a command of its own while it is the only one."""
+
+
+@app.command()
+def tello(
+    count: Annotated[int, typer.Option(min=1, max=100, help="How many drones, on consecutive addresses.")] = 1,
+    address: Annotated[str, typer.Option(help="Address of the first drone; this machine must own them all.")] = (
+        "127.0.0.11"
+    ),
+    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they live.")] = 1.0,
+    battery: Annotated[float, typer.Option(min=0.0, max=100.0, help="What the batteries hold, in percent.")] = 100.0,
+    lost: ShareOption = 0.0,
+    late: ShareOption = 0.0,
+    duplicated: ShareOption = 0.0,
+    garbage: ShareOption = 0.0,
+    late_s: Annotated[float, typer.Option(min=0.0, help="The longest delay of late and doubled datagrams.")] = 2.0,
+    empty_after_s: Annotated[float | None, typer.Option(help="Empty the batteries after so many seconds.")] = None,
+    mute_after_s: Annotated[float | None, typer.Option(help="Say nothing any more after so many seconds.")] = None,
+    seed: SeedOption = 0,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port for commands.")] = COMMAND_PORT,
+    state_port: Annotated[int, typer.Option(min=1, max=65535, help="Clients' UDP port for the state.")] = STATE_PORT,
+) -> None:
+    """Emulate Tello drones until Ctrl-C: SDK 2.0 over UDP, one address per drone, no video.
+
+    Any Tello driver can fly them; faults of network and drones are switched on by the options.
+    """
+    faults = Faults(
+        lost=lost,
+        late=late,
+        duplicated=duplicated,
+        garbage=garbage,
+        late_s=late_s,
+        empty_after_s=empty_after_s,
+        mute_after_s=mute_after_s,
+    )
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    network = TelloNetwork(
+        RobotLibrary().get("tello"),
+        addresses(address, count),
+        clock=MonotonicClock(),
+        settings=EmulatorSettings(
+            time_scale=time_scale,
+            seed=seed,
+            faults=faults,
+            battery_percent=battery,
+            port=port,
+            state_port=state_port,
+        ),
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    with network:
+        console.print(f"{count} Tello on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them")
+        stopped.wait()
+
+
+def addresses(first: str, count: int) -> list[str]:
+    """Returns consecutive IPv4 addresses.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the first is none.
+    """
+    try:
+        start = ipaddress.IPv4Address(first)
+        return [str(start + number) for number in range(count)]
+    except ValueError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--address: {error}; give one such as 127.0.0.11") from error

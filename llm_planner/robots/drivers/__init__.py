@@ -1,0 +1,1 @@
+"""Drivers of real robots: the same ``SkillDriver`` as the kinematic one, over the robot's own protocol."""

@@ -1,0 +1,268 @@
+"""A real Tello (or its emulator) as a driver: the skills of the robot model, flown one command at a time.
+
+It knows where it is by dead reckoning from where it took off, sees by the map that it was given (the objects of its
+world), and judges the geofence before every motion, exactly as the kinematic robot does: both plan with ``MobileBody``.
+"""
+
+import bisect
+import random
+from collections import deque
+from dataclasses import replace
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.body import BodyState, Course, Job
+from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
+from llm_planner.robots.drivers import tello_commands
+from llm_planner.robots.drivers.tello_commands import Leg
+from llm_planner.robots.drivers.tello_line import FALLEN_M, TelloLine
+from llm_planner.robots.drivers.tello_state import MOVING_DM_S
+from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture
+from llm_planner.robots.mobile import MobileBody
+from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.motion import Motion
+from llm_planner.robots.world import World
+
+RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
+OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
+LOST = "the drone flew where it was not told to, so where it is is not known; land it and say where it is"
+STRAYING_STATES = 4  # so many that show it moving without being told, and it is told to stop
+LAND_AGAIN_S = 3.0  # an order to land that got lost
+ATTENTION_S = 1.0
+LANDED_AFTER_S = 1.0  # so long on the floor, and it has landed, whoever told it to
+
+
+class TelloDriver:
+    """Executes one call at a time (a ``SkillDriver``), in ticks. Times are those of the robot node's clock.
+
+    A motion that fails or is halted leaves the drone hovering where the duration model says it got to.
+
+    Args:
+        model: Of the drone.
+        world: The map: objects and where they are.
+        line: To the drone, in SDK mode and with its speed set; it may outlive the driver.
+        pose: Where the drone is.
+        epoch_s: Time of the line at the driver's time 0.
+        speed_cm_s: What the line was told.
+    """
+
+    def __init__(
+        self, model: RobotModel, world: World, line: TelloLine, *, pose: Pose, epoch_s: float = 0.0, speed_cm_s: int
+    ) -> None:
+        self._body = MobileBody(model, world, random.Random(0), pose)  # its noise is not used: the drone has its own
+        self._line = line
+        self._epoch_s = epoch_s
+        self._speed_cm_s = speed_cm_s
+        self._course: Course | None = None
+        self._motions: deque[Motion] = deque()  # of the course, not begun yet
+        self._legs: deque[Leg] = deque()  # of the motion that has begun
+        self._leg: Leg | None = None  # in flight
+        self._leg_start_s = self._latency_s = 0.0
+        self._is_stopping = False
+        self._result = SkillResult(SkillStatus.SUCCEEDED)
+        self._track: list[tuple[float, Pose]] = [(float("-inf"), pose)]
+        self._floor_since_s: float | None = None
+        self._is_lost = False  # it flew where it was not told to, or did not stop
+        self._is_out_of_power = False  # from then on it only lands
+        self._land_again_s = self._calm_s = float("-inf")
+
+    @property
+    def model(self) -> RobotModel:
+        """The robot's model."""
+        return self._body.model
+
+    @property
+    def world(self) -> World:
+        """The map."""
+        return self._body.world
+
+    @property
+    def state(self) -> BodyState:
+        """Where it is by dead reckoning, as of the last tick; texts said."""
+        return self._body.state
+
+    def pose_at(self, time_s: float) -> Pose:
+        """Returns where it was at a past time."""
+        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+
+    def start(self, call: SkillCall, now_s: float) -> None:
+        """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
+        if self._result.status is SkillStatus.RUNNING:
+            raise RuntimeError(f"{call.name} started while another skill runs")
+        self._result = SkillResult(SkillStatus.RUNNING)
+        try:
+            self._begin(call, now_s)
+        except SkillFailedError as failure:
+            self._result = SkillResult(SkillStatus.FAILED, reason=str(failure))
+
+    def tick(self, now_s: float) -> SkillResult:
+        """Goes on with the call and returns how it stands."""
+        self._line.poll(self._epoch_s + now_s)
+        if self._result.status is SkillStatus.RUNNING and self._leg is not None:
+            self._follow(self._leg, now_s)
+        if self._result.status is SkillStatus.RUNNING and self._leg is None:
+            self._go_on(now_s)
+        return self._result
+
+    def halt(self, now_s: float) -> None:
+        """Makes the drone hover at once: past the command in flight, again and again until it is seen hovering."""
+        if self._result.status is not SkillStatus.RUNNING:
+            return
+        self._estimate(now_s, has_moved=True)
+        self._give_up("halted")
+        if self._is_stoppable:
+            self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
+
+    def emergency(self, now_s: float) -> None:
+        """Switches the motors off at once: the drone falls. For people; no plan and no reflex does this."""
+        self._line.interrupt(tello_commands.emergency(), self._epoch_s + now_s)
+        if self._result.status is SkillStatus.RUNNING:
+            self._give_up("emergency: motors off")
+        self._put(replace(self._body.state.pose, z_m=0.0), now_s)
+
+    def attend(self, now_s: float) -> float:
+        """Keeps a drone in the air that is told nothing, and lands it while the battery still can.
+
+        Only the robot's own loop calls this: where that loop has died, nothing is sent, and the drone lands by itself
+        after 15 s. Returns after how many seconds to be called again.
+        """
+        line_s = self._epoch_s + now_s
+        self._line.poll(line_s)
+        self._notice_landing(now_s)
+        self._notice_straying(now_s)
+        if not self._line.is_busy:
+            self._mind_battery(now_s)
+        self._line.keep_alive(line_s)
+        return ATTENTION_S
+
+    def _mind_battery(self, now_s: float) -> None:
+        state = self._line.telemetry.last
+        is_low = state is not None and state.battery_percent <= RESERVE_PERCENT
+        if self._body.state.pose.z_m <= 0.0 or not is_low or now_s < self._land_again_s:
+            return
+        self._is_out_of_power, self._land_again_s = True, now_s + LAND_AGAIN_S
+        if self._result.status is SkillStatus.RUNNING:
+            self._give_up(OUT_OF_POWER)
+        self._line.begin(tello_commands.land_at_once(), self._epoch_s + now_s)
+
+    def _begin(self, call: SkillCall, now_s: float) -> None:
+        skill = self.model.skills.get(call.name)
+        if skill is None:
+            raise SkillFailedError(f"there is no skill {call.name}")
+        problem = argument_problem(skill, call.arguments)
+        if problem:
+            raise SkillFailedError(problem)
+        if isinstance(skill.effect, TakePicture | Ask):
+            raise SkillFailedError("this driver does not read the drone's camera")
+        if isinstance(skill.effect, Stop) and self._is_stoppable:
+            self._is_stopping = True
+            self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
+            return
+        if self._is_out_of_power and not isinstance(skill.effect, Stop | Land):
+            raise SkillFailedError(OUT_OF_POWER)
+        if self._is_lost and not isinstance(skill.effect, Stop | Land):
+            raise SkillFailedError(LOST)
+        self._course = course = self._body.plan(Job(skill, call.arguments, now_s))
+        if isinstance(skill.effect, Land) and not self._is_off_the_floor:
+            return
+        if isinstance(skill.effect, TakeOff | Land):
+            leg = tello_commands.take_off if isinstance(skill.effect, TakeOff) else tello_commands.land
+            self._legs.extend(leg(motion) for motion in course.motions)
+        else:
+            self._motions.extend(course.motions)
+            self._latency_s = course.motions[0].start_s - now_s if course.motions else 0.0
+
+    @property
+    def _is_off_the_floor(self) -> bool:
+        state = self._line.telemetry.last
+        return self._body.state.pose.z_m > 0.0 or (state is not None and state.height_m > FALLEN_M)
+
+    @property
+    def _is_stoppable(self) -> bool:
+        """Whether to tell it to hover: not on the floor, and not while it must land."""
+        return self._is_off_the_floor and not self._is_out_of_power
+
+    def _go_on(self, now_s: float) -> None:
+        """Sends the next command of the call, or ends it."""
+        if self._is_stopping:
+            if not self._line.is_busy:
+                self._finish_stop()
+        elif self._line.is_busy:  # hovers first, after a halt
+            return
+        elif self._legs:
+            self._leg, self._leg_start_s = self._legs.popleft(), now_s
+            self._line.begin(self._leg.command, self._epoch_s + now_s)
+        elif self._motions:
+            motion, begin = self._motions.popleft(), self._body.state.pose
+            self._legs.extend(tello_commands.legs(motion, begin, self._speed_cm_s, self._latency_s))
+            self._go_on(now_s)
+        elif self._course is not None and (self._course.motions or now_s >= self._course.end_s):
+            self._finish(self._course)
+
+    def _finish(self, course: Course) -> None:
+        self._course = None
+        try:
+            self._result = SkillResult(SkillStatus.SUCCEEDED, course.finish())
+        except SkillFailedError as failure:
+            self._result = SkillResult(SkillStatus.FAILED, reason=str(failure))
+
+    def _finish_stop(self) -> None:
+        self._is_stopping, ending = False, self._line.ending
+        self._is_lost |= not ending.is_success
+        status = SkillStatus.SUCCEEDED if ending.is_success else SkillStatus.FAILED
+        self._result = SkillResult(status, reason=ending.reason)
+
+    def _follow(self, leg: Leg, now_s: float) -> None:
+        """Reckons where the drone is while a command is in flight, and goes on when it has ended."""
+        if self._line.is_busy:
+            self._estimate(now_s, has_moved=True)
+            return
+        ending = self._line.ending
+        if not ending.is_success:
+            self._estimate(now_s, has_moved=ending.has_moved)
+            self._give_up(ending.reason)
+            return
+        self._leg = None
+        self._put(leg.motion.end, now_s)
+
+    def _give_up(self, reason: str) -> None:
+        self._leg, self._course, self._is_stopping = None, None, False
+        self._legs.clear()
+        self._motions.clear()
+        self._result = SkillResult(SkillStatus.FAILED, reason=reason)
+
+    def _estimate(self, now_s: float, *, has_moved: bool) -> None:
+        """Puts the drone where the duration model says that the command in flight has brought it."""
+        if self._leg is not None:
+            motion = self._leg.motion
+            self._put(motion.pose_at(now_s - self._leg_start_s) if has_moved else motion.begin, now_s)
+
+    def _put(self, pose: Pose, now_s: float) -> None:
+        if pose != self._body.state.pose:
+            self._body.state.pose = pose
+            self._track.append((now_s, pose))
+
+    def _notice_landing(self, now_s: float) -> None:
+        """Believes the state stream if a drone that should fly stays on the floor: it lands without being told, too."""
+        state = self._line.telemetry.last
+        is_down = state is not None and state.height_m <= FALLEN_M and self._body.state.pose.z_m > FALLEN_M
+        if not is_down or self._leg is not None:
+            self._floor_since_s = None
+        elif self._floor_since_s is None:
+            self._floor_since_s = now_s
+        elif now_s - self._floor_since_s >= LANDED_AFTER_S:
+            self._put(replace(self._body.state.pose, z_m=0.0), now_s)
+
+    def _notice_straying(self, now_s: float) -> None:
+        """Stops a drone that flies though nothing was asked of it: a command may have come after its own ``stop``."""
+        line_s = self._epoch_s + now_s
+        if self._line.is_busy or self._is_out_of_power or not self._is_off_the_floor:
+            self._calm_s = line_s
+            return
+        moving = [
+            state.speed_dm_s >= MOVING_DM_S for state in self._line.telemetry.since(self._calm_s)[-STRAYING_STATES:]
+        ]
+        if len(moving) < STRAYING_STATES or not all(moving):
+            return
+        self._is_lost = True
+        self._give_up(LOST)
+        self._line.interrupt(tello_commands.stop(), line_s)

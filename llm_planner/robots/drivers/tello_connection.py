@@ -1,0 +1,109 @@
+"""The first words with a Tello: SDK mode, state stream, speed; and the first take-off, if that is wanted."""
+
+import time
+from collections.abc import Callable
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.robots.drivers import tello_commands
+from llm_planner.robots.drivers.tello_line import FALLEN_M, Command, TelloLine, Transport
+from llm_planner.robots.effect import Translate
+from llm_planner.robots.model import Pose, RobotModel, trapezoids
+
+POLL_S = 0.005
+STATE_LIMIT_S = 5.0
+LEAST_CM_S, MOST_CM_S = 10, 100  # published: Tello SDK 2.0
+LEAST_BATTERY_PERCENT = 20.0  # to take off by itself: assumed
+
+
+def flight_speed_cm_s(model: RobotModel) -> int:
+    """Returns the speed to fly with: that of the duration models, so that they hold."""
+    speeds = [
+        trapezoid.speed.value
+        for skill in model.skills.values()
+        if isinstance(skill.effect, Translate)
+        for trapezoid in trapezoids(skill.duration)
+    ]
+    speed_m_per_s = min(speeds, default=model.speed_limits.translation_m_per_s)
+    return min(MOST_CM_S, max(LEAST_CM_S, round(100.0 * speed_m_per_s)))
+
+
+class TelloConnection:
+    """A drone that listens. Connecting blocks, for some seconds at most; nothing afterwards does.
+
+    Args:
+        model: Of the drone.
+        transport: To it; closed if it does not answer.
+        clock: Source of monotonic time.
+        time_scale: How much faster than real time an emulated drone lives.
+        takes_off: Whether to take off now.
+        sleep: Waits so many seconds.
+
+    Attributes:
+        line: To the drone.
+        pose: Where it is: home, at the height that it reports.
+        speed_cm_s: What it was told.
+
+    Raises:
+        PlannerError: ROBOT_SILENT or SKILL_FAILED, naming what the drone did not do.
+    """
+
+    def __init__(
+        self,
+        model: RobotModel,
+        transport: Transport,
+        *,
+        clock: Clock,
+        time_scale: float = 1.0,
+        takes_off: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._now_s = lambda: clock.now_s() * time_scale
+        self._sleep = sleep
+        self.line = TelloLine(transport)
+        self.speed_cm_s = flight_speed_cm_s(model)
+        try:
+            self._greet()
+            if takes_off:
+                self._take_off()
+        except PlannerError:
+            self.line.close()
+            raise
+        height_m = self._height_m()
+        self.pose = Pose(z_m=height_m if height_m > FALLEN_M else 0.0)
+
+    def _greet(self) -> None:
+        self._do(tello_commands.enter_sdk_mode(), "is it switched on, and is this machine in its network?")
+        until_s = self._now_s() + STATE_LIMIT_S
+        while self.line.telemetry.last is None:
+            if self._now_s() > until_s:
+                raise PlannerError(
+                    ErrorCode.ROBOT_SILENT, "the Tello answers, but sends no state; let UDP port 8890 through"
+                )
+            self._wait()
+        for command in tello_commands.set_speed(self.speed_cm_s):
+            self._do(command, "it does not keep the speed; switch it off and on")
+
+    def _take_off(self) -> None:
+        state = self.line.telemetry.last
+        if self._height_m() > FALLEN_M:
+            return
+        if state is not None and state.battery_percent < LEAST_BATTERY_PERCENT:
+            percent = state.battery_percent
+            raise PlannerError(ErrorCode.SKILL_FAILED, f"the Tello's battery is at {percent:g} %; charge it")
+        self._do(tello_commands.take_off_at_once(), "it does not take off; is there light, and room above it?")
+
+    def _do(self, command: Command, advice: str) -> None:
+        self.line.begin(command, self._now_s())
+        while self.line.is_busy:
+            self._wait()
+        if not self.line.ending.is_success:
+            raise PlannerError(ErrorCode.ROBOT_SILENT, f"Tello: {self.line.ending.reason}; {advice}")
+
+    def _wait(self) -> None:
+        self._sleep(POLL_S)
+        self.line.poll(self._now_s())
+
+    def _height_m(self) -> float:
+        state = self.line.telemetry.last
+        return 0.0 if state is None else state.height_m

@@ -1,0 +1,233 @@
+"""One command at a time to a Tello, and when to believe its answer. No sockets, no clock.
+
+The protocol has no numbers: an ``ok`` does not say what it answers. So no answer is believed alone. A motion has
+succeeded once there was an ``ok`` *and* the state stream has shown the drone moving since the command was sent *and*
+shows it standing again. An ``ok`` that is late or doubled can then end no command that was lost, and none too early.
+
+Deviation: djitellopy (2.5.0) is not used. It takes the first datagram that it has not read for the answer to whatever
+it sent last, sends a motion again when nothing came for 7 s or an ``error`` did (``send_control_command``), waits by
+sleeping, and binds two fixed ports on every address for a whole process. A motion is never sent twice here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from llm_planner.robots.drivers.tello_state import MOVING_DM_S, State, Telemetry, apart_deg, is_steady
+
+GAP_S = 0.1  # between datagrams: faster ones are ignored (djitellopy, TIME_BTW_COMMANDS)
+REPEAT_S = 0.5  # after which a command that may be repeated is sent again
+KEEP_ALIVE_S = 4.0  # three of them fit into the 15 s after which the drone lands by itself
+STALE_S = 2.0  # without a state for so long, nobody knows what the drone does
+FALLEN_M = 0.15
+KEEP_ALIVE = "battery?"  # a question: its answer is a number and can never be taken for an ``ok``
+
+
+class Proof(Enum):
+    """What the state stream must show before an answer is believed."""
+
+    NONE = "none"  # of a setting
+    MOVED = "moved"
+    TURNED = "turned"
+    FLYING = "flying"
+    LANDED = "landed"
+    STANDING = "standing"  # of a stop: no answer is needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What is sent, and how it ends.
+
+    Attributes:
+        text: The datagram.
+        proof: Of its success.
+        limit_s: After so long without a believable answer it has failed.
+        answer: Judges an answer that is not an error.
+        is_repeatable: Whether doing it twice is the same as doing it once.
+        turn_deg: Of a turn.
+    """
+
+    text: str
+    proof: Proof
+    limit_s: float
+    answer: Callable[[str], bool] = lambda text: text == "ok"
+    is_repeatable: bool = False
+    turn_deg: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended; ``has_moved`` tells whether the drone was seen moving since it was sent."""
+
+    reason: str = ""
+    has_moved: bool = False
+
+    @property
+    def is_success(self) -> bool:
+        """Whether there is no reason to think otherwise."""
+        return not self.reason
+
+
+class Transport(Protocol):
+    """Carries datagrams to and from one drone; nothing blocks."""
+
+    def send(self, text: str) -> None:
+        """Sends a command."""
+        ...
+
+    def answers(self) -> list[str]:
+        """Returns the answers that came since the last call."""
+        ...
+
+    def states(self) -> list[str]:
+        """Returns the state lines that came since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Frees everything."""
+        ...
+
+
+@dataclass(slots=True)
+class _Flight:
+    """The command that is in flight."""
+
+    command: Command
+    sent_s: float | None = None  # None while it waits for its turn
+    repeated_s: float = 0.0
+    is_answered: bool = False
+    before: State | None = None
+    texts: deque[str] = field(default_factory=lambda: deque(maxlen=3))  # that it did not believe
+
+
+class TelloLine:
+    """Commands and states of one drone. Call ``poll`` often.
+
+    Args:
+        transport: To the drone; nobody else may use it.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._flight: _Flight | None = None
+        self._ending = Ending()
+        self._last_datagram_s = float("-inf")
+        self._sent_s = float("-inf")
+        self.telemetry = Telemetry()
+        self.num_strays = 0  # answers that nobody waited for
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command is in flight, or waits to be sent."""
+        return self._flight is not None
+
+    @property
+    def ending(self) -> Ending:
+        """How the last command ended."""
+        return self._ending
+
+    def begin(self, command: Command, now_s: float) -> None:
+        """Sends a command as soon as the drone takes one; the command before it must have ended."""
+        if self._flight is not None:
+            raise RuntimeError(f"{command.text!r} while {self._flight.command.text!r} is in flight")
+        self._flight = _Flight(command)
+        self.poll(now_s)
+
+    def interrupt(self, command: Command, now_s: float) -> None:
+        """Sends a command at once, past the one in flight, of which no more will be heard."""
+        self._flight = _Flight(command)
+        self._launch(self._flight, now_s)
+
+    def poll(self, now_s: float) -> None:
+        """Reads what came, sends what is due, and ends the command in flight if its answer is believed."""
+        for text in self._transport.states():
+            self.telemetry.note(text, now_s)
+        for text in self._transport.answers():
+            self._hear(text, now_s)
+        flight = self._flight
+        if flight is None:
+            return
+        if flight.sent_s is None:
+            if now_s - self._last_datagram_s >= GAP_S:
+                self._launch(flight, now_s)
+            return
+        self._judge(flight, flight.sent_s, now_s)
+        if self._flight is flight and flight.command.is_repeatable and now_s - flight.repeated_s >= REPEAT_S:
+            flight.repeated_s = now_s
+            self._send(flight.command.text, now_s)
+
+    def keep_alive(self, now_s: float) -> None:
+        """Asks something harmless if nothing was sent for a while, so that the drone does not land by itself."""
+        if self._flight is None and now_s - self._sent_s >= KEEP_ALIVE_S:
+            self._send(KEEP_ALIVE, now_s)
+
+    def close(self) -> None:
+        """Frees the transport."""
+        self._transport.close()
+
+    def _launch(self, flight: _Flight, now_s: float) -> None:
+        flight.sent_s = flight.repeated_s = now_s
+        flight.before = self.telemetry.last
+        self._send(flight.command.text, now_s)
+
+    def _send(self, text: str, now_s: float) -> None:
+        self._sent_s = self._last_datagram_s = now_s
+        self._transport.send(text)
+
+    def _hear(self, text: str, now_s: float) -> None:
+        """Takes an answer: for the command in flight if it fits, else for a stray."""
+        self._last_datagram_s = now_s
+        flight, answer = self._flight, text.strip().lower()
+        if flight is None or flight.sent_s is None:
+            self.num_strays += 1
+        elif flight.command.answer(answer):
+            flight.is_answered = True
+        elif flight.command.proof is not Proof.STANDING and answer.startswith(("error", "out of range", "unknown")):
+            self._end(Ending(f"the drone answers {answer!r}", self._has_moved(flight)))
+        else:
+            self.num_strays += 1
+            flight.texts.append(answer[:40])
+
+    def _judge(self, flight: _Flight, sent_s: float, now_s: float) -> None:
+        command = flight.command
+        is_needed = command.proof is not Proof.STANDING
+        if (flight.is_answered or not is_needed) and self._is_proven(flight, sent_s):
+            self._end(Ending(has_moved=command.proof is not Proof.NONE))
+        elif now_s - sent_s >= command.limit_s:
+            self._end(Ending(self._what_is_missing(flight), self._has_moved(flight)))
+        elif self.telemetry.age_s(now_s) >= STALE_S and now_s - sent_s >= STALE_S and command.proof is not Proof.NONE:
+            self._end(Ending(f"nothing was heard from the drone for {STALE_S:g} s", self._has_moved(flight)))
+
+    def _is_proven(self, flight: _Flight, sent_s: float) -> bool:
+        proof = flight.command.proof
+        if proof is Proof.NONE:
+            return True
+        return is_steady(self.telemetry.since(sent_s)) and (proof is Proof.STANDING or self._has_moved(flight))
+
+    def _has_moved(self, flight: _Flight) -> bool:
+        """Whether the states since the command show what it does."""
+        states = [] if flight.sent_s is None else self.telemetry.since(flight.sent_s)
+        match flight.command.proof:
+            case Proof.TURNED:
+                least_deg = min(5.0, flight.command.turn_deg / 2.0)
+                start = flight.before or (states[0] if states else None)
+                return start is not None and any(apart_deg(s.yaw_deg, start.yaw_deg) >= least_deg for s in states)
+            case Proof.FLYING:
+                return bool(states) and states[-1].height_m > FALLEN_M
+            case Proof.LANDED:
+                return bool(states) and states[-1].height_m <= FALLEN_M
+            case _:
+                return any(state.speed_dm_s >= MOVING_DM_S for state in states)
+
+    def _what_is_missing(self, flight: _Flight) -> str:
+        text, limit_s = flight.command.text, flight.command.limit_s
+        if flight.is_answered:
+            return f"the drone answers {text!r} with ok, but its state does not show that it did it"
+        heard = f"; it said {', '.join(map(repr, flight.texts))}" if flight.texts else ""
+        return f"no answer to {text!r} within {limit_s:g} s{heard}"
+
+    def _end(self, ending: Ending) -> None:
+        self._flight = None
+        self._ending = ending

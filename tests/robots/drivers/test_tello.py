@@ -1,0 +1,246 @@
+"""The Tello driver against the emulator's firmware, in virtual time."""
+
+import math
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.driver import SkillStatus
+from llm_planner.robots.drivers.tello_connection import TelloConnection
+from llm_planner.robots.emulator.faults import Faults
+from tests.robots.builders import room
+from tests.robots.drivers.virtual import MODEL, Air, Pilot
+
+FAILED, SUCCEEDED = SkillStatus.FAILED, SkillStatus.SUCCEEDED
+
+
+def apart_m(pilot):
+    """How far the driver is wrong about where the drone is."""
+    a, b = pilot.driver.state.pose, pilot.flight.pose
+    return math.dist((a.x_m, a.y_m, a.z_m), (b.x_m, b.y_m, b.z_m))
+
+
+def test_takes_off_moves_turns_and_lands():
+    pilot = Pilot(is_flying=False)
+    for call in [("tk",), ("mf", 100.0), ("tc", 90.0), ("ml", 33.0), ("md", 40.0), ("h",), ("ld",)]:
+        assert pilot.do(*call).status is SUCCEEDED, call
+        assert apart_m(pilot) < 0.06
+    assert pilot.motions == ["takeoff", "forward 100", "cw 90", "left 33", "down 40", "land"]
+    assert pilot.driver.state.pose.yaw_deg == -90
+    assert pilot.driver.state.pose.z_m == 0.0
+
+
+def test_the_speed_is_set_and_asked_for_before_anything_flies():
+    air = Air()
+    TelloConnection(MODEL, air, clock=air, sleep=air.sleep)
+    assert [text for _, text in air.sent] == ["command", "speed 100", "speed?"]
+    assert air.firmware.flight.speed_cm_s == 100
+
+
+def test_a_drone_that_is_found_in_the_air_is_known_to_be_there():
+    air = Air(pose=MODEL.start)
+    assert TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=air.sleep).pose.z_m == 1.0
+    assert "takeoff" not in [text for _, text in air.sent]
+
+
+def test_objects_of_the_map_are_approached_and_searched():
+    pilot = Pilot(world=room())
+    assert pilot.do("s", "cat").value is True
+    assert pilot.motions == ["cw 45"] * 4
+    assert pilot.do("g", "cat").status is SUCCEEDED
+    assert apart_m(pilot) < 0.06
+    assert pilot.do("iv", "cat").value is True
+    assert pilot.do("a", "unicorn").reason == "unicorn is not visible"
+
+
+def test_what_it_has_no_eyes_for_fails_with_the_reason():
+    pilot = Pilot()
+    assert (
+        pilot.do("tp").reason == pilot.do("p", "what is there").reason == "this driver does not read the drone's camera"
+    )
+
+
+def test_the_geofence_is_judged_before_anything_is_sent():
+    pilot = Pilot()
+    for _ in range(2):
+        assert pilot.do("mf", 500.0).status is SUCCEEDED
+    result = pilot.do("mf", 60.0)
+    assert result.status is FAILED
+    assert "geofence" in result.reason
+    assert pilot.motions == ["forward 500", "forward 500"]
+
+
+def test_on_the_floor_only_a_takeoff_moves_it():
+    pilot = Pilot(is_flying=False)
+    assert pilot.do("mf", 50.0).reason == "is not flying; take off first"
+    assert pilot.do("ld").status is SUCCEEDED
+    assert pilot.texts == []
+
+
+def test_a_plan_that_waits_long_does_not_land():
+    pilot = Pilot()
+    pilot.wait(60.0)
+    assert pilot.do("d", 60.0).status is SUCCEEDED
+    assert pilot.flight.pose.z_m == 1.0
+    assert set(pilot.texts) == {"battery?"}
+    assert len(pilot.texts) <= 31
+
+
+def test_a_robot_whose_loop_has_died_lands_by_itself():
+    pilot = Pilot()
+    pilot.air.advance(20.0)
+    assert pilot.flight.pose.z_m == 0.0
+    pilot.wait(2.0)  # the loop is back: it sees what happened
+    assert pilot.do("mf", 50.0).reason == "is not flying; take off first"
+
+
+def test_a_motion_is_not_sent_again_however_long_it_takes():
+    pilot = Pilot()
+    pilot.flight.speed_cm_s = 20  # something slows it down: 25 s for 5 m; djitellopy would send it again after 7 s
+    pilot.start("mf", 500.0)
+    pilot.finish()
+    assert pilot.motions == ["forward 500"]
+
+
+def test_a_lost_command_fails_and_is_not_repeated():
+    pilot = Pilot(Faults(lost=1.0))
+    result = pilot.do("mf", 100.0)
+    assert result.status is FAILED
+    assert "no answer to 'forward 100'" in result.reason
+    assert pilot.motions == ["forward 100"]
+    assert apart_m(pilot) < 0.06
+
+
+def test_a_lost_answer_fails_but_the_way_counts():
+    pilot = Pilot()
+    pilot.start("mf", 100.0)
+    pilot.wait(0.5)
+    pilot.fail(Faults(lost=1.0))
+    assert "no answer" in pilot.finish().reason
+    assert apart_m(pilot) < 0.06
+
+
+def test_a_late_ok_does_not_end_a_command_that_was_lost():
+    pilot = Pilot()
+    pilot.do("mf", 100.0)
+    pilot.fail(Faults(lost=1.0))
+    pilot.start("mb", 100.0)
+    pilot.wait(0.3)
+    pilot.air._from.append((pilot.air.time_s, 10**6, b"ok"))
+    result = pilot.finish()
+    assert result.status is FAILED
+    assert result.reason == "the drone answers 'back 100' with ok, but its state does not show that it did it"
+    assert apart_m(pilot) < 0.06
+
+
+def test_a_late_ok_does_not_end_a_motion_before_it_is_over():
+    pilot = Pilot()
+    pilot.start("mf", 300.0)
+    pilot.wait(0.3)
+    pilot.air._from.append((pilot.air.time_s, 10**6, b"ok"))
+    assert pilot.finish().status is SUCCEEDED
+    assert apart_m(pilot) < 0.06
+
+
+def test_halt_goes_past_the_command_in_flight_and_insists():
+    pilot = Pilot()
+    pilot.start("mf", 500.0)
+    pilot.wait(3.0)
+    pilot.fail(Faults(lost=1.0))
+    pilot.driver.halt(pilot.air.time_s)
+    assert pilot.texts[-1] == "stop"
+    assert pilot.driver.tick(pilot.air.time_s).reason == "halted"
+    pilot.fail(Faults())
+    pilot.wait(1.5)
+    assert not pilot.flight.is_moving
+    assert 1.0 < pilot.flight.pose.x_m < 4.5
+    assert apart_m(pilot) < 0.75  # half a second at 1 m/s, and what the estimate lacks
+    assert pilot.do("mb", 50.0).status is SUCCEEDED
+
+
+def test_a_stop_that_nobody_hears_fails_and_so_does_every_motion_after_it():
+    pilot = Pilot()
+    pilot.start("mf", 500.0)
+    pilot.wait(2.0)
+    pilot.driver.halt(pilot.air.time_s)
+    assert pilot.do("h").status is SUCCEEDED
+    pilot.start("mf", 500.0)
+    pilot.wait(2.0)
+    pilot.fail(Faults(lost=1.0))
+    pilot.driver.halt(pilot.air.time_s)
+    assert pilot.do("h").reason == "no answer to 'stop' within 3 s"
+    pilot.fail(Faults())
+    pilot.wait(3.0)
+    assert "where it is is not known" in pilot.do("mb", 50.0).reason
+    assert pilot.do("ld").status is SUCCEEDED
+
+
+def test_an_emergency_switches_the_motors_off():
+    pilot = Pilot()
+    pilot.start("mf", 300.0)
+    pilot.wait(1.0)
+    pilot.driver.emergency(pilot.air.time_s)
+    pilot.wait(0.5)
+    assert pilot.flight.pose.z_m == 0.0
+    assert pilot.do("mf", 50.0).reason == "is not flying; take off first"
+
+
+def test_a_battery_that_runs_low_lands_it_and_nothing_flies_any_more():
+    pilot = Pilot()
+    pilot.start("d", 30.0)
+    pilot.wait(1.0)
+    pilot.air.firmware.drain(9.0)
+    result = pilot.finish()
+    assert result.reason == "the battery is empty, so the drone lands; charge it"
+    assert pilot.do("h").status is SUCCEEDED  # what an executor does then: it must not keep it in the air
+    assert pilot.do("mf", 50.0).status is FAILED
+    pilot.wait(6.0)
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+    assert "stop" not in pilot.texts
+
+
+def test_a_battery_that_dies_in_a_motion_fails_it():
+    pilot = Pilot()
+    pilot.start("mf", 500.0)
+    pilot.wait(2.0)
+    pilot.air.firmware.drain(0.0)
+    assert pilot.finish().reason == "the drone answers 'error'"
+    pilot.do("h")
+    pilot.wait(8.0)
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+
+
+def test_a_drone_that_falls_silent_fails_soon():
+    pilot = Pilot()
+    pilot.start("mf", 500.0)
+    pilot.wait(1.0)
+    pilot.fail(Faults(lost=1.0))
+    pilot.air.stream = pilot.air.commands
+    began_s = pilot.air.time_s
+    assert "nothing was heard" in pilot.finish().reason
+    assert pilot.air.time_s - began_s < 3.0
+
+
+@pytest.mark.parametrize(
+    ("faults", "code", "words"),
+    [
+        ({"faults": Faults(lost=1.0)}, ErrorCode.ROBOT_SILENT, "is it switched on"),
+        ({"state_faults": Faults(lost=1.0)}, ErrorCode.ROBOT_SILENT, "8890"),
+        ({"faults": Faults(garbage=1.0), "seed": 3}, ErrorCode.ROBOT_SILENT, "Tello"),
+        ({"battery_percent": 12.0}, ErrorCode.SKILL_FAILED, "12 %"),
+    ],
+)
+def test_a_drone_that_cannot_be_flown_is_refused_and_let_go(faults, code, words):
+    air = Air(**faults)
+    with pytest.raises(PlannerError) as caught:
+        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=air.sleep)
+    assert caught.value.code is code
+    assert words in caught.value.message
+    assert air.is_closed
+
+
+def test_two_calls_at_once_are_a_programming_error():
+    pilot = Pilot()
+    pilot.start("mf", 100.0)
+    with pytest.raises(RuntimeError):
+        pilot.start("mb", 100.0)
