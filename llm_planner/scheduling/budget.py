@@ -10,6 +10,8 @@ PESSIMISM = 5.0
 """k of TimeBill, section 4.2: its default, usual in hard real-time systems."""
 MAX_EVICTION_RATIO = 0.95
 """alpha_max of TimeBill, section 6.1."""
+MAX_OMITTED_SHARE = 0.9
+"""Of what a scene can spare. With more left out, plans got numbers wrong (docs/benchmarks/timebill.md)."""
 
 
 class Lever(Enum):
@@ -17,8 +19,9 @@ class Lever(Enum):
 
     RESERVED_SLOT = "reserved_slot"  # it runs at once; others give way and keep their KV
     THIN_BATCH = "thin_batch"  # fewer others run along
+    SHORT_SCENE = "short_scene"  # what the task needs least of the scene is left out before the prefill
     EVICTION = "eviction"  # part of the prompt's KV is removed after the prefill
-    TOKEN_CAP = "token_cap"  # noqa: S105 (no password); fewer tokens than the model might want to write
+    TOKEN_CAP = "token_cap"  # noqa: S105 (no password); the plan is closed in time, perhaps before its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class Task:
         kv_len: Tokens in its cache, shared prefix included.
         num_removable_tokens: Of the tokens that will be in its cache after the prefill, how many may be evicted; 0 if
             the backend cannot evict, or has done so already.
+        spare_tokens: How many prompt tokens leave if the one, two, ... least needed parts of the scene are left out; never
+            falls. Empty if nothing can be, or the prefill has begun.
         lengths: Of what is still to be generated.
         max_tokens: N_max: most tokens that it may still generate, >= 1.
         predict_s: t_Predict: seconds that a prediction of the length still takes; what the prefill hides is free.
@@ -53,6 +58,7 @@ class Task:
     num_uncomputed_tokens: int
     kv_len: int
     num_removable_tokens: int = 0
+    spare_tokens: tuple[int, ...] = ()
     lengths: Lengths
     max_tokens: int
     predict_s: float = 0.0
@@ -80,12 +86,14 @@ class Setup:
         wait_s: Before it runs.
         chunk_tokens: Most prompt tokens of one step.
         company: Who decodes along.
+        num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
     """
 
     wait_s: float = 0.0
     chunk_tokens: int = 1_000_000
     company: Company = ALONE
+    num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
 
 
@@ -94,7 +102,8 @@ def prefill_phase_s(task: Task, setup: Setup, time: ExecutionTime) -> float:
 
     ``t_Predict`` of TimeBill, Eq. (10b). Deviation: the paper counts it whole or not at all; here its end counts.
     """
-    prefill_s = time.prefill_s(task.num_uncomputed_tokens, task.kv_len, setup.chunk_tokens, setup.company)
+    num_tokens = max(1, task.num_uncomputed_tokens - setup.num_omitted_tokens)
+    prefill_s = time.prefill_s(num_tokens, task.kv_len, setup.chunk_tokens, setup.company)
     return setup.wait_s + max(prefill_s, task.predict_s)
 
 
@@ -105,7 +114,7 @@ def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTim
     """
     num_steps, num_seqs = num_tokens - 1, setup.company.num_seqs + 1
     line = time.decode_line(num_seqs)
-    kv_tokens = task.num_prefilled_tokens - setup.num_removed_tokens + setup.company.kv_tokens
+    kv_tokens = _kv_tokens(task, setup)
     evict_s = time.evict_s(task.num_prefilled_tokens) if setup.num_removed_tokens > 0 else 0.0
     return evict_s + num_steps * (line.q_s + line.p_s * (kv_tokens + num_seqs * (num_steps - 1) / 2))
 
@@ -136,13 +145,19 @@ def alpha_star(
     return min(alpha_max, max(0.0, alpha))
 
 
-def removal_needed(left_s: float, task: Task, num_tokens: int, company: Company, time: ExecutionTime) -> float:
+def _kv_tokens(task: Task, setup: Setup) -> int:
+    """Returns the tokens in all caches that the first decode step reads."""
+    left_out = setup.num_omitted_tokens + setup.num_removed_tokens
+    return task.num_prefilled_tokens - left_out + setup.company.kv_tokens
+
+
+def removal_needed(left_s: float, task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
     """Returns how many tokens must be evicted so that the decode steps for ``num_tokens`` take ``left_s``.
 
-    Eq. (11) for a batch. At most 0 if none need be; infinite if no eviction is enough.
+    Eq. (11) for a batch; ``setup`` evicts nothing yet. At most 0 if none need be; infinite if no eviction is enough.
     """
-    steps_s = decode_phase_s(task, num_tokens, Setup(company=company), time)
-    saved_s = (num_tokens - 1) * time.decode_line(company.num_seqs + 1).p_s  # per token
+    steps_s = decode_phase_s(task, num_tokens, setup, time)
+    saved_s = (num_tokens - 1) * time.decode_line(setup.company.num_seqs + 1).p_s  # per token
     if steps_s <= left_s:
         return 0.0
     evict_s = time.evict_s(task.num_prefilled_tokens)
@@ -162,7 +177,7 @@ def tokens_within(left_s: float, task: Task, setup: Setup, time: ExecutionTime) 
         return 0
     num_seqs = setup.company.num_seqs + 1
     line = time.decode_line(num_seqs)
-    first_s = line.q_s + line.p_s * (task.num_prefilled_tokens - setup.num_removed_tokens + setup.company.kv_tokens)
+    first_s = line.q_s + line.p_s * _kv_tokens(task, setup)
     growth_s = line.p_s * num_seqs
     middle_s = first_s - growth_s / 2
     root = 2.0 * steps_s / (middle_s + math.sqrt(middle_s * middle_s + 2.0 * growth_s * steps_s))

@@ -1,5 +1,6 @@
 """The budget solver: the least harmful combination of levers that keeps a time budget, or a refusal."""
 
+import bisect
 import heapq
 import math
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import Company, ExecutionTime
 from llm_planner.scheduling.budget import (
     MAX_EVICTION_RATIO,
+    MAX_OMITTED_SHARE,
     PESSIMISM,
     Lever,
     Setup,
@@ -60,15 +62,17 @@ class Decision:
     Attributes:
         levers: What is done, the least harmful first; empty if nothing need be.
         max_company: Most others that may decode along; None for as many as there are.
+        num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
         eviction_ratio: The same as a share of the cache after the prefill: alpha.
-        max_tokens: Most tokens that it may still generate; None for no cap.
+        max_tokens: Tokens that there is time for, if these are fewer than might come; None for no cap.
         num_tokens: Tokens that the worst case counts on: N_W, or the cap.
         wcet_s: Seconds from now to the last of them.
     """
 
     levers: tuple[Lever, ...] = ()
     max_company: int | None = None
+    num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
     eviction_ratio: float = 0.0
     max_tokens: int | None = None
@@ -81,14 +85,17 @@ class Decision:
 class BudgetSolver:
     """Finds the least harmful setup that keeps a budget; a pure function: larger budgets never pull more levers.
 
-    First nothing, then a reserved slot in as large a batch as possible, then eviction, then a token cap.
+    First nothing, then a reserved slot in as large a batch as possible, then a shorter scene, then eviction, then a
+    token cap.
 
     Section 5.1 of TimeBill. Deviation: Eq. (11) knows one lever and one request. Removing KV or tokens makes a plan
-    worse; making others wait for a moment mostly does not, so it comes first.
+    worse; making others wait for a moment mostly does not, so it comes first. Leaving out what the task does not speak
+    of shortens the prefill as well as the decode steps, and cost no plan in our measurements
+    (docs/benchmarks/timebill.md), so it comes before eviction.
 
     Attributes:
         k: Pessimistic factor, >= 1.
-        max_eviction_ratio: alpha_max, 0 to 1.
+        max_eviction_ratio: alpha_max, 0 to 1: of what is left out and evicted together.
     """
 
     k: float = PESSIMISM
@@ -123,48 +130,70 @@ class BudgetSolver:
 
     def _reserved(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision | None:
         """Returns a decision that begins with a reserved slot."""
-        num_tokens = task.pessimistic_tokens(self.k)
-
-        def attempt(num_others: int) -> Decision:
-            setup = _reserved_setup(load, num_others, time)
-            levers = (Lever.RESERVED_SLOT, Lever.THIN_BATCH)[: 1 + (num_others < len(load.kv_lens))]
-            wcet_s = execution_s(task, num_tokens, setup, time)
-            max_company = setup.company.num_seqs
-            return Decision(levers=levers, max_company=max_company, num_tokens=num_tokens, wcet_s=wcet_s, setup=setup)
-
-        if not _has_place(task, load, time):
-            return None
         budget_s = min(budget_s, load.waiting_slack_s)
-        if attempt(0).wcet_s <= budget_s:
-            most = min(len(load.kv_lens), load.max_company - len(load.reserved_kv_lens))
-            return attempt(_largest(most, lambda others: attempt(others).wcet_s <= budget_s))
-        return self._evicted(budget_s, task, attempt(0), time) or self._capped(budget_s, task, attempt(0), time)
 
-    def _evicted(self, budget_s: float, task: Task, thin: Decision, time: ExecutionTime) -> Decision | None:
+        def attempt(num_others: int, num_omitted: int = 0) -> Decision:
+            return self._attempt(task, load, time, num_others, num_omitted)
+
+        def is_kept(decision: Decision) -> bool:
+            return decision.wcet_s <= budget_s and _has_place(task, decision.setup, load, time)
+
+        if is_kept(attempt(0)):
+            most = min(len(load.kv_lens), load.max_company - len(load.reserved_kv_lens))
+            return attempt(_largest(most, lambda others: is_kept(attempt(others))))
+        spare = _spare_tokens(task)
+        enough = bisect.bisect_left(spare, True, key=lambda num_omitted: is_kept(attempt(0, num_omitted)))
+        if enough < len(spare):
+            return attempt(0, spare[enough])
+        shortest = attempt(0, spare[-1] if spare else 0)
+        if not _has_place(task, shortest.setup, load, time):
+            return None
+        return self._evicted(budget_s, task, shortest, time) or self._capped(budget_s, task, shortest, time)
+
+    def _attempt(self, task: Task, load: Load, time: ExecutionTime, num_others: int, num_omitted: int) -> Decision:
+        """Returns the decision for a reserved slot among so many others, without so many tokens of the prompt."""
+        setup = replace(_reserved_setup(load, num_others, time), num_omitted_tokens=num_omitted)
+        levers = [Lever.RESERVED_SLOT]
+        if num_others < len(load.kv_lens):
+            levers.append(Lever.THIN_BATCH)
+        if num_omitted:
+            levers.append(Lever.SHORT_SCENE)
+        num_tokens = task.pessimistic_tokens(self.k)
+        return Decision(
+            levers=tuple(levers),
+            max_company=setup.company.num_seqs,
+            num_omitted_tokens=num_omitted,
+            num_tokens=num_tokens,
+            wcet_s=execution_s(task, num_tokens, setup, time),
+            setup=setup,
+        )
+
+    def _evicted(self, budget_s: float, task: Task, short: Decision, time: ExecutionTime) -> Decision | None:
         """Returns the decision with as little eviction as needed, if that is enough: Eq. (11) for a batch."""
-        left_s = budget_s - prefill_phase_s(task, thin.setup, time)
-        needed = removal_needed(left_s, task, thin.num_tokens, thin.setup.company, time)
-        removable = self._removable_tokens(task)
+        left_s = budget_s - prefill_phase_s(task, short.setup, time)
+        needed = removal_needed(left_s, task, short.num_tokens, short.setup, time)
+        removable = self._removable_tokens(task, short.num_omitted_tokens)
         if needed > removable:
             return None
         num_removed = max(1, math.ceil(needed))
-        decision = _with_removed(thin, min(num_removed, removable), task, time)
+        decision = _with_removed(short, min(num_removed, removable), task, time)
         if decision.wcet_s > budget_s and num_removed < removable:  # by rounding
-            decision = _with_removed(thin, num_removed + 1, task, time)
+            decision = _with_removed(short, num_removed + 1, task, time)
         return decision if decision.wcet_s <= budget_s else None
 
-    def _capped(self, budget_s: float, task: Task, thin: Decision, time: ExecutionTime) -> Decision | None:
-        """Returns the decision with as many tokens as fit, if a plan may fit at all.
+    def _capped(self, budget_s: float, task: Task, short: Decision, time: ExecutionTime) -> Decision | None:
+        """Returns the decision under which most tokens fit, with all the eviction there is if that helps.
 
-        With all the eviction there is, unless that takes longer than what it saves of so few steps.
+        None if a plan may not fit at all.
         """
-        removable = self._removable_tokens(task)
-        left_s = budget_s - prefill_phase_s(task, thin.setup, time)
-        choices = [thin, _with_removed(thin, removable, task, time)] if removable else [thin]
-        most = max(choices, key=lambda choice: tokens_within(left_s, task, choice.setup, time))
-        num_tokens = min(most.num_tokens, tokens_within(left_s, task, most.setup, time))
+        left_s = budget_s - prefill_phase_s(task, short.setup, time)
+        removable = self._removable_tokens(task, short.num_omitted_tokens)
+        options = [short, _with_removed(short, removable, task, time)] if removable else [short]
+        fitting = [min(short.num_tokens, tokens_within(left_s, task, option.setup, time)) for option in options]
+        num_tokens = max(fitting)
         if num_tokens < self._fewest_tokens(task):
             return None
+        most = options[fitting.index(num_tokens)]
         return replace(
             most,
             levers=(*most.levers, Lever.TOKEN_CAP),
@@ -173,8 +202,10 @@ class BudgetSolver:
             wcet_s=execution_s(task, num_tokens, most.setup, time),
         )
 
-    def _removable_tokens(self, task: Task) -> int:
-        return min(task.num_removable_tokens, int(self.max_eviction_ratio * task.num_prefilled_tokens))
+    def _removable_tokens(self, task: Task, num_omitted: int) -> int:
+        """Returns how much more may be evicted where ``num_omitted`` tokens of the prompt are left out."""
+        most = min(task.num_removable_tokens, int(self.max_eviction_ratio * task.num_prefilled_tokens))
+        return max(0, most - num_omitted)
 
     def _fewest_tokens(self, task: Task) -> int:
         return min(task.lengths.lower, task.pessimistic_tokens(self.k))
@@ -183,7 +214,9 @@ class BudgetSolver:
         step_s = time.decode_line(1).q_s
         if budget_s < step_s:
             message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
-        elif not _has_place(task, load, time) or load.waiting_slack_s < self.shortest_s(task, load, time):
+        elif not _has_place(
+            task, self._shortest_setup(task, load, time), load, time
+        ) or load.waiting_slack_s < self.shortest_s(task, load, time):
             message = f"the engine is promised to other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{budget_s:.3g} s are left of the time budget"
@@ -195,9 +228,14 @@ class BudgetSolver:
 
     def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
         """Returns the shortest budget that could be kept with all levers, if a reserved slot can be had."""
-        setup = _reserved_setup(load, 0, time)
-        setups = (setup, replace(setup, num_removed_tokens=self._removable_tokens(task)))
-        return min(execution_s(task, self._fewest_tokens(task), choice, time) for choice in setups)
+        setup = self._shortest_setup(task, load, time)
+        evicted = replace(setup, num_removed_tokens=self._removable_tokens(task, setup.num_omitted_tokens))
+        return min(execution_s(task, self._fewest_tokens(task), each, time) for each in (setup, evicted))
+
+    def _shortest_setup(self, task: Task, load: Load, time: ExecutionTime) -> Setup:
+        """Returns the setup with the shortest prefill."""
+        num_omitted = max(_spare_tokens(task), default=0)
+        return replace(_reserved_setup(load, 0, time), num_omitted_tokens=num_omitted)
 
 
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
@@ -210,10 +248,16 @@ def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     return Setup(wait_s=wait_s, chunk_tokens=load.reserved_chunk_tokens, company=company)
 
 
-def _has_place(task: Task, load: Load, time: ExecutionTime) -> bool:
+def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> bool:
     """Returns whether another slot may be reserved: the batch holds it, and nobody's promise breaks by its prefill."""
     is_room = len(load.reserved_kv_lens) <= load.max_company
-    return is_room and prefill_phase_s(task, _reserved_setup(load, 0, time), time) <= load.reserved_slack_s
+    return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
+
+
+def _spare_tokens(task: Task) -> tuple[int, ...]:
+    """Returns how many tokens of the prompt may be left out, in rising steps: not all that could be."""
+    most = MAX_OMITTED_SHARE * max(task.spare_tokens, default=0)
+    return task.spare_tokens[: bisect.bisect_right(task.spare_tokens, most)]
 
 
 def _with_removed(decision: Decision, num_removed: int, task: Task, time: ExecutionTime) -> Decision:
@@ -222,7 +266,7 @@ def _with_removed(decision: Decision, num_removed: int, task: Task, time: Execut
         decision,
         levers=(*decision.levers, Lever.EVICTION),
         num_removed_tokens=num_removed,
-        eviction_ratio=num_removed / task.num_prefilled_tokens,
+        eviction_ratio=num_removed / (task.num_prefilled_tokens - decision.num_omitted_tokens),
         wcet_s=prefill_phase_s(task, setup, time) + decode_phase_s(task, decision.num_tokens, setup, time),
         setup=setup,
     )

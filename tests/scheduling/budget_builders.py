@@ -1,6 +1,7 @@
 """Builders and strategies for tests of time budgets."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ class LinearTime:
     q_s: float = 0.02
     per_sequence_s: float = 0.001
     p_s: float = 1e-6
-    evict_s_per_token: float = 0.0
+    evicting_s: float = 0.0
 
     def prefill_s(self, num_tokens, kv_len, chunk_tokens, company=ALONE):
         num_chunks = -(-num_tokens // chunk_tokens)
@@ -29,7 +30,7 @@ class LinearTime:
         return DecodeLine(self.q_s + self.per_sequence_s * (num_seqs - 1), self.p_s)
 
     def evict_s(self, num_tokens):
-        return self.evict_s_per_token * num_tokens
+        return self.evicting_s
 
 
 def make_task(**changes):
@@ -50,7 +51,7 @@ times = st.builds(
     q_s=st.floats(1e-3, 0.2),
     per_sequence_s=st.floats(0.0, 0.01),
     p_s=st.one_of(st.just(0.0), st.floats(1e-8, 1e-4)),
-    evict_s_per_token=st.just(0.0) | st.floats(1e-7, 1e-4),
+    evicting_s=st.just(0.0) | st.floats(0.0, 0.1),
 )
 lengths = st.builds(
     lambda lower, more, beyond: Lengths(
@@ -65,10 +66,12 @@ lengths = st.builds(
 @st.composite
 def _tasks(draw):
     kv_len, num_uncomputed = draw(st.integers(0, 4000)), draw(st.integers(1, 4000))
+    spare = draw(st.lists(st.integers(1, 500), max_size=8))
     return Task(
         num_uncomputed_tokens=num_uncomputed,
         kv_len=kv_len,
         num_removable_tokens=draw(st.integers(0, num_uncomputed)),
+        spare_tokens=tuple(left for left in accumulate(spare) if left < num_uncomputed),
         lengths=draw(lengths),
         max_tokens=draw(st.integers(1, 2000)),
         predict_s=draw(st.just(0.0) | st.floats(0.0, 0.5)),

@@ -60,7 +60,7 @@ def test_alpha_star_uses_the_budget_up(task, time, alpha):
 
 def test_an_eviction_is_no_free_lunch():
     """What it takes itself is made up for by a larger one; one that takes longer than it saves is none."""
-    free, slow = LinearTime(p_s=1e-5), LinearTime(p_s=1e-5, evict_s_per_token=5e-5)
+    free, slow = LinearTime(p_s=1e-5), LinearTime(p_s=1e-5, evicting_s=0.05)
     task = make_task(kv_len=0, num_uncomputed_tokens=1000)
     whole_s = execution_s(task, task.pessimistic_tokens(), Setup(), free)
     assert alpha_star(whole_s + 1e-9, task, slow) == 0.0
@@ -77,7 +77,7 @@ def test_alpha_star_where_eviction_shortens_nothing():
 
 @given(tasks, companies, times, st.integers(2, 300), st.floats(0.0, 50.0))
 def test_so_much_removal_is_enough_and_no_less(task, company, time, num_tokens, left_s):
-    needed = removal_needed(left_s, task, num_tokens, company, time)
+    needed = removal_needed(left_s, task, num_tokens, Setup(company=company), time)
     if needed == float("inf"):
         assert time.p_s == 0
     elif needed <= task.num_prefilled_tokens:

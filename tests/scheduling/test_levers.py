@@ -32,6 +32,8 @@ def test_a_decision_keeps_the_budget_by_the_estimator(budget_s, task, load, time
         assert decision.wcet_s <= budget_s
         assert decision.wcet_s == pytest.approx(execution_s(task, decision.num_tokens, decision.setup, time))
         assert decision.setup.num_removed_tokens == decision.num_removed_tokens <= task.num_removable_tokens
+        assert decision.setup.num_omitted_tokens == decision.num_omitted_tokens
+        assert decision.num_omitted_tokens in (0, *task.spare_tokens)
         assert 0.0 <= decision.eviction_ratio <= SOLVER.max_eviction_ratio
 
 
@@ -41,10 +43,10 @@ def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
     if less is None:
         return
     assert more is not None
-    is_too_short_to_evict = Lever.TOKEN_CAP in less.levers and not less.num_removed_tokens
-    if not is_too_short_to_evict:  # an eviction takes time itself: it pays for itself only from some length on
+    assert more.num_omitted_tokens <= less.num_omitted_tokens
+    if Lever.TOKEN_CAP not in less.levers:  # a few tokens are sooner out than an eviction is done
         assert len(more.levers) <= len(less.levers)
-        assert more.num_removed_tokens <= less.num_removed_tokens
+        assert more.num_omitted_tokens + more.num_removed_tokens <= less.num_omitted_tokens + less.num_removed_tokens
     assert (more.max_tokens or math.inf) >= (less.max_tokens or math.inf)
     if more.max_company is not None:
         assert more.max_company >= less.max_company
@@ -58,17 +60,19 @@ def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, 
     levers = decision.levers
     assert list(levers) == sorted(levers, key=ORDER.index)
     assert (Lever.RESERVED_SLOT in levers) == bool(levers) == (decision.max_company is not None)
+    assert (Lever.SHORT_SCENE in levers) == (decision.num_omitted_tokens > 0)
     assert (Lever.EVICTION in levers) == (decision.num_removed_tokens > 0)
     assert (Lever.TOKEN_CAP in levers) == (decision.max_tokens is not None)
     if Lever.TOKEN_CAP in levers:
         assert decision.max_tokens >= min(task.lengths.lower, task.pessimistic_tokens())
-    if Lever.EVICTION in levers:  # as few others as there can be, first
+    if {Lever.SHORT_SCENE, Lever.EVICTION} & set(levers):  # as few others as there can be, first
         assert decision.max_company == len(load.reserved_kv_lens)
 
 
 @given(budgets, tasks, times)
 def test_alone_the_eviction_is_the_papers(budget_s, task, time):
     """Only eviction is left when nobody else is there; it is Eq. (11), up to a whole token and what is removable."""
+    task = replace(task, spare_tokens=())
     decision = solve(budget_s, task, Load(chunk_tokens=10**6, reserved_chunk_tokens=10**6), time)
     alpha = alpha_star(budget_s, task, time)
     if decision is not None and Lever.TOKEN_CAP not in decision.levers:
@@ -128,7 +132,7 @@ BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
         (4.2, (Lever.RESERVED_SLOT,)),
         (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
         (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION)),
-        (0.8, tuple(Lever)),
+        (0.8, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION, Lever.TOKEN_CAP)),
         (0.2, None),
     ],
 )
@@ -137,12 +141,38 @@ def test_tighter_budgets_pull_one_lever_after_the_other(budget_s, levers):
     assert (decision.levers if decision else None) == levers
 
 
+SCENE = replace(TASK, spare_tokens=tuple(range(9, 960, 9)))
+"""What the scene can spare in steps of 9 tokens: 0.1 s of prefill go down to 0.02 s."""
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "levers"),
+    [
+        (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
+        (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE)),
+        (1.075, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE, Lever.EVICTION)),
+        (0.8, tuple(Lever)),
+        (0.1, None),
+    ],
+)
+def test_a_shorter_scene_comes_before_eviction(budget_s, levers):
+    decision = solve(budget_s, SCENE, BUSY, TIME)
+    assert (decision.levers if decision else None) == levers
+
+
+def test_no_more_of_the_scene_is_left_out_than_needed_and_never_all_of_it():
+    tight, tighter = solve(1.5, SCENE, BUSY, TIME), solve(1.075, SCENE, BUSY, TIME)
+    shorter_by_one_less = replace(tight.setup, num_omitted_tokens=tight.num_omitted_tokens - 9)
+    assert execution_s(SCENE, tight.num_tokens, shorter_by_one_less, TIME) > 1.5
+    assert 0 < tight.num_omitted_tokens < tighter.num_omitted_tokens <= 0.9 * 954
+
+
 def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
-    time = replace(TIME, evict_s_per_token=3e-4)
-    assert solve(0.8, TASK, BUSY, TIME).levers == tuple(Lever)
+    time = replace(TIME, evicting_s=0.3)
+    assert Lever.EVICTION in solve(0.8, TASK, BUSY, TIME).levers
     assert solve(0.8, TASK, BUSY, time).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
     assert (
-        solve(1.3, TASK, BUSY, replace(TIME, evict_s_per_token=5e-5)).eviction_ratio
+        solve(1.3, TASK, BUSY, replace(TIME, evicting_s=0.05)).eviction_ratio
         > solve(1.3, TASK, BUSY, TIME).eviction_ratio
     )
 
