@@ -1,0 +1,1 @@
+"""The evaluation of A_min, section 6, and ours: experiments, theorems, figures and the page."""
