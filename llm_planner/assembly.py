@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -163,8 +164,10 @@ def build_loop(
         fake = FakeBackend(sleep=time.sleep)
         encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
         backend, preparer = fake, _preparer(config, fake, library, encoder)
+    elif config.backend == "openai":
+        backend, preparer = _openai(config, library)
     else:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, fake")
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, openai, fake")
     if profile is not None:
         check_fits(profile, backend.info)
     times = None if profile is None else ProfiledTimes(profile)
@@ -224,6 +227,22 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
     backend = TorchBackend(directory, **options)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)
     encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
+    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
+    from llm_planner.backends.openai.backend import OpenAIBackend
+
+    encoder = build_prompt_encoder(resolve_model(config.engine.model))
+    backend = OpenAIBackend(
+        config.openai,
+        encoder.tokenizer,
+        api_key=os.environ.get(config.openai.api_key_variable),
+        clock=MonotonicClock(),
+        num_kv_blocks=config.engine.num_kv_blocks,
+        block_size=config.engine.block_size,
+    )
+    encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 

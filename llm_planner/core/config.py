@@ -69,15 +69,40 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAIConfig:
+    """The server that ``backend: openai`` asks; ``engine.model`` then names a directory with the model's tokenizer."""
+
+    base_url: str = setting("http://127.0.0.1:8000/v1", "Address of an OpenAI-compatible server, up to /v1.")
+    model: str = setting("", "Name of the model on that server; an empty text takes the only one that it serves.")
+    api_key_variable: str = setting("OPENAI_API_KEY", "Environment variable that holds the API key, if there is one.")
+    server: str = setting(
+        "auto", "What the server is: auto (as it says), vllm, sglang, llamacpp, or other, which gets no grammar."
+    )
+    max_model_len: int = setting(
+        4096, "Most tokens of prompt and plan, for a server that does not say.", minimum=64, maximum=10_000_000
+    )
+    connect_timeout_s: float = setting(5.0, "How long to wait for a connection.", minimum=0.1, maximum=600.0)
+    stall_timeout_s: float = setting(
+        30.0, "A server that sends nothing for this long is asked again.", minimum=0.1, maximum=3600.0
+    )
+    retry_s: float = setting(
+        20.0, "How long a goal waits for a server that does not answer, before it ends.", minimum=0.0, maximum=3600.0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerConfig:
     """Everything that a planner is assembled from."""
 
-    backend: str = setting("torch", "What runs the model: torch, or fake (scripted plans, for tests).")
+    backend: str = setting(
+        "torch", "What runs the model: torch, openai (a server), or fake (scripted plans, for tests)."
+    )
     robot_models: tuple[str, ...] = setting(
         (), "Extra directories with robot models, searched before the bundled ones."
     )
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    openai: OpenAIConfig = field(default_factory=OpenAIConfig)
     length_predictor: str = setting(
         "auto",
         "Directory of a length predictor; auto takes the model's own (MODEL-length), an empty text none.",

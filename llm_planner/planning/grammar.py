@@ -33,6 +33,11 @@ def lark_grammar(model: RobotModel, max_statements: int | None = None, limits: P
     return grammar.text()
 
 
+def continued(grammar: str) -> str:
+    """Returns the grammar of what may follow behind complete statements of a plan: another plan, or nothing."""
+    return "start: plan?\nplan:" + grammar.removeprefix("start:")
+
+
 class _Grammar:
     """Collects rules skill by skill; equal terminals are shared."""
 

@@ -1,0 +1,1 @@
+"""Other ways to run a step than our own engine: servers and engines of others, behind the same seam."""

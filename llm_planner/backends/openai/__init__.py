@@ -1,0 +1,1 @@
+"""Any OpenAI-compatible server as a backend: our scheduler withholds admission, the server does the rest."""

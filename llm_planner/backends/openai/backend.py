@@ -1,0 +1,253 @@
+"""The backend for OpenAI-compatible servers: applies scheduler outputs to streams of completions."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+
+from llm_planner.backends.openai.background import BackgroundLoop
+from llm_planner.backends.openai.dialect import Dialect, find_dialect
+from llm_planner.backends.openai.errors import ServerError
+from llm_planner.backends.openai.opener import StreamOpener
+from llm_planner.backends.openai.output_tokens import OutputTokens
+from llm_planner.backends.openai.remote_sequence import RemoteSequence
+from llm_planner.backends.openai.server import ModelCard, ModelServer
+from llm_planner.backends.openai.stream import StreamEnd
+from llm_planner.core.config import OpenAIConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.execution_time import MOST_DECODED_TOKENS
+from llm_planner.core.interfaces import BackendInfo, Clock, Tokenizer
+from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
+
+_log = logging.getLogger(__name__)
+POLL_S = 0.05
+"""Longest step: so long a cancellation or an urgent request may wait while a server is silent."""
+GATHER_S = 0.003
+"""How long a step waits for the tokens of the others once the first has come: a server sends them together."""
+UNBOUNDED_BLOCKS = 1_000_000
+"""Stands for a KV cache of unknown size: a server queues or preempts by itself."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+"""Between two attempts at a sequence whose stream failed; the pause doubles."""
+
+
+class OpenAIBackend:
+    """Implements ``core.interfaces.Backend`` with an unmodified server.
+
+    A scheduled sequence has a stream open, and a step waits for its next tokens. One that is not scheduled leaves its
+    stream where the plan may be cut; scheduled again, it is asked for anew with its prompt and all that it has written,
+    which the server mostly finds in its prefix cache. So a server has no more to do than our scheduler has admitted.
+
+    Deviation from the protocol: the server's KV cache is its own affair. Blocks are counted as the scheduler counts
+    them, but those of a suspended sequence are kept only as long as the server's prefix cache keeps them.
+
+    Args:
+        config: Where the server is.
+        tokenizer: Of the model that it serves: prompts go out as token ids, so that no text of a user can spell a
+            special token, and the server finds what it has computed before.
+        api_key: None for a server that wants none.
+        clock: Times the steps.
+        num_kv_blocks: How much of the server's KV cache may be used; 0 leaves that to the server.
+        block_size: Tokens per block.
+
+    Raises:
+        PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: OpenAIConfig,
+        tokenizer: Tokenizer,
+        *,
+        api_key: str | None,
+        clock: Clock,
+        num_kv_blocks: int = 0,
+        block_size: int = 16,
+    ) -> None:
+        self.tokenizer = OutputTokens(tokenizer)
+        self._config = config
+        self._clock = clock
+        self._states: dict[str, RemoteSequence] = {}
+        self._changed = threading.Event()
+        self._server = ModelServer(config, api_key)
+        self._background = BackgroundLoop()
+        try:
+            card = _choose(self._background.run(self._server.models()), config)
+            dialect = find_dialect(config.server, card.owned_by)
+        except (ServerError, PlannerError) as error:
+            self.close()
+            raise PlannerError(error.code, error.message) from error
+        self._info = BackendInfo(
+            model=card.name,
+            num_kv_blocks=num_kv_blocks or UNBOUNDED_BLOCKS,
+            block_size=block_size,
+            max_model_len=card.max_model_len or config.max_model_len,
+            can_offload=False,
+        )
+        self._opener = StreamOpener(
+            self._server,
+            self._background,
+            dialect=dialect,
+            model=card.name,
+            max_model_len=self._info.max_model_len,
+            tokens=self.tokenizer,
+            notify=self._changed.set,
+        )
+        _say_limits(config, dialect)
+
+    @property
+    def info(self) -> BackendInfo:
+        """Limits of this backend."""
+        return self._info
+
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:  # noqa: ARG002
+        """Returns 0: a server's prefix cache promises nothing. The first request of its kind fills it."""
+        return 0
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        """Runs one step, of about ``POLL_S`` at most, and returns the tokens that have come.
+
+        Raises:
+            PlannerError: EVICTION_UNSUPPORTED if it is asked to change the KV cache.
+        """
+        if scheduled.evict or scheduled.offload:
+            raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "nobody else can change the KV cache of a model server")
+        start_s = self._clock.now_s()
+        for request_id in scheduled.release:
+            self._release(request_id)
+        failed: dict[str, str] = {}
+        for sequence in scheduled.new:
+            self._admit(sequence, failed)
+        for request_id, state in self._states.items():
+            if request_id not in scheduled.num_scheduled_tokens:
+                state.leave()
+        running = self._keep_open(scheduled.num_scheduled_tokens, failed, start_s)
+        self._wait(list(running.values()))
+        return self._collect(running, failed, start_s)
+
+    def close(self) -> None:
+        """Closes all streams; safe to call twice."""
+        for request_id in list(self._states):
+            self._release(request_id)
+        if not self._background.is_closed:
+            self._background.run(self._server.close())
+            self._background.close()
+
+    def _admit(self, sequence: Sequence, failed: dict[str, str]) -> None:
+        if sequence.request_id in self._states:
+            failed[sequence.request_id] = "another request of this name is not released yet"
+            return
+        state = RemoteSequence(sequence=sequence, output_token_ids=list(sequence.output_token_ids))
+        self._states[sequence.request_id] = state
+
+    def _release(self, request_id: str) -> None:
+        state = self._states.pop(request_id, None)
+        if state is not None:
+            state.close()
+
+    def _keep_open(
+        self, num_scheduled: Mapping[str, int], failed: dict[str, str], now_s: float
+    ) -> dict[str, RemoteSequence]:
+        """Sees to a stream for each scheduled sequence; returns those of which a token is due."""
+        due: dict[str, RemoteSequence] = {}
+        for request_id, num_tokens in num_scheduled.items():
+            state = self._states.get(request_id)
+            if state is None or request_id in failed:
+                failed.setdefault(request_id, "the backend does not know this request")
+                continue
+            state.num_computed_tokens += num_tokens
+            try:
+                if state.needs_stream(now_s):
+                    self._opener.open(state)
+            except ServerError as failure:
+                self._fail(request_id, failure.message, failed)
+                continue
+            if state.stream is not None:
+                state.stream.stay()
+            if state.num_computed_tokens >= state.num_tokens:
+                due[request_id] = state
+        return due
+
+    def _wait(self, states: Seq[RemoteSequence]) -> None:
+        """Waits until all have something to tell; not long, once one has."""
+        end_s = self._clock.now_s() + POLL_S
+        while True:
+            self._changed.clear()
+            num_ready = sum(state.has_news for state in states)
+            if num_ready:
+                end_s = min(end_s, self._clock.now_s() + GATHER_S)
+            left_s = end_s - self._clock.now_s()
+            if num_ready == len(states) or left_s <= 0:
+                return
+            self._changed.wait(left_s)
+
+    def _collect(self, due: Mapping[str, RemoteSequence], failed: dict[str, str], start_s: float) -> StepOutput:
+        token_ids: dict[str, tuple[int, ...]] = {}
+        finished: dict[str, FinishReason] = {}
+        rejected: dict[str, int] = {}
+        for request_id, state in due.items():
+            new = state.take(MOST_DECODED_TOKENS)
+            if new:
+                token_ids[request_id] = tuple(new)
+            else:  # the last token is computed again, as the scheduler sees it: the server has not answered yet
+                rejected[request_id] = 1
+                state.num_computed_tokens -= 1
+            if state.is_drained(StreamEnd.STOPPED):
+                finished[request_id] = FinishReason.STOP
+            elif state.is_drained(StreamEnd.FAILED):
+                self._bear(request_id, state, failed)
+        num_held = sum(-(-state.num_computed_tokens // self._info.block_size) for state in self._states.values())
+        return StepOutput(
+            token_ids=token_ids,
+            finished=finished,
+            failed=failed,
+            free_kv_blocks=self._info.num_kv_blocks - num_held,
+            duration_s=self._clock.now_s() - start_s,
+            num_rejected_tokens=rejected,
+        )
+
+    def _bear(self, request_id: str, state: RemoteSequence, failed: dict[str, str]) -> None:
+        """Notes that a stream failed: it is asked for again after a pause, unless that is of no use or for too long."""
+        failure = state.forget_stream()
+        now_s = self._clock.now_s()
+        if state.num_failures == 0:
+            state.failing_since_s = now_s
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**state.num_failures)
+        state.num_failures += 1
+        state.retry_at_s = now_s + pause_s
+        if failure.is_final or state.retry_at_s - state.failing_since_s > self._config.retry_s:
+            self._fail(request_id, failure.message, failed)
+        else:
+            _log.warning("%s: %s; asking again in %.1f s", request_id, failure.message, pause_s)
+
+    def _fail(self, request_id: str, reason: str, failed: dict[str, str]) -> None:
+        self._release(request_id)
+        failed[request_id] = reason
+
+
+def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:
+    """Returns the model that is meant."""
+    names = ", ".join(card.name for card in cards) or "none"
+    if not config.model:
+        if len(cards) == 1:
+            return cards[0]
+        message = f"{config.base_url} serves these models: {names}; name one of them in openai.model"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    for card in cards:
+        if card.name == config.model:
+            return card
+    message = f"{config.base_url} does not serve {config.model!r}; it serves: {names}"
+    raise PlannerError(ErrorCode.MODEL_NOT_FOUND, message)
+
+
+def _say_limits(config: OpenAIConfig, dialect: Dialect) -> None:
+    """Says what this backend cannot do."""
+    _log.warning(
+        "backend openai at %s (%s): KV cannot be evicted, and that of a suspended goal lasts only as long as the "
+        "server's prefix cache keeps it; time budgets have the other levers",
+        config.base_url,
+        dialect.name,
+    )
+    if dialect.grammar is None:
+        _log.warning(
+            "decoding is not kept to the grammar of the robot's skills: every plan meets the safety gate as is"
+        )

@@ -1,0 +1,48 @@
+"""Token ids of what a server wrote, whether it names them or returns text."""
+
+from collections.abc import Iterable
+
+from llm_planner.core.interfaces import Tokenizer
+
+_FIRST_PIECE = 1 << 40
+"""Smaller ids are the model's; a larger one is a piece of text that the tokenizer cannot spell, marker and bytes."""
+
+
+class OutputTokens:
+    """The model's tokenizer, with ids for all other text too; implements ``core.interfaces.Tokenizer``.
+
+    No byte of what a server wrote is lost: the planner reads the plan from the bytes of its tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """Tokens that end a generation."""
+        return self._tokenizer.eos_token_ids
+
+    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
+        """Returns the model's ids of ``text``."""
+        return self._tokenizer.encode(text, allow_special=allow_special)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Returns the bytes that a token or a piece of text stands for."""
+        if token_id < _FIRST_PIECE:
+            return self._tokenizer.token_bytes(token_id)
+        return token_id.to_bytes((token_id.bit_length() + 7) // 8, "big")[6:]
+
+    def of_text(self, text: str) -> list[int]:
+        """Returns ids whose bytes are exactly those of a text that the server returned."""
+        raw = text.encode(errors="replace")
+        ids = self._tokenizer.encode(text)
+        if b"".join(map(self._tokenizer.token_bytes, ids)) == raw:
+            return ids
+        return [int.from_bytes(b"\x01" + bytes(5) + raw, "big")]
+
+    def for_model(self, token_ids: Iterable[int]) -> list[int]:
+        """Returns output in ids that the model knows; encoded anew as a whole if there are pieces of text in it."""
+        ids = list(token_ids)
+        if all(token_id < _FIRST_PIECE for token_id in ids):
+            return ids
+        return self._tokenizer.encode(b"".join(map(self.token_bytes, ids)).decode(errors="replace"))

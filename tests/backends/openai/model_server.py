@@ -1,0 +1,216 @@
+"""A small OpenAI-compatible server on loopback, with our torch engine behind it and faults that a test can order.
+
+    python -m tests.backends.openai.model_server MODEL_DIR [--owned-by vllm] [--api-key KEY] [--port 0]
+
+It prints its port. ``POST /faults`` orders faults for the completions to come, ``GET /stats`` tells what was asked.
+"""
+
+import argparse
+import codecs
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+
+from llguidance.gbnf_to_lark import gbnf_to_lark
+
+from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
+from llm_planner.engine.backend import TorchBackend
+
+NO_FAULTS = {
+    "drop_after": None,
+    "garbage_after": None,
+    "status": None,
+    "times": 0,
+    "token_s": 0.0,
+    "first_token_s": 0.0,
+}
+
+
+class RefusedError(Exception):
+    """Answered with a status before anything is streamed."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Engine:
+    """Runs each completion token by token; completions at the same time take turns."""
+
+    def __init__(self, model_dir: Path) -> None:
+        self.backend = TorchBackend(model_dir, num_kv_blocks=512, num_threads=1)
+        self.name = model_dir.name
+        self._lock = threading.Lock()
+        self._ids = map(str, count())
+
+    def open(self, prompt: list[int], sampling: SamplingParams, grammar: str | None):
+        """Returns the id of a completion and the tokens of its first step."""
+        request_id = next(self._ids)
+        sequence = Sequence(request_id=request_id, prompt_token_ids=tuple(prompt), sampling=sampling, grammar=grammar)
+        output = self._run(SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: len(prompt)}))
+        if request_id in output.failed:
+            raise RefusedError(400, output.failed[request_id])
+        return request_id, output
+
+    def tokens(self, request_id: str, output, max_tokens: int):
+        """Yields tokens one by one, then why they end."""
+        for _ in range(max_tokens):
+            yield from output.token_ids[request_id]
+            if request_id in output.finished:
+                yield "stop"
+                return
+            output = self._run(SchedulerOutput(num_scheduled_tokens={request_id: 1}))
+        yield "length"
+
+    def release(self, request_id: str) -> None:
+        self._run(SchedulerOutput(release=(request_id,)))
+
+    def _run(self, scheduled: SchedulerOutput):
+        with self._lock:
+            return self.backend.execute(scheduled)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address, engine: Engine, owned_by: str, api_key: str | None) -> None:
+        super().__init__(address, Handler)
+        self.engine = engine
+        self.owned_by = owned_by
+        self.api_key = api_key
+        self.lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        self.faults = dict(NO_FAULTS)
+        self.requests: list[dict] = []
+        self.active = self.peak = self.aborted = 0
+
+    def take_fault(self) -> dict:
+        """Returns what goes wrong with one completion, and counts it."""
+        with self.lock:
+            slow = {name: self.faults[name] for name in ("token_s", "first_token_s")}
+            if self.faults["times"] <= 0:
+                return NO_FAULTS | slow
+            self.faults["times"] -= 1
+            return dict(self.faults)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, *args) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        if self.path == "/stats":
+            server = self.server
+            self._json(200, {n: getattr(server, n) for n in ("active", "peak", "aborted", "requests")})
+        elif self.path != "/v1/models":
+            self._json(404, {"error": {"message": f"no {self.path}"}})
+        elif self._is_allowed():
+            card = {"id": self.server.engine.name, "object": "model", "owned_by": self.server.owned_by}
+            max_model_len = self.server.engine.backend.info.max_model_len
+            self._json(200, {"object": "list", "data": [card | {"max_model_len": max_model_len}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/faults":
+            if body.pop("forget", False):
+                self.server.forget()
+            self.server.faults |= body
+            self._json(200, {})
+        elif self.path != "/v1/completions":
+            self._json(404, {"error": {"message": f"no {self.path}"}})
+        elif self._is_allowed():
+            self._complete(body)
+
+    def _is_allowed(self) -> bool:
+        if self.server.api_key in {None, self.headers.get("Authorization", "").removeprefix("Bearer ")}:
+            return True
+        self._json(401, {"error": {"message": "Unauthorized"}})
+        return False
+
+    def _json(self, status: int, value: dict) -> None:
+        raw = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def _complete(self, body: dict) -> None:
+        server = self.server
+        with server.lock:
+            server.requests.append({name: body[name] for name in body if name not in {"stream", "model"}})
+            server.active += 1
+            server.peak = max(server.peak, server.active)
+        try:
+            self._stream(body, server.take_fault())
+        except RefusedError as error:
+            self._json(error.status, {"error": {"message": str(error), "code": error.status}})
+        except (BrokenPipeError, ConnectionResetError):
+            server.aborted += 1
+            self.close_connection = True
+        finally:
+            with server.lock:
+                server.active -= 1
+
+    def _stream(self, body: dict, fault: dict) -> None:
+        if fault["status"]:
+            raise RefusedError(fault["status"], "ordered by a test")
+        engine, sampling = self.server.engine, SamplingParams(temperature=body["temperature"], seed=body["seed"])
+        time.sleep(fault["first_token_s"])
+        request_id, first = engine.open(body["prompt"], sampling, _grammar(body))
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            for number, token in enumerate(engine.tokens(request_id, first, body["max_tokens"])):
+                if number == fault["drop_after"]:
+                    return
+                if number == fault["garbage_after"]:
+                    self.wfile.write(b"data: {nonsense\n\n")
+                time.sleep(fault["token_s"])
+                choice = {"index": 0, "text": "", "finish_reason": None}
+                if isinstance(token, str):
+                    choice["finish_reason"] = token
+                else:
+                    choice["text"] = decoder.decode(engine.backend.tokenizer.token_bytes(token))
+                    if body.get("return_token_ids"):
+                        choice["token_ids"] = [token]
+                self.wfile.write(f"data: {json.dumps({'choices': [choice]})}\n\n".encode())
+            self.wfile.write(b"data: [DONE]\n\n")
+        finally:
+            engine.release(request_id)
+
+
+def _grammar(body: dict) -> str | None:
+    """Returns the grammar of a request, whichever server's field it came in."""
+    if "structured_outputs" in body:
+        return body["structured_outputs"]["grammar"]
+    gbnf = body.get("grammar") or body.get("ebnf")
+    return None if gbnf is None else gbnf_to_lark(gbnf)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model_dir", type=Path)
+    parser.add_argument("--owned-by", default="vllm")
+    parser.add_argument("--api-key")
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    server = Server(("127.0.0.1", options.port), Engine(options.model_dir), options.owned_by, options.api_key)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The backend against a server process: the plans of an uninterrupted run, and nothing asked for that is withheld."""
+
+import random
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.step import SchedulerOutput
+from llm_planner.engine.backend import TorchBackend
+from tests.backends.openai.builders import MODEL_DIR, TASKS, TOKENIZER, Driver, make_backend, make_sequence
+from tests.engine.builders import bytes_of, generate
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """The plans of the torch backend, uninterrupted."""
+    backend = TorchBackend(MODEL_DIR, num_kv_blocks=256, num_threads=1)
+    sequences = [make_sequence(name) for name in TASKS]
+    tokens = {s.request_id: generate(backend, s, max_tokens=512)[s.request_id] for s in sequences}
+    backend.close()
+    return {name: bytes_of(TOKENIZER, ids).decode() for name, ids in tokens.items()}
+
+
+@pytest.fixture
+def driver(server):
+    backend = make_backend(server)
+    yield Driver(backend)
+    backend.close()
+
+
+def test_the_plans_are_worth_comparing(expected):
+    assert sum(text.count(";") for text in expected.values()) >= 10, expected
+    assert any("{" in text for text in expected.values()), expected
+
+
+def test_together_and_uninterrupted(driver, server, expected):
+    for name in TASKS:
+        driver.add(make_sequence(name))
+    driver.run()
+    assert driver.text == expected
+    assert len(server.stats["requests"]) == len(TASKS)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_suspensions_change_nothing(driver, server, expected, seed):
+    rng = random.Random(seed)
+    for name in TASKS:
+        driver.add(make_sequence(name))
+    while names := driver.unfinished:
+        driver.step(*(name for name in names if rng.random() < 0.5))
+    assert driver.text == expected
+    assert len(server.stats["requests"]) > len(TASKS)
+    assert all("structured_outputs" in request for request in server.stats["requests"])
+
+
+def test_what_is_not_scheduled_leaves_the_server(driver, server):
+    server.order(token_s=0.02)
+    driver.add(make_sequence("square"))
+    while ";" not in driver.text["square"]:
+        driver.step("square")
+    driver.step()
+    server.wait_idle()
+    driver.run()
+    requests = server.stats["requests"]
+    assert len(requests) == 2
+    num_prompt_tokens = len(requests[0]["prompt"])
+    continued = TOKENIZER.encode(driver.text["square"])[: len(requests[1]["prompt"]) - num_prompt_tokens]
+    assert requests[1]["prompt"] == [*requests[0]["prompt"], *continued]
+
+
+def test_a_statement_that_was_begun_is_completed_before_it_leaves(driver, server, expected):
+    server.order(token_s=0.02)
+    driver.add(make_sequence("square"))
+    while not driver.text["square"].endswith("("):
+        driver.step("square")
+    driver.step()
+    server.wait_idle()
+    assert server.stats["aborted"] == 1
+    driver.run()
+    assert driver.text["square"] == expected["square"]
+    assert all("structured_outputs" in request for request in server.stats["requests"])
+
+
+def test_released_in_its_midst(driver, server):
+    server.order(token_s=0.02)
+    driver.add(make_sequence("square"))
+    driver.add(make_sequence("turn"))
+    while not (driver.text["square"] and driver.text["turn"]):
+        driver.step("square", "turn")
+    driver.backend.execute(SchedulerOutput(release=("square", "never heard of")))
+    driver.num_computed["square"] = 0
+    driver.failed["square"] = "released"
+    driver.run("turn")
+    server.wait_idle()
+    assert server.stats["aborted"] == 1
+
+
+def test_kv_is_not_ours_to_change(driver):
+    assert not driver.backend.info.can_evict
+    with pytest.raises(PlannerError) as caught:
+        driver.backend.execute(SchedulerOutput(evict={"a": 3}))
+    assert caught.value.code is ErrorCode.EVICTION_UNSUPPORTED
+
+
+def test_limits_are_said_at_the_start(server, caplog):
+    make_backend(server, server="other").close()
+    assert "cannot be evicted" in caplog.text
+    assert "not kept to the grammar" in caplog.text
+
+
+def test_closing_twice(server):
+    backend = make_backend(server)
+    backend.close()
+    backend.close()
