@@ -7,6 +7,7 @@ import typer
 from llm_planner import __version__
 from llm_planner.cli import (
     bench,
+    capacity,
     check,
     demo,
     emulate,
@@ -44,6 +45,7 @@ app.command("timeline")(timeline.timeline)
 app.command("profile")(profile.profile)
 app.add_typer(bench.app, name="bench")
 app.add_typer(trace.app, name="trace")
+app.add_typer(capacity.app, name="capacity")
 app.add_typer(simulate.app, name="simulate")
 app.add_typer(emulate.app, name="emulate")
 

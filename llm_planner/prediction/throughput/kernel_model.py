@@ -1,0 +1,125 @@
+"""The default throughput model: log throughput as a Gaussian process over hardware, framework, model and workload."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_planner.prediction.throughput.error_scale import ErrorScale
+from llm_planner.prediction.throughput.estimate import Estimate
+from llm_planner.prediction.throughput.kernel import Kernel
+from llm_planner.prediction.throughput.points import Encoder, Floats, Points
+from llm_planner.prediction.throughput.table import Combination, Workload
+
+NUM_NEAR = 32
+"""Measurements that tell how much is known around a point: the nearest ones tell nearly all."""
+CLOSE = 0.1
+"""Confidence is the chance to be within this fraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What was learned from a table.
+
+    Attributes:
+        points: The measurements.
+        coefficients: Of the kernel between a new point and each of them: the mean's deviation.
+        noise: Variance of each measurement; outliers have more.
+        mean: Of log throughput.
+    """
+
+    points: Points
+    coefficients: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    mean: float
+
+
+class KernelModel:
+    """Predicts throughput from all combinations at once.
+
+    A Gaussian process (Rasmussen and Williams, 2006) on log throughput with the kernel of ``prediction.throughput
+    .kernel``; its intervals are calibrated on measurements held out (``error_scale``).
+
+    Deviation from ALA: combinations share what they have in common, so that one which was never measured is predicted
+    from its hardware, framework and model in other combinations.
+
+    Args:
+        encoder: Turns combinations and workloads into numbers.
+        kernel: Similarity.
+        posterior: What was learned.
+        scales: Errors to expect, of combinations that were measured (True) and of others (False).
+    """
+
+    method = "kernel"
+
+    def __init__(
+        self, encoder: Encoder, kernel: Kernel, posterior: Posterior, scales: Mapping[bool, ErrorScale]
+    ) -> None:
+        self.encoder = encoder
+        self.kernel = kernel
+        self.posterior = posterior
+        self.scales = scales
+        self._seen = set(posterior.points.combination.tolist())
+        self._place = lru_cache(maxsize=32)(self._exponents)
+
+    def estimate(self, combination: Combination, workload: Workload) -> Estimate:
+        """Returns what to expect of a workload.
+
+        The tables know prompts and responses of one length only. Others are answered by the length with the same mean
+        context while decoding, and trusted less, the further apart the two are. Deviation: the share of the prompts
+        is not known from such tables.
+        """
+        length = (2 * workload.input_tokens + workload.output_tokens) / 3
+        covariances = self._covariances(combination, length, workload.batch_size)
+        posterior = self.posterior
+        log_throughput = posterior.mean + float(covariances @ posterior.coefficients)
+        is_seen = self.encoder.place(combination).names[-1] in self._seen
+        scale = self.scales[is_seen]
+        deviation = math.sqrt(self._variance_left(covariances))
+        typical = scale.typical(combination, deviation)
+        unequal = abs(math.log(workload.input_tokens / workload.output_tokens))
+        typical = math.hypot(typical, 0.1 * unequal)
+        # Per output token it takes what it takes at that length; the prompt's tokens count as well.
+        log_throughput += math.log((workload.input_tokens + workload.output_tokens) / (2 * workload.output_tokens))
+        reach = typical * scale.reach
+        return Estimate(
+            tokens_per_s=math.exp(log_throughput),
+            low_tokens_per_s=math.exp(log_throughput - reach),
+            high_tokens_per_s=math.exp(log_throughput + reach),
+            predicted_error=math.expm1(min(typical, 10.0)),
+            confidence=scale.chance_within(math.log1p(CLOSE), typical),
+            is_seen=is_seen,
+        )
+
+    def estimates(self, queries: Sequence[tuple[Combination, Workload]]) -> list[Estimate]:
+        """Returns what to expect of each query."""
+        return [self.estimate(combination, workload) for combination, workload in queries]
+
+    def _exponents(self, combination: Combination) -> Floats:
+        place = self.encoder.place(combination)
+        return self.kernel.place_exponents(place.fixed, np.array(place.names), self.posterior.points)
+
+    def _covariances(self, combination: Combination, length_tokens: float, batch_size: float) -> Floats:
+        varying = self.encoder.varying(combination, length_tokens, batch_size)
+        return self.kernel.from_place(varying, self._place(combination), self.posterior.points.varying)
+
+    def _variance_left(self, covariances: Floats) -> float:
+        num_near = min(NUM_NEAR, len(covariances) - 1)
+        near = np.argpartition(-covariances, num_near)[:num_near]
+        points = self.posterior.points[near]
+        among = self.kernel.between(points, points)
+        return variance_left(self.kernel.variance, covariances[near], among, self.posterior.noise[near])
+
+
+def variance_left(
+    variance: float,
+    covariances: NDArray[np.floating],
+    among: NDArray[np.float64],
+    noise: NDArray[np.float64],
+) -> float:
+    """Returns the variance of a point given measurements, with ``covariances`` to it and ``among`` them."""
+    solved = np.linalg.solve(among + np.diag(noise), covariances)
+    return max(1e-12, variance - float(covariances @ solved))

@@ -1,0 +1,1 @@
+"""How are throughput models made? ALA as printed, the default method, baselines, splits, figures."""

@@ -1,0 +1,1 @@
+"""ALA (Ray et al.): an exponential law per workload, its parameters extrapolated by trees, its error predicted."""
