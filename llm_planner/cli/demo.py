@@ -155,7 +155,7 @@ def _order(goal: DemoGoal) -> "Instruct.Request":
 def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome:
     """Returns the outcome with the verdict of the goal test on what the robot really did."""
     from llm_planner.ros.metrics import to_metrics
-    from llm_planner.ros.simulated_robot import ReflexCause
+    from llm_planner.ros.robot_control import ReflexCause
 
     def seconds(stamp: object) -> float:
         return float(stamp.sec + stamp.nanosec * 1e-9 - start_s)  # type: ignore[attr-defined]

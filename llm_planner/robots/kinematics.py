@@ -1,6 +1,7 @@
 """A robot without physics: moves by its duration model, sees by geometry, in whatever time it is ticked with."""
 
 import bisect
+import math
 import random
 from collections.abc import Callable, Mapping
 
@@ -99,6 +100,10 @@ class KinematicDriver:
         self._course = None
         self._result = SkillResult(SkillStatus.FAILED, reason="halted")
         self._history = [(motion, min(until_s, now_s)) for motion, until_s in self._history if motion.start_s <= now_s]
+
+    def attend(self, _now_s: float) -> float:
+        """Does nothing: this robot stays as it is for ever."""
+        return math.inf
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where the robot was at a past time."""

@@ -1,11 +1,10 @@
-"""A simulated robot as a ROS node: takes instructions, asks the planner, carries the plan out, publishes the outcome.
+"""A robot as a ROS node: takes instructions, asks the planner, carries the plan out, publishes the outcome.
 
-The robot is kinematic: it moves by the duration model of its robot model, in real time or faster. Plans run in the
-shipped interpreter, so loops, conditionals and variables work as on a real robot.
+Without a driver the robot is kinematic: it moves by the duration model of its robot model, in real time or faster. With
+one it is real. Plans run in the shipped interpreter either way, so loops, conditionals and variables work the same.
 """
 
 import functools
-import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +22,15 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import Urgency
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.robots.drivers.connection import DriverSettings, connect
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import conversions, orders, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.control_loop import ControlLoop
 from llm_planner.ros.mission import Mission
 from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.robot_control import ReflexCause, ReflexEvent, RobotControl
 from llm_planner.ros.scenario import Event, load_scenario
-from llm_planner.ros.simulated_robot import ReflexCause, ReflexEvent, SimulatedRobot
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
 
@@ -47,8 +47,11 @@ class RobotSettings:
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
     planner: str = setting("/planner", "Full name of the planner node.")
     time_scale: float = setting(
-        1.0, "How much faster than real time the simulated robot lives.", minimum=0.01, maximum=1000.0
+        1.0, "How much faster than real time the robot lives; 1 for a real one.", minimum=0.01, maximum=1000.0
     )
+    driver: str = setting("kinematic", "What moves the robot: kinematic (nothing), or tello.")
+    address: str = setting("", "IPv4 address of a real robot.")
+    take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
     seed: int = setting(0, "Seed of the noise of all durations.", minimum=0, maximum=2**31 - 1)
     server_timeout_s: float = setting(
         5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
@@ -57,7 +60,7 @@ class RobotSettings:
 
 
 class RobotNode(Node):
-    """One kinematic robot. ``~/instruct`` takes an instruction, ``~/outcome`` tells how it ended, ``~/stop`` halts.
+    """One robot. ``~/instruct`` takes an instruction, ``~/outcome`` tells how it ended, ``~/stop`` halts.
 
     Args:
         name: Node name, which is also the robot's name.
@@ -89,11 +92,18 @@ class RobotNode(Node):
             clock=self._monotonic,
         )
         self._bridge = Bridge(self)
-        self._robot = SimulatedRobot(
+        driver = DriverSettings(
+            name=settings.driver,
+            address=settings.address,
+            takes_off=settings.take_off,
+            time_scale=settings.time_scale,
+            seed=settings.seed,
+        )
+        self._robot = RobotControl(
             self._model,
             clock=self._monotonic,
             time_scale=settings.time_scale,
-            rng=random.Random(settings.seed),
+            connection=connect(self._model, driver, self._monotonic),
             report=self._post_report,
             on_reflex=self._post_reflex,
         )
@@ -115,6 +125,7 @@ class RobotNode(Node):
     def close(self) -> None:
         """Frees the node."""
         self._control.close()
+        self._robot.close()
         self.destroy_node()
 
     # Instructions

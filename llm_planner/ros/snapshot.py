@@ -1,4 +1,4 @@
-"""A simulated robot and its world as JSON: what an instruction begins with, and what a goal test judges afterwards."""
+"""A robot and its world as JSON: what an instruction begins with, and what a goal test judges afterwards."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -8,8 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import Value
 from llm_planner.robots.interpreter import ExecutedCall
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.model import Pose
+from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner.robots.world import World, WorldObject
 
 
@@ -74,11 +74,11 @@ class Mark:
     num_pictures: int
 
     @staticmethod
-    def of(driver: KinematicDriver, now_s: float) -> "Mark":
+    def of(driver: RobotDriver, now_s: float) -> "Mark":
         """Returns the mark for a plan that begins now."""
         return Mark(now_s, len(driver.state.said), len(driver.state.pictures))
 
-    def snapshot(self, driver: KinematicDriver, calls: tuple[ExecutedCall, ...]) -> Snapshot:
+    def snapshot(self, driver: RobotDriver, calls: tuple[ExecutedCall, ...]) -> Snapshot:
         """Returns what a driver did since the mark."""
         return Snapshot(
             objects=tuple(driver.world.objects.values()),

@@ -38,20 +38,17 @@ class TelloDriver:
 
     Args:
         model: Of the drone.
-        world: The map: objects and where they are.
-        line: To the drone, in SDK mode and with its speed set; it may outlive the driver.
+        line: To the drone, in SDK mode and with its speed set.
         pose: Where the drone is.
-        epoch_s: Time of the line at the driver's time 0.
-        speed_cm_s: What the line was told.
+        speed_cm_s: What the drone was told.
     """
 
-    def __init__(
-        self, model: RobotModel, world: World, line: TelloLine, *, pose: Pose, epoch_s: float = 0.0, speed_cm_s: int
-    ) -> None:
-        self._body = MobileBody(model, world, random.Random(0), pose)  # its noise is not used: the drone has its own
+    def __init__(self, model: RobotModel, line: TelloLine, *, pose: Pose, speed_cm_s: int) -> None:
+        self._model = model
         self._line = line
-        self._epoch_s = epoch_s
         self._speed_cm_s = speed_cm_s
+        self._epoch_s = 0.0  # time of the line at the driver's time 0
+        self._body = self._body_at(pose, World())
         self._course: Course | None = None
         self._motions: deque[Motion] = deque()  # of the course, not begun yet
         self._legs: deque[Leg] = deque()  # of the motion that has begun
@@ -68,7 +65,7 @@ class TelloDriver:
     @property
     def model(self) -> RobotModel:
         """The robot's model."""
-        return self._body.model
+        return self._model
 
     @property
     def world(self) -> World:
@@ -79,6 +76,23 @@ class TelloDriver:
     def state(self) -> BodyState:
         """Where it is by dead reckoning, as of the last tick; texts said."""
         return self._body.state
+
+    def enter(self, world: World, pose: Pose | None, epoch_s: float) -> None:
+        """Takes another world for its map; the drone hovers where it is, and its time starts at 0.
+
+        Args:
+            world: The map: objects and where they are.
+            pose: Where the drone is, if somebody knows better than itself; its height it knows best.
+            epoch_s: Time of the line now.
+        """
+        self.halt(epoch_s - self._epoch_s)
+        here = self._body.state.pose
+        if pose is not None:
+            here, self._is_lost = replace(pose, z_m=here.z_m), False
+        self._body, self._epoch_s = self._body_at(here, world), epoch_s
+        self._track = [(float("-inf"), here)]
+        self._floor_since_s = None
+        self._land_again_s = float("-inf")
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where it was at a past time."""
@@ -143,6 +157,9 @@ class TelloDriver:
         if self._result.status is SkillStatus.RUNNING:
             self._give_up(OUT_OF_POWER)
         self._line.begin(tello_commands.land_at_once(), self._epoch_s + now_s)
+
+    def _body_at(self, pose: Pose, world: World) -> MobileBody:
+        return MobileBody(self._model, world, random.Random(0), pose)  # its noise is not used: the drone has its own
 
     def _begin(self, call: SkillCall, now_s: float) -> None:
         skill = self.model.skills.get(call.name)

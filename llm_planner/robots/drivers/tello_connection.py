@@ -58,7 +58,7 @@ class TelloConnection:
         takes_off: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._now_s = lambda: clock.now_s() * time_scale
+        self._clock, self._time_scale = clock, time_scale
         self._sleep = sleep
         self.line = TelloLine(transport)
         self.speed_cm_s = flight_speed_cm_s(model)
@@ -103,6 +103,9 @@ class TelloConnection:
     def _wait(self) -> None:
         self._sleep(POLL_S)
         self.line.poll(self._now_s())
+
+    def _now_s(self) -> float:
+        return self._clock.now_s() * self._time_scale
 
     def _height_m(self) -> float:
         state = self.line.telemetry.last

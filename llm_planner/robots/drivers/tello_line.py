@@ -22,6 +22,7 @@ REPEAT_S = 0.5  # after which a command that may be repeated is sent again
 KEEP_ALIVE_S = 4.0  # three of them fit into the 15 s after which the drone lands by itself
 STALE_S = 2.0  # without a state for so long, nobody knows what the drone does
 FALLEN_M = 0.15
+NUM_GOODBYES = 3
 KEEP_ALIVE = "battery?"  # a question: its answer is a number and can never be taken for an ``ok``
 
 
@@ -162,6 +163,11 @@ class TelloLine:
         """Asks something harmless if nothing was sent for a while, so that the drone does not land by itself."""
         if self._flight is None and now_s - self._sent_s >= KEEP_ALIVE_S:
             self._send(KEEP_ALIVE, now_s)
+
+    def say_goodbye(self) -> None:
+        """Orders a landing that nobody waits for: three times, because nobody will notice if it is lost."""
+        for _ in range(NUM_GOODBYES):
+            self._transport.send("land")
 
     def close(self) -> None:
         """Frees the transport."""

@@ -253,8 +253,8 @@ class TelloFirmware:
             x, y, z, speed_cm_s = numbers
             self._flight.move((x / 100.0, y / 100.0, z / 100.0), now_s, speed_cm_s)
         else:
-            x, y, z = (axis * numbers[0] / 100.0 for axis in DIRECTIONS[name])
-            self._flight.move((x, y, z), now_s)
+            along, left, up = (axis * numbers[0] / 100.0 for axis in DIRECTIONS[name])
+            self._flight.move((along, left, up), now_s)
         return None
 
 

@@ -90,7 +90,8 @@ class Pilot:
         line, pose = self.connection.line, self.connection.pose
         speed_cm_s = self.connection.speed_cm_s
         self.line = line
-        self.driver = TelloDriver(MODEL, world or World(), line, pose=pose, speed_cm_s=speed_cm_s)
+        self.driver = TelloDriver(MODEL, line, pose=pose, speed_cm_s=speed_cm_s)
+        self.driver.enter(world or World(), None, 0.0)
         self._rng = rng = random.Random(seed + 1)  # the faults begin once it is in the air
         self.fail(faults or Faults(), answering)
         self.air.stream = FaultyNetwork(state_faults or Faults(), rng)

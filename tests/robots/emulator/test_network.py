@@ -14,7 +14,6 @@ from llm_planner.robots.drivers.tello_sockets import TelloSockets
 from llm_planner.robots.emulator.faults import Faults
 from llm_planner.robots.emulator.network import EmulatorSettings, TelloNetwork
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.robots.world import World
 from tests.robots.loopback import loopback, wait_until
 
 MODEL = RobotLibrary().get("tello")
@@ -32,7 +31,7 @@ def connect(address, **arguments):
 
 
 def fly(connection, *calls):
-    driver = TelloDriver(MODEL, World(), connection.line, pose=connection.pose, speed_cm_s=connection.speed_cm_s)
+    driver = TelloDriver(MODEL, connection.line, pose=connection.pose, speed_cm_s=connection.speed_cm_s)
     results = []
     for name, *arguments in calls:
         driver.start(SkillCall(name, tuple(arguments)), CLOCK.now_s() * SCALE)

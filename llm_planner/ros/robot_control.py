@@ -1,6 +1,5 @@
-"""A kinematic robot that lives in real time, or faster: driver, executor, reflex and clock in one hand."""
+"""A robot in real time, or faster: driver, executor, reflex and clock in one hand."""
 
-import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,8 +8,8 @@ from enum import Enum
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.robots.drivers.connection import RobotConnection
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible
 from llm_planner.robots.reflex import Reaction, Reflex
@@ -43,7 +42,7 @@ class ReflexEvent:
     is_over: bool = False
 
 
-class SimulatedRobot:
+class RobotControl:
     """Carries out the segments of one goal at a time. Safe to use from any thread; nothing blocks.
 
     ``ros.control_loop`` ticks it from a thread of its own, so that neither a slow callback nor the network delays a
@@ -54,7 +53,7 @@ class SimulatedRobot:
         model: Of the robot.
         clock: Source of monotonic time.
         time_scale: How much faster than that the robot lives, > 0.
-        rng: Source of the noise of all durations.
+        connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Hears of every reflex, likewise.
     """
@@ -65,14 +64,14 @@ class SimulatedRobot:
         *,
         clock: Clock,
         time_scale: float,
-        rng: random.Random,
+        connection: RobotConnection,
         report: Callable[[SegmentReport], None],
         on_reflex: Callable[[ReflexEvent], None],
     ) -> None:
         self._model = model
         self._clock = clock
         self._time_scale = time_scale
-        self._rng = rng
+        self._connection = connection
         self._report_to = report
         self._on_reflex = on_reflex
         self._lock = threading.RLock()
@@ -105,7 +104,7 @@ class SimulatedRobot:
         """Puts the robot into a world."""
         with self._lock:
             self._born_at_s = self._clock.now_s()
-            self._driver = KinematicDriver(self._model, snapshot.world, self._rng, pose=snapshot.pose)
+            self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)
             self._executor = SegmentExecutor(self._model, self._driver, self._report)
             self._reflex = Reflex(self._model)
             self._reflex_event: ReflexEvent | None = None
@@ -164,7 +163,12 @@ class SimulatedRobot:
             self._look(now_s)
             if not self._executor.is_acting:
                 self._end_reflex()
-            return self._period_s()
+            return min(self._period_s(), max(SHORTEST_PERIOD_S, self._driver.attend(now_s) / self._time_scale))
+
+    def close(self) -> None:
+        """Makes the robot safe and lets it go; nothing may be called afterwards."""
+        with self._lock:
+            self._connection.close()
 
     def _look(self, now_s: float) -> None:
         """Lets the reflex see: where the robot is after this tick's motion, and what is there."""

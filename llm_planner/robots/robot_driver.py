@@ -1,0 +1,35 @@
+"""What a robot node needs of its driver, beside that it executes calls: kinematic or real, they look the same."""
+
+from typing import Protocol
+
+from llm_planner.robots.body import BodyState
+from llm_planner.robots.driver import SkillDriver
+from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.world import World
+
+
+class RobotDriver(SkillDriver, Protocol):
+    """A robot in a world, by its own account. All times are on the clock of that world."""
+
+    @property
+    def model(self) -> RobotModel:
+        """The robot's model."""
+        ...
+
+    @property
+    def world(self) -> World:
+        """What the robot knows of its surroundings."""
+        ...
+
+    @property
+    def state(self) -> BodyState:
+        """As of the last tick."""
+        ...
+
+    def pose_at(self, time_s: float) -> Pose:
+        """Returns where the robot was at a past time."""
+        ...
+
+    def attend(self, now_s: float) -> float:
+        """Does what a robot needs that has nothing to do; returns after how many seconds to call again."""
+        ...

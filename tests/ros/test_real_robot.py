@@ -1,0 +1,75 @@
+"""A robot node with a real driver: the same node flies an emulated Tello."""
+
+import pytest
+
+import llm_planner.msg as msgs
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.emulator.network import EmulatorSettings, TelloNetwork
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.ros.snapshot import Snapshot
+from tests.robots.loopback import loopback
+from tests.ros.nodes import wait_until
+from tests.ros.test_robot_node import CHAIR, Operator, start_operator, statuses  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.ros
+SCALE = 5.0
+
+
+@pytest.fixture
+def drone():
+    settings = EmulatorSettings(time_scale=SCALE)
+    addresses = [loopback(20)]
+    with TelloNetwork(RobotLibrary().get("tello"), addresses, clock=MonotonicClock(), settings=settings) as network:
+        yield network.drones[0]
+
+
+def real(**parameters):
+    return {"driver": "tello", "address": loopback(20), "take_off": True, "time_scale": SCALE} | parameters
+
+
+def test_a_plan_is_flown_by_the_drone(planner, drone, start_operator):  # noqa: F811 (a fixture)
+    operator = start_operator("real_1", **real())
+    assert operator.instruct("mf(50);tc(90);g('chair');", [CHAIR | {"position_m": [0.5, -2.0, 1.0]}]).accepted
+    outcome = operator.outcome()
+    assert (outcome.error_code, statuses(outcome)) == (ErrorCode.NONE, [msgs.SegmentOutcome.SUCCEEDED] * 3)
+    pose = drone.flight.pose
+    assert (pose.x_m, pose.y_m, pose.yaw_deg) == (pytest.approx(0.5), pytest.approx(-1.5), pytest.approx(-90.0))
+    assert Snapshot.from_json(outcome.world).pose.y_m == pytest.approx(-1.5)
+    with pytest.raises(PlannerError) as caught:
+        start_operator("real_2", **real())
+    assert caught.value.code is ErrorCode.DUPLICATE_NODE
+
+
+def test_a_reflex_stops_the_motion_in_flight(planner, drone, start_operator):  # noqa: F811
+    operator = start_operator("real_3", **real())
+    ball = {"name": "ball", "position_m": [5.0, 0.0, 1.0], "velocity_m_per_s": [-0.5, 0.0, 0.0], "moves_for_s": 4.0}
+    operator.instruct("mf(400);", [ball])
+    outcome = operator.outcome()
+    assert [reflex.action for reflex in outcome.reflexes][:1] == ["h();mb(50);"]
+    wait_until(lambda: not drone.flight.is_moving)
+    assert drone.flight.pose.x_m < 2.5
+
+
+def test_the_node_lands_the_drone_when_it_ends(planner, drone, start_operator):  # noqa: F811
+    operator = start_operator("real_4", **real())
+    assert drone.flight.pose.z_m == 1.0
+    operator.robot.end_goals()
+    operator.robot._control.close()
+    operator.robot._robot.close()
+    wait_until(lambda: drone.flight.pose.z_m == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"driver": "falcon"}, "there is no driver 'falcon'; known are: kinematic, tello"),
+        ({"address": ""}, "needs the robot's address"),
+        ({"address": "192.168.10.1"}, "a real robot lives in real time"),
+        ({"robot_model": "indy7"}, "moves robots of kind drone, and 'indy7' is of kind arm"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(ros, start_operator, parameters, words):  # noqa: F811
+    with pytest.raises(PlannerError, match=words) as caught:
+        start_operator("real_5", **real(**parameters))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
