@@ -13,6 +13,7 @@ from llm_planner.bench.validation import draw_validation, run_validation, summar
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
+from llm_planner.cli.pipeline import pipeline
 from llm_planner.cli.steps import steps
 from llm_planner.cli.timebill import timebill
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
@@ -20,6 +21,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile
 
 app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real planner.", no_args_is_help=True)
+app.command()(pipeline)
 app.command()(steps)
 app.command()(timebill)
 

@@ -1,0 +1,1 @@
+"""``llm-planner bench pipeline``: dynamic token budgets and micro-batches on a simulated pipeline."""

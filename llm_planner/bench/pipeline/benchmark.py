@@ -1,0 +1,97 @@
+"""The whole benchmark: the ten workloads, and what comes with them; the JSON document."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_planner.bench.pipeline.offline import OFFLINE, fidelity, run_offline, summary
+from llm_planner.bench.pipeline.published import TABLE_1, Workload
+from llm_planner.bench.section7 import rounded
+from llm_planner.bench.timely import commit
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.simulation.pipeline.profile import DEFAULT_PIPELINE, PipelineProfile, find_pipeline
+from llm_planner.simulation.pipeline.schedulers import BASELINE, BOTH, NAMES, OURS, VLLM_TODAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineBench:
+    """What is simulated.
+
+    Attributes:
+        profile: A name or a YAML file.
+        workloads: Req/In/Out each.
+        num_stages: Instead of the profile's.
+        bandwidth_mbps: Instead of the profile's.
+        token_budget: Instead of the profile's static budget.
+    """
+
+    profile: str = DEFAULT_PIPELINE
+    workloads: tuple[Workload, ...] = tuple(TABLE_1)
+    num_stages: int | None = None
+    bandwidth_mbps: float | None = None
+    token_budget: int | None = None
+
+
+def run_pipeline(bench: PipelineBench, on_progress: Callable[[str], None]) -> dict[str, Any]:
+    """Returns the JSON document.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the profile is missing or broken, or a setting is outside its range.
+    """
+    profile = changed_profile(bench)
+    rows = run_offline(profile, bench.workloads, OFFLINE, on_progress)
+    document = {
+        "workloads": rows,
+        **{key: value for key, value in summary(rows, OURS).items() if not key.startswith("min_")},
+        "summary": {
+            "both": summary(rows, BOTH),
+            "ours": summary(rows, OURS),
+            "ours_against_vllm_0_32": summary(rows, OURS, VLLM_TODAY),
+            "both_against_vllm_0_32": summary(rows, BOTH, VLLM_TODAY),
+            "vllm_0_32": summary(rows, VLLM_TODAY, BASELINE),
+        },
+        "fidelity": fidelity(rows),
+        "setup": {
+            "profile": profile.name,
+            "num_stages": profile.num_stages,
+            "bandwidth_mbps": profile.link.bandwidth_mbps.value,
+            "num_kv_tokens": profile.num_kv_tokens,
+            "max_num_batched_tokens": profile.max_num_batched_tokens,
+            "schedulers": {name: NAMES[name] for name in OFFLINE},
+            "time": "virtual: everything in this document is simulated, except what is called published",
+            "commit": commit(),
+        },
+    }
+    return dict(rounded(document))
+
+
+def changed_profile(bench: PipelineBench) -> PipelineProfile:
+    """Returns the profile with the changes that were asked for.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if one of them is not possible, saying why.
+    """
+    from dataclasses import replace
+
+    profile = find_pipeline(bench.profile)
+    if bench.token_budget is not None:
+        try:
+            profile = replace(profile, max_num_batched_tokens=bench.token_budget)
+        except ValueError as error:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"--token-budget {bench.token_budget}: {error}") from error
+    if bench.num_stages is not None:
+        profile = profile.with_stages(bench.num_stages)
+    if bench.bandwidth_mbps is not None:
+        profile = profile.with_bandwidth(bench.bandwidth_mbps)
+    return profile
+
+
+def write_pipeline(document: dict[str, Any], json_file: Path | None) -> list[Path]:
+    """Writes the document; returns what was written."""
+    if json_file is None:
+        return []
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return [json_file]
