@@ -69,6 +69,13 @@ if ! is_done "$group" "$key"; then
   done
 fi
 
+# Robot drivers of others, which only tests need: without the video packages that they ask for.
+key=$(key_of requirements/drivers.txt)
+if [[ " ${groups[*]} " == *" dev "* ]] && ! is_done drivers "$key"; then
+  "$venv/bin/python" -m pip install --quiet --no-compile --no-deps --requirement=requirements/drivers.txt
+  mark drivers "$key"
+fi
+
 # --- interfaces ------------------------------------------------------------------------------------------------------
 data=()
 for dir in config launch models profiles robot_models; do if [[ -d $dir ]]; then data+=("$dir"); fi; done

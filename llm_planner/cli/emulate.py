@@ -3,6 +3,7 @@
 import ipaddress
 import signal
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -12,18 +13,12 @@ from llm_planner.cli.options import SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.emulator.beside import run_beside
 from llm_planner.robots.emulator.faults import Faults
 from llm_planner.robots.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
 from llm_planner.robots.library import RobotLibrary
 
 app = typer.Typer(help="Emulate robots on the network, for drivers to try.", no_args_is_help=True)
-
-ShareOption = Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability per datagram.")]
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps ``tello`` a command of its own while it is the only one."""
 
 
 @app.command()
@@ -34,10 +29,16 @@ def tello(
     ),
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they live.")] = 1.0,
     battery: Annotated[float, typer.Option(min=0.0, max=100.0, help="What the batteries hold, in percent.")] = 100.0,
-    lost: ShareOption = 0.0,
-    late: ShareOption = 0.0,
-    duplicated: ShareOption = 0.0,
-    garbage: ShareOption = 0.0,
+    lost: Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram never arrives.")] = 0.0,
+    late: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram arrives later than others.")
+    ] = 0.0,
+    duplicated: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram arrives twice.")
+    ] = 0.0,
+    garbage: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram of the drone is nonsense.")
+    ] = 0.0,
     late_s: Annotated[float, typer.Option(min=0.0, help="The longest delay of late and doubled datagrams.")] = 2.0,
     empty_after_s: Annotated[float | None, typer.Option(help="Empty the batteries after so many seconds.")] = None,
     mute_after_s: Annotated[float | None, typer.Option(help="Say nothing any more after so many seconds.")] = None,
@@ -81,6 +82,16 @@ def tello(
     with network:
         console.print(f"{count} Tello on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them")
         stopped.wait()
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="A Python program; what follows it are its arguments.", exists=True)],
+    address: Annotated[str, typer.Option(help="Loopback address that it shall use.")] = "127.0.0.1",
+) -> None:
+    """Run a robot program beside an emulator on this machine, unchanged: its UDP ports stay on one address."""
+    run_beside(script, context.args, address)
 
 
 def addresses(first: str, count: int) -> list[str]:

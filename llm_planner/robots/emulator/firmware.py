@@ -178,7 +178,7 @@ class TelloFirmware:
         pose = self._flight.pose
         answers = {
             "battery?": f"{self._battery}",
-            "speed?": f"{self._flight.speed_cm_s:.1f}",
+            "speed?": f"{self._flight.speed_cm_s}",
             "time?": f"{round(self._flown_s)}s",
             "height?": f"{round(10.0 * pose.z_m)}dm",
             "tof?": f"{max(100, round(1000.0 * pose.z_m))}mm",

@@ -97,7 +97,7 @@ def test_a_motion_is_answered_when_it_is_over():
         ("", "unknown command: "),
         ("\x00\xff", "unknown command: \x00\xff"),
         ("battery?", "99"),
-        ("speed?", "100.0"),
+        ("speed?", "100"),
         ("height?", "10dm"),
         ("tof?", "1000mm"),
         ("what?", "unknown command: what?"),
