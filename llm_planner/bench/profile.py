@@ -24,6 +24,11 @@ MAX_BATCH_KV_TOKENS = 8192
 """Caches of a batch are no longer, all sequences together: they take long to fill on a CPU."""
 CACHED_LENGTHS = (0, 512)
 MOVED_LENGTHS = (32, 128, 512, 1024)
+EVICTED_LENGTHS = (128, 256, 512, 1024)
+EVICTED_SHARE = 0.5
+"""How much of a prompt is evicted to be timed. Most of the time goes into looking at all of it, whatever the share."""
+LEAST_EVICTION_S = 1e-5
+"""A shorter difference between two steps is noise."""
 BESIDE = ((32, 8, 64), (128, 8, 64), (128, 4, 64))
 """Prompts beside decoding sequences: tokens of the prompt, sequences, tokens of each."""
 EMPTY: Mapping[str, int] = {}
@@ -66,7 +71,7 @@ class Prober:
             (name,), output = self._start(1, num_cached + num_tokens, first_chunk=num_cached or num_tokens)
             if num_cached:
                 output = self.backend.execute(SchedulerOutput(num_scheduled_tokens={name: num_tokens}))
-            self._note(StepKind.PREFILL, point, 1, num_tokens, num_cached, output)
+            self._note(StepKind.PREFILL, point, 1, num_tokens, num_cached, output.duration_s)
             self._release([name])
 
     def decode(self, point: int, num_seqs: int, kv_len: int) -> None:
@@ -84,7 +89,7 @@ class Prober:
             if ended:
                 lengths |= dict.fromkeys(self._start(len(ended), kv_len)[0], kv_len)
             output = self.backend.execute(SchedulerOutput(num_scheduled_tokens=dict.fromkeys(lengths, 1)))
-            self._note(StepKind.DECODE, point, num_seqs, num_seqs, sum(lengths.values()), output)
+            self._note(StepKind.DECODE, point, num_seqs, num_seqs, sum(lengths.values()), output.duration_s)
             lengths = {name: length + 1 for name, length in lengths.items()}
         self._release(list(lengths))
 
@@ -96,8 +101,24 @@ class Prober:
                 (StepKind.OFFLOAD, SchedulerOutput(offload=(name,))),
                 (StepKind.RESTORE, SchedulerOutput(restore=(name,))),
             ):
-                self._note(kind, point, 1, num_tokens, num_tokens, self.backend.execute(step))
+                self._note(kind, point, 1, num_tokens, num_tokens, self.backend.execute(step).duration_s)
             self._release([name])
+
+    def evict(self, point: int, num_tokens: int) -> None:
+        """Measures how much longer the first decode step behind a prompt is if half of the prompt is evicted in it."""
+        num_removed = int(EVICTED_SHARE * num_tokens)
+        for _ in range(self.repeats_per_round):
+            durations_s = []
+            for evicted in (0, num_removed):
+                (name,), output = self._start(1, num_tokens, evictable=((0, num_tokens),))
+                if name not in output.finished:
+                    evict = {name: evicted} if evicted else {}
+                    output = self.backend.execute(SchedulerOutput(evict=evict, num_scheduled_tokens={name: 1}))
+                    durations_s.append(output.duration_s)
+                self._release([name])
+            if len(durations_s) == 2:
+                evict_s = max(LEAST_EVICTION_S, durations_s[1] - durations_s[0])
+                self._note(StepKind.EVICT, point, 1, num_removed, num_tokens, evict_s)
 
     def beside(self, num_tokens: int, num_seqs: int, kv_len: int) -> tuple[float, float, float]:
         """Returns the median seconds of a step that computes a prompt, one that decodes, and one that does both.
@@ -124,18 +145,28 @@ class Prober:
         return statistics.median(prompt_s), statistics.median(decode_s), statistics.median(both_s)
 
     def _note(
-        self, kind: StepKind, point: int, num_seqs: int, num_tokens: int, kv_tokens: int, output: StepOutput
+        self, kind: StepKind, point: int, num_seqs: int, num_tokens: int, kv_tokens: int, duration_s: float
     ) -> None:
-        duration_s = max(output.duration_s, 1e-9)  # a move of a scripted engine may take no time
+        duration_s = max(duration_s, 1e-9)  # a move of a scripted engine may take no time
         self.samples.append(StepSample(kind, point, num_seqs, num_tokens, kv_tokens, duration_s))
 
     def _start(
-        self, num_seqs: int, num_tokens: int, first_chunk: int = 0, beside: Mapping[str, int] = EMPTY
+        self,
+        num_seqs: int,
+        num_tokens: int,
+        first_chunk: int = 0,
+        beside: Mapping[str, int] = EMPTY,
+        evictable: tuple[tuple[int, int], ...] = (),
     ) -> tuple[list[str], StepOutput]:
         names = [f"probe-{self._num_requests + index}" for index in range(num_seqs)]
         self._num_requests += num_seqs
         new = tuple(
-            TokenSequence(request_id=name, prompt_token_ids=self._prompt(num_tokens), grammar=self.grammar)
+            TokenSequence(
+                request_id=name,
+                prompt_token_ids=self._prompt(num_tokens),
+                grammar=self.grammar,
+                evictable=evictable,
+            )
             for name in names
         )
         counts = {**beside, **dict.fromkeys(names, first_chunk or num_tokens)}
@@ -154,6 +185,7 @@ def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Seq
     """Returns the samples of the prober's engine; sizes that do not fit into it are left out."""
     info, grown = prober.backend.info, prober.num_repeats
     room_tokens = min(info.max_model_len, info.num_kv_blocks * info.block_size)
+    evictions = [n for n in EVICTED_LENGTHS if n + 1 < room_tokens] if info.can_evict else []
     decodes = [
         (b, k)
         for b in BATCH_SIZES
@@ -174,6 +206,8 @@ def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Seq
             prober.prefill(point, num_tokens, num_cached)
         for point, num_tokens in enumerate(moves):
             prober.move(point, num_tokens)
+        for point, num_tokens in enumerate(evictions):
+            prober.evict(point, num_tokens)
         note(f"round {number + 1} of {ROUNDS}: {len(prober.samples)} steps")
     return prober.samples
 
@@ -212,6 +246,7 @@ def make_profile(
         decode=costs.decode,
         resume=fit_move(by_kind[StepKind.RESTORE]),
         offload=fit_move(by_kind[StepKind.OFFLOAD]),
+        evict=fit_move(by_kind[StepKind.EVICT]),
         hides_prompts=hides_prompts,
     )
 

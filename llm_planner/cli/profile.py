@@ -21,7 +21,7 @@ def profile(
     repeats: Annotated[int, typer.Option(min=3, help="Steps per point; their median counts.")] = 15,
     threads: ThreadsOption = 1,
 ) -> None:
-    """Measure prefill, decoding, offloading, resuming and the planner's own time, and write an engine profile.
+    """Measure prefill, decoding, offloading, resuming, evicting and the planner's own time, and write an engine profile.
 
     Every measured step is kept in PATH with the ending .samples.csv. The errors printed are those of a fit to one half
     of the points on the other half, beside the noise floor: how far repeats of the same step lie from their median.

@@ -76,12 +76,12 @@ def fit_costs(samples: Iterable[StepSample]) -> Costs:
 
 
 def fit_move(samples: Iterable[StepSample]) -> MoveCost:
-    """Returns the cost of moving KV by least squares on the medians of the points; nothing if there are none."""
+    """Returns the cost per token in the cache, by least squares on the medians of the points; nothing without any."""
     medians = _medians(samples)
     if not medians:
         return MoveCost(constant_s=measured(0.0), per_token_s=measured(0.0))
     constant_s, per_token_s = nonnegative_fit(
-        [(1.0, float(m.num_tokens)) for m in medians], [m.duration_s for m in medians]
+        [(1.0, float(m.kv_tokens)) for m in medians], [m.duration_s for m in medians]
     )
     return MoveCost(constant_s=measured(constant_s), per_token_s=measured(per_token_s))
 

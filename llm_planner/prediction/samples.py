@@ -17,6 +17,7 @@ class StepKind(Enum):
     DECODE = "decode"
     OFFLOAD = "offload"
     RESTORE = "restore"
+    EVICT = "evict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ class StepSample:
     Attributes:
         point: Steps of the same point repeat each other.
         num_seqs: Sequences in it, all alike.
-        num_tokens: Tokens that it computed (or moved), all sequences together.
+        num_tokens: Tokens that it computed (or moved, or evicted), all sequences together.
         kv_tokens: Tokens in the caches before it, all sequences together.
-        duration_s: How long it took.
+        duration_s: How long it took; for an eviction, how much longer than the same step without it.
     """
 
     kind: StepKind

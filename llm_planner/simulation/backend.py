@@ -156,7 +156,7 @@ class SimulatedBackend:
         return run.num_computed_tokens >= run.num_tokens
 
     def _move(self, scheduled: SchedulerOutput) -> float:
-        """Releases, offloads, restores and evicts KV; returns the seconds that it takes: none for an eviction."""
+        """Releases, offloads, restores and evicts KV; returns the seconds that it takes."""
         duration_s = 0.0
         for request_id in scheduled.release:
             run = self._runs.pop(request_id, None)
@@ -175,6 +175,7 @@ class SimulatedBackend:
         for request_id, num_removed in scheduled.evict.items():
             run = self._runs[request_id]
             before = self._private_blocks(run)
+            duration_s += self._profile.evict.time_s(run.kv_len)
             run.kv_len -= num_removed
             self._free_blocks += before - self._private_blocks(run)
         return duration_s

@@ -5,12 +5,16 @@ import pytest
 from llm_planner.bench.host import measure_host
 from llm_planner.bench.profile import Prober, hides_prompts, make_profile, measure, write_profile
 from llm_planner.core.config import PlannerConfig
-from llm_planner.prediction.profile import Chunk, find_profile, load_profile
+from llm_planner.prediction.profile import Chunk, MoveCost, find_profile, load_profile
 from llm_planner.prediction.samples import StepKind
-from llm_planner.robots.timing import Source
+from llm_planner.robots.timing import Parameter, Source
 from llm_planner.simulation.backend import SimulatedBackend
 
-TRUTH = find_profile("llama3-8b-rtx4090")
+ASSUMED_S_PER_TOKEN = Parameter(value=1e-5, source=Source.ASSUMED)
+TRUTH = replace(
+    find_profile("llama3-8b-rtx4090"),
+    evict=MoveCost(constant_s=Parameter(value=0.002, source=Source.ASSUMED), per_token_s=ASSUMED_S_PER_TOKEN),
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,7 @@ def test_a_simulated_engine_is_measured_back(measured):
     assert measured.decode.per_sequence_s.value == pytest.approx(TRUTH.decode.per_sequence_s.value, rel=0.05)
     assert measured.decode.per_kv_token_s.value == pytest.approx(TRUTH.decode.per_kv_token_s.value, rel=0.05)
     assert measured.resume.per_token_s.value == pytest.approx(TRUTH.resume.per_token_s.value, rel=0.01)
+    assert measured.evict.time_s(700) == pytest.approx(0.009, rel=0.01)
     for num_tokens in (32, 256, 512, 1024):
         for kv_len in (0, 500):
             expected_s = TRUTH.step_s([Chunk(num_tokens, kv_len)])
@@ -57,7 +62,7 @@ def test_every_number_says_that_it_was_measured_and_the_file_loads(measured, tmp
     path = tmp_path / "again.yaml"
     write_profile(measured, path)
     assert load_profile(path) == measured
-    for cost in (measured.prefill, measured.decode, measured.resume, measured.offload):
+    for cost in (measured.prefill, measured.decode, measured.resume, measured.offload, measured.evict):
         assert all(getattr(cost, f.name).source is Source.MEASURED for f in fields(cost))
 
 
