@@ -17,17 +17,16 @@ _PLAIN = r"[^'\\\x00-\x1f\x7f-\x9f]"  # a character of a quoted text that needs 
 _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
 
 
-def lark_grammar(model: RobotModel, max_statements: int | None = None, limits: PlanLimits = DEFAULT_LIMITS) -> str:
+def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS) -> str:
     """Returns the grammar of all plans of a robot in llguidance's dialect of Lark.
 
     It accepts, and so lets a model end, after every complete plan of one statement or more.
 
     Args:
         model: Of the robot.
-        max_statements: If given, plans are brief: so many statements at most, and no blocks.
         limits: Of any plan.
     """
-    grammar = _Grammar(limits, max_statements)
+    grammar = _Grammar(limits)
     for skill in model.skills.values():
         grammar.add_skill(skill)
     return grammar.text()
@@ -41,9 +40,8 @@ def continued(grammar: str) -> str:
 class _Grammar:
     """Collects rules skill by skill; equal terminals are shared."""
 
-    def __init__(self, limits: PlanLimits, max_statements: int | None) -> None:
+    def __init__(self, limits: PlanLimits) -> None:
         self._limits = limits
-        self._max_statements = max_statements
         self._calls: dict[ReturnType, list[str]] = {kind: [] for kind in ReturnType}
         self._terminals: dict[str, str] = {}  # definition -> name
 
@@ -92,8 +90,6 @@ class _Grammar:
         if self._kinds(*_VALUES):
             simple += f' | {self._variable()} "=" ({self._kinds(*_VALUES)}) ";"'
         rules = [f"simple: {simple}", 'return: "->" value ";"']
-        if self._max_statements is not None:
-            return [f"start: simple{{1,{self._max_statements}}} return? | return", *rules]
         rules.insert(0, "start: body_0")
         for depth in range(self._limits.max_depth + 1):
             rules.append(f"body_{depth}: statement_{depth}+ return? | return")

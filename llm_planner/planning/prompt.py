@@ -35,9 +35,9 @@ class Prompt:
     style: PromptStyle
 
     @property
-    def num_scene_bytes(self) -> int:
-        """Leading bytes of the dynamic part that describe the scene: what comes behind them is the task itself."""
-        return len(self.dynamic[: max(0, self.dynamic.find(_TASK))].encode())
+    def scene(self) -> str:
+        """Beginning of the dynamic part that describes the scene: what comes behind it is the task itself."""
+        return self.dynamic[: max(0, self.dynamic.find(_TASK))]
 
 
 _TASK = "\ntask: "  # occurs once: scene and instruction are one line each

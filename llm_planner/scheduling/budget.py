@@ -10,8 +10,6 @@ PESSIMISM = 5.0
 """k of TimeBill, section 4.2: its default, usual in hard real-time systems."""
 MAX_EVICTION_RATIO = 0.95
 """alpha_max of TimeBill, section 6.1."""
-MAX_OMITTED_SHARE = 0.9
-"""Of what a scene can spare. With more left out, plans got numbers wrong (docs/benchmarks/timebill.md)."""
 
 
 class Lever(Enum):
@@ -48,8 +46,8 @@ class Task:
         kv_len: Tokens in its cache, shared prefix included.
         num_removable_tokens: Of the tokens that will be in its cache after the prefill, how many may be evicted; 0 if
             the backend cannot evict, or has done so already.
-        spare_tokens: How many prompt tokens leave if the one, two, ... least needed parts of the scene are left out; never
-            falls. Empty if nothing can be, or the prefill has begun.
+        spare_tokens: How many prompt tokens leave if the one, two, ... least needed parts of the scene are left out;
+            never falls. Empty if nothing can be, or the prefill has begun.
         lengths: Of what is still to be generated.
         max_tokens: N_max: most tokens that it may still generate, >= 1.
         predict_s: t_Predict: seconds that a prediction of the length still takes; what the prefill hides is free.

@@ -5,6 +5,7 @@ from enum import Enum
 
 from llm_planner.core.eviction import Eviction
 from llm_planner.core.request import PlanRequest
+from llm_planner.core.shortening import shortened
 from llm_planner.core.step import Sequence, StepOutput
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 
@@ -158,6 +159,13 @@ class Generation:
         self.num_evicted_tokens = self.eviction.num_removed_tokens
         self.is_eviction_final = True
         return self.num_evicted_tokens
+
+    def shorten(self, num_tokens: int) -> None:
+        """Leaves parts of the prompt out that make up ``num_tokens`` (``core.shortening``); nothing is computed yet."""
+        if self._state is not GenerationState.WAITING or self.num_preemptions or self.eviction is not None:
+            raise ValueError(f"{self.request_id} has begun; its prompt cannot change any more")
+        self.sequence = shortened(self.sequence, num_tokens)
+        self._num_prefill_tokens = self.num_prompt_tokens
 
     def admit(self) -> Sequence:
         """WAITING -> RUNNING; returns what the backend must be handed."""

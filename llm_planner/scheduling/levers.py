@@ -10,7 +10,6 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import Company, ExecutionTime
 from llm_planner.scheduling.budget import (
     MAX_EVICTION_RATIO,
-    MAX_OMITTED_SHARE,
     PESSIMISM,
     Lever,
     Setup,
@@ -141,7 +140,7 @@ class BudgetSolver:
         if is_kept(attempt(0)):
             most = min(len(load.kv_lens), load.max_company - len(load.reserved_kv_lens))
             return attempt(_largest(most, lambda others: is_kept(attempt(others))))
-        spare = _spare_tokens(task)
+        spare = task.spare_tokens
         enough = bisect.bisect_left(spare, True, key=lambda num_omitted: is_kept(attempt(0, num_omitted)))
         if enough < len(spare):
             return attempt(0, spare[enough])
@@ -234,7 +233,7 @@ class BudgetSolver:
 
     def _shortest_setup(self, task: Task, load: Load, time: ExecutionTime) -> Setup:
         """Returns the setup with the shortest prefill."""
-        num_omitted = max(_spare_tokens(task), default=0)
+        num_omitted = max(task.spare_tokens, default=0)
         return replace(_reserved_setup(load, 0, time), num_omitted_tokens=num_omitted)
 
 
@@ -252,12 +251,6 @@ def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> boo
     """Returns whether another slot may be reserved: the batch holds it, and nobody's promise breaks by its prefill."""
     is_room = len(load.reserved_kv_lens) <= load.max_company
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
-
-
-def _spare_tokens(task: Task) -> tuple[int, ...]:
-    """Returns how many tokens of the prompt may be left out, in rising steps: not all that could be."""
-    most = MAX_OMITTED_SHARE * max(task.spare_tokens, default=0)
-    return task.spare_tokens[: bisect.bisect_right(task.spare_tokens, most)]
 
 
 def _with_removed(decision: Decision, num_removed: int, task: Task, time: ExecutionTime) -> Decision:

@@ -10,6 +10,7 @@ from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.execution_time import Company
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
+from llm_planner.core.shortening import spare_tokens
 from llm_planner.scheduling.budget import Lengths, Lever, Setup, Task, execution_s
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation, GenerationState
@@ -86,7 +87,8 @@ class Budgets:
                     refused.append((kept.goal, error))
                     self.close(kept.goal.request.request_id)
                 elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # nobody else was promised anything
-                    self._pull(kept, replace(kept.decision, levers=(Lever.RESERVED_SLOT,), max_company=0))
+                    alone = replace(kept.decision, levers=(Lever.RESERVED_SLOT,), max_company=0, num_omitted_tokens=0)
+                    self._pull(kept, alone)
                 elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
                     self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than anybody counted on
         return refused
@@ -139,21 +141,20 @@ class Budgets:
             self._scheduler.reserve(generation.request_id, decision.max_company)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back
             self._scheduler.reserve(generation.request_id, self._scheduler.config.max_num_seqs - 1)
+        if decision.num_omitted_tokens:
+            generation.eviction = None
+            generation.shorten(decision.num_omitted_tokens)
         if self._info.can_evict and not generation.num_evicted_tokens:
             # Half a token more, so that rounding down gives the number that was decided.
             share = (decision.num_removed_tokens + 0.5) / generation.num_prompt_tokens
             decide_eviction(generation, share if decision.num_removed_tokens else 0.0, self._info)
-        is_new = generation.state is GenerationState.WAITING and not generation.output_token_ids
-        if decision.max_tokens is not None and is_new and goal.brief_grammar is not None:
-            num_tokens = decision.max_tokens * self.lengths.tokens_per_step(goal)
-            num_statements = int(num_tokens / self.lengths.segment_tokens(goal))
-            generation.sequence = replace(generation.sequence, grammar=goal.brief_grammar(max(1, num_statements)))
 
     # --- What the solver must know
 
     def _task(self, kept: KeptBudget) -> Task:
         goal, generation = kept.goal, kept.goal.generation
         can_evict = self._info.can_evict and not generation.num_evicted_tokens
+        is_new = generation.state is GenerationState.WAITING and not generation.num_preemptions
         streams = self._scheduler.policy.streams or goal.request.overrun is OverrunStrategy.PARTIAL
         lengths = self.lengths.remaining(goal, goal.request.budget_scope if streams else BudgetScope.WHOLE_PLAN)
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
@@ -163,6 +164,7 @@ class Budgets:
             num_uncomputed_tokens=max(1, generation.num_uncomputed_tokens),
             kv_len=generation.kv_len,
             num_removable_tokens=num_removable_tokens(generation.sequence) if can_evict else 0,
+            spare_tokens=spare_tokens(generation.sequence) if is_new else (),
             lengths=lengths,
             max_tokens=max(1, generation.num_tokens_left),
         )

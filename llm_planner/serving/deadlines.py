@@ -14,8 +14,8 @@ class Deadlines:
     """A heap of times, one or more per goal; pure bookkeeping, the loop draws the consequences.
 
     Strategies of TimeBill, section 6.1: KILL is due when the budget is over, SKIP_NEXT never. PARTIAL, which is ours,
-    is due at its last safe moment: the last end of a step from which the next one, and the way to the robot, would
-    take until after the deadline.
+    and KILL under a token cap are due at their last safe moment: the last end of a step from which the next one, and
+    the way to the robot, would take until after the deadline.
 
     Args:
         config: Network delay and the patience with silent robots.
@@ -58,16 +58,16 @@ class Deadlines:
         self._steps.observe(scheduled, duration_s)
 
     def would_miss(self, goals: Iterable[Goal], scheduled: SchedulerOutput, now_s: float) -> list[Goal]:
-        """Returns the goals of strategy PARTIAL whose last safe moment this is, if ``scheduled`` runs now.
+        """Returns the goals to be closed in time whose last safe moment this is, if ``scheduled`` runs now.
 
         Not those that have nothing to deliver and whose prompt is still to be computed: the bound is cautious.
         """
         latest_s = now_s + self._steps.bound_s(scheduled) + self._config.network_latency_s
-        partial = (goal for goal in goals if goal.request.overrun is OverrunStrategy.PARTIAL and _may_close(goal))
-        return [goal for goal in partial if (end_s := goal.budget_ends_at_s) is not None and end_s < latest_s]
+        closing = (goal for goal in goals if goal.is_closed_in_time and _may_close(goal))
+        return [goal for goal in closing if (end_s := goal.budget_ends_at_s) is not None and end_s < latest_s]
 
     def is_overrun(self, goal: Goal, now_s: float) -> bool:
-        """Whether the goal may not go on, because its time budget is over (or, for PARTIAL, about to be)."""
+        """Whether the goal may not go on: its time budget is over (or, if it is closed in time, about to be)."""
         due_s = self._budget_due_s(goal)
         return due_s is not None and due_s <= now_s
 
@@ -86,8 +86,8 @@ class Deadlines:
         end_s, overrun = goal.budget_ends_at_s, goal.request.overrun
         if end_s is None or overrun is OverrunStrategy.SKIP_NEXT:
             return None
-        is_partial = overrun is OverrunStrategy.PARTIAL
-        return end_s - (self._config.network_latency_s + self._steps.decode_s if is_partial else 0.0)
+        margin_s = self._config.network_latency_s + self._steps.decode_s if goal.is_closed_in_time else 0.0
+        return end_s - margin_s
 
 
 def _may_close(goal: Goal) -> bool:

@@ -74,11 +74,6 @@ class ExpectedLengths:
         seen = self._per_step[_kind(goal, BudgetScope.FIRST_SEGMENT)]
         return max(1.0, statistics.fmean(seen)) if seen else 1.0
 
-    def segment_tokens(self, goal: Goal) -> float:
-        """Returns the tokens of a statement, on the cautious side."""
-        seen = self._seen[_kind(goal, BudgetScope.FIRST_SEGMENT)]
-        return max([PRIOR_SEGMENT_TOKENS, *([statistics.fmean(seen)] if seen else [])])
-
 
 def _kind(goal: Goal, scope: BudgetScope) -> _Kind:
     return goal.request.robot_model, goal.request.urgency is Urgency.CHAT, scope

@@ -1,14 +1,14 @@
 """One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
+from llm_planner.scheduling.budget import Lever
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.serving.preparation import Session
@@ -43,7 +43,6 @@ class Goal:
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
         length: Predicted when it was prepared, if it was.
-        brief_grammar: Of plans of at most so many simple statements, if its decoding is constrained.
         predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
         wcet_s: The same at the worst.
         levers: What was done to keep the budget.
@@ -60,7 +59,6 @@ class Goal:
     is_plan_complete: bool = False
     is_partial: bool = False
     length: LengthDistribution | None = None
-    brief_grammar: Callable[[int], str] | None = None
     predicted_time_s: float | None = None
     wcet_s: float | None = None
     levers: tuple[str, ...] = ()
@@ -86,6 +84,17 @@ class Goal:
         if self.first_delivered_at_s is None:
             self.first_delivered_at_s = now_s
         self.last_delivered_at_s = now_s
+
+    @property
+    def is_closed_in_time(self) -> bool:
+        """Whether its plan is closed at the last complete segment before its budget is over, if it is not whole then.
+
+        So it is if the client asked for it (PARTIAL), and under a token cap, where nobody promised a whole plan, but
+        for Skip-Next, which waits for all of it. A first segment is never cut.
+        """
+        if self.request.overrun is OverrunStrategy.KILL:
+            return self.request.budget_scope is BudgetScope.WHOLE_PLAN and Lever.TOKEN_CAP.value in self.levers
+        return self.request.overrun is OverrunStrategy.PARTIAL
 
     @property
     def budget_ends_at_s(self) -> float | None:

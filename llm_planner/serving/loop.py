@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
-from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
+from llm_planner.core.request import BudgetScope, PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
 from llm_planner.planning.session import Progress
@@ -110,7 +110,7 @@ class PlannerLoop:
         So no robot waits for what only the first request of its kind needs. The scheduler learns nothing from it.
 
         Raises:
-            PlannerError: If a request cannot be prepared.
+            PlannerError: If a request cannot be prepared, or the engine cannot run it.
         """
         for request in requests:
             prepared = self._preparer.prepare(request)
@@ -119,12 +119,16 @@ class PlannerLoop:
 
     def _run_once(self, sequence: Sequence) -> None:
         """Computes the first token of a sequence and forgets it, if there is room in the KV cache."""
-        ledger = self._scheduler.ledger
+        ledger, request_id = self._scheduler.ledger, sequence.request_id
         num_tokens = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
-        if num_tokens <= ledger.free_blocks * ledger.block_size:
-            request_id = sequence.request_id
-            self._backend.execute(SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens}))
-            self._backend.execute(SchedulerOutput(release=(request_id,)))
+        if num_tokens > ledger.free_blocks * ledger.block_size:
+            return
+        step = SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens})
+        while request_id not in {*(output := self._backend.execute(step)).token_ids, *output.finished}:
+            if request_id in output.failed:
+                raise PlannerError(ErrorCode.ENGINE_FAILED, f"no plan can be made: {output.failed[request_id]}")
+            step = SchedulerOutput(num_scheduled_tokens={request_id: num_tokens})  # an engine may have steps in flight
+        self._backend.execute(SchedulerOutput(release=(request_id,)))
 
     # --- One step
 
@@ -234,9 +238,9 @@ class PlannerLoop:
         return [self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time")]
 
     def _overrun(self, goal: Goal, now_s: float) -> list[Event]:
-        """Ends a goal that cannot keep its budget; PARTIAL closes its plan at the last complete segment instead."""
+        """Ends a goal that cannot keep its budget, or closes its plan at the last complete segment."""
         events: list[Event] = []
-        if goal.request.overrun is OverrunStrategy.PARTIAL:
+        if goal.is_closed_in_time:
             if not self._deadlines.is_too_late(goal, now_s):
                 events += self._send_held(goal, now_s)
             if goal.delivered:

@@ -64,7 +64,6 @@ def open_goal(
         generation=generation,
         execution=execution,
         length=prepared.length,
-        brief_grammar=prepared.brief_grammar,
     )
     goal.replay(history)
     goal.is_plan_complete |= prepared.session.is_complete

@@ -1,5 +1,6 @@
 """Prepares requests for a language model: prompt, shared prefix, grammar, and the session that reads the answer."""
 
+from dataclasses import replace
 from functools import partial
 
 from llm_planner.core.interfaces import Backend, Tokenizer
@@ -72,16 +73,19 @@ class PlanPreparer:
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
             grammar=self._grammar(model) if self._is_constrained else None,
             sampling=self._sampling,
-            evictable=self._evictable(prompt, request),
         )
-        brief_grammar = partial(lark_grammar, model) if self._is_constrained else None
-        return Prepared(sequence, session, len(delivered_ids), brief_grammar=brief_grammar)
+        if request.time_budget_s is not None:
+            sequence = self._with_levers(sequence, prompt, request)
+        return Prepared(sequence, session, len(delivered_ids))
 
-    def _evictable(self, prompt: EncodedPrompt, request: PlanRequest) -> tuple[tuple[int, int], ...]:
-        """Returns what may be evicted to keep a time budget: the scene. Rules, skills and task stay."""
-        if request.time_budget_s is None or not self._backend.info.can_evict:
-            return ()
-        return (self._encoder.scene_span(prompt),)
+    def _with_levers(self, sequence: Sequence, prompt: EncodedPrompt, request: PlanRequest) -> Sequence:
+        """Returns the sequence with what may be left out or evicted to keep a time budget: parts of the scene.
+
+        Rules, skills and task stay.
+        """
+        spare = self._encoder.spare_spans(prompt, request.instruction)
+        evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
+        return replace(sequence, spare=spare, evictable=evictable)
 
     def _grammar(self, model: RobotModel) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""

@@ -1,6 +1,6 @@
 """What the loop needs of a request before it can be scheduled."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,14 +34,12 @@ class Prepared:
     Attributes:
         num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart.
         length: How many tokens are to be generated, as far as it can be predicted.
-        brief_grammar: Returns the grammar of plans of at most so many simple statements; None if decoding is free.
     """
 
     sequence: Sequence
     session: Session
     num_delivered_tokens: int = 0
     length: LengthDistribution | None = None
-    brief_grammar: Callable[[int], str] | None = None
 
 
 class Preparer(Protocol):

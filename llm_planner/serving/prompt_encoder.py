@@ -1,10 +1,12 @@
 """Turns a request into the tokens that its model reads."""
 
+import bisect
 import itertools
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt
+from llm_planner.planning.scene_entries import spare_entries
 from llm_planner.robots.model import RobotModel
 
 
@@ -19,11 +21,14 @@ class PromptMarkup:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPrompt:
-    """A prompt in tokens: the part that all requests of a robot model share, and this request."""
+    """A prompt in tokens: the part that all requests of a robot model share, and this request.
+
+    ``scene`` is the text of the scene as the second part, behind its markup, begins with it.
+    """
 
     static_ids: tuple[int, ...]
     dynamic_ids: tuple[int, ...]
-    num_scene_bytes: int = 0
+    scene: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +55,7 @@ class PromptEncoder:
                 *self.tokenizer.encode(prompt.dynamic),
                 *self._mark(self.markup.after_dynamic),
             ),
-            prompt.num_scene_bytes,
+            prompt.scene,
         )
 
     def scene_span(self, prompt: EncodedPrompt) -> tuple[int, int]:
@@ -58,13 +63,31 @@ class PromptEncoder:
 
         It is empty for a tokenizer whose tokens do not spell the text out, because then nobody knows where it ends.
         """
-        num_marks = len(self._mark(self.markup.before_dynamic))
+        start, ends = self._scene_ends(prompt)
+        return start, start + bisect.bisect_right(ends, len(prompt.scene.encode()))
+
+    def spare_spans(self, prompt: EncodedPrompt, instruction: str) -> tuple[tuple[int, int], ...]:
+        """Returns the positions of the scene's entries, the least needed first (``planning.scene_entries``).
+
+        A token that two entries share belongs to the later one. Empty as ``scene_span`` is.
+        """
+        start, ends = self._scene_ends(prompt)
+        if not ends:
+            return ()
+        byte_at = list(itertools.accumulate((len(c.encode()) for c in prompt.scene), initial=0))
+
+        def position(character: int) -> int:
+            return start + bisect.bisect_right(ends, byte_at[character])
+
+        spans = [(position(first), position(last)) for first, last in spare_entries(prompt.scene, instruction)]
+        return tuple((first, last) for first, last in spans if first < last)
+
+    def _scene_ends(self, prompt: EncodedPrompt) -> tuple[int, list[int]]:
+        """Returns the position where the scene begins, and in which of its bytes each token from there on ends."""
+        num_marks, num_bytes = len(self._mark(self.markup.before_dynamic)), len(prompt.scene.encode())
         sizes = [len(self.tokenizer.token_bytes(token_id)) for token_id in prompt.dynamic_ids[num_marks:]]
         start = len(prompt.static_ids) + num_marks
-        if 0 in sizes[: prompt.num_scene_bytes]:
-            return start, start
-        ends = itertools.accumulate(sizes)
-        return start, start + sum(1 for _ in itertools.takewhile(lambda end: end <= prompt.num_scene_bytes, ends))
+        return start, [] if 0 in sizes[:num_bytes] else list(itertools.accumulate(sizes))
 
     def _mark(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, allow_special=True)

@@ -11,7 +11,6 @@ from llguidance import LLMatcher, LLTokenizer
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.language.syntax import Call
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.robots.library import RobotLibrary
@@ -52,21 +51,6 @@ def test_every_well_typed_plan_is_accepted_as_it_is_printed(robot, rng):
     _, count = read(robot, text)
     assert text.encode()[:count].decode(errors="replace") == text
     assert is_accepted(robot, text)
-
-
-@pytest.mark.parametrize("robot", MODELS)
-@pytest.mark.parametrize("max_statements", [1, 3])
-def test_a_brief_plan_has_so_many_simple_statements_at_most_and_may_end_after_any(robot, max_statements):
-    grammar = lark_grammar(MODELS[robot], max_statements)
-    assert LLMatcher.validate_grammar_with_warnings(grammar) == (False, [])
-    brief = LLMatcher(TOKENIZER, grammar)
-    examples = (statement for example in MODELS[robot].examples for statement in parse(example.plan))
-    call = to_text(next(statement for statement in examples if isinstance(statement, Call))).encode()
-    for _ in range(max_statements):
-        assert brief.try_consume_tokens(list(call)) == len(call)
-        assert brief.is_accepting()
-    assert brief.try_consume_tokens(list(call)) == 0
-    assert LLMatcher(TOKENIZER, grammar).try_consume_tokens(list(b"2{")) == 0
 
 
 @pytest.mark.parametrize("robot", MODELS)

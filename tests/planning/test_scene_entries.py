@@ -1,5 +1,7 @@
 """Which entries of a scene a task can spare."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,6 @@ def test_a_scene_without_a_list_has_nothing_to_spare(scene):
 def test_entries_lie_apart_inside_the_scene_and_one_is_left(scene, instruction):
     spans = sorted(spare_entries(scene, instruction))
     assert all(start < end for start, end in spans)
-    assert all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= two[0] for one, two in itertools.pairwise(spans))
     if spans:
         assert sum(end - start for start, end in spans) < len(scene)

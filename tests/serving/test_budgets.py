@@ -59,21 +59,13 @@ class ProfiledFake(FakeBackend):
 
 
 class EvictablePreparer(StubPreparer):
-    """Everything behind the shared prefix may be evicted; brief grammars are noted."""
-
-    def __init__(self, backend):
-        super().__init__(backend)
-        self.brief = []
+    """Everything behind the shared prefix may be evicted; a request named "list" can spare most of its prompt."""
 
     def prepare(self, request):
         prepared = super().prepare(request)
-        evictable = ((0, len(prepared.sequence.prompt_token_ids)),)
-        sequence = replace(prepared.sequence, evictable=evictable)
-        return replace(prepared, sequence=sequence, brief_grammar=self._brief)
-
-    def _brief(self, max_statements):
-        self.brief.append(max_statements)
-        return f"at most {max_statements}"
+        end = len(prepared.sequence.prompt_token_ids)
+        spare = tuple((start, start + 10) for start in range(end - 50, 20, -10)) if request.request_id == "list" else ()
+        return replace(prepared, sequence=replace(prepared.sequence, evictable=((0, end),), spare=spare))
 
 
 class Run:
@@ -176,17 +168,47 @@ def test_a_long_scene_is_evicted_as_far_as_needed():
     assert result.metrics.levers == ("reserved_slot", "eviction")
     assert 0 < result.metrics.eviction_ratio < 0.95
     assert result.metrics.response_time_s <= 1.0
-    assert not run.preparer.brief
 
 
-def test_a_backend_that_cannot_evict_is_asked_for_a_brief_plan_instead():
-    run = Run(can_evict=False).submit("r1", "go " + "and see the cup " * 200, time_budget_s=1.0)
-    result = run.go().result()
-    assert result.error_code is ErrorCode.NONE
-    assert result.metrics.levers == ("reserved_slot", "token_cap")
+@pytest.mark.parametrize("can_evict", [True, False])
+def test_a_scene_that_can_spare_something_is_shortened_before_anything_is_evicted(can_evict):
+    text = "go " + "and see the cup " * 200
+    whole = Run().submit("r1", text).go().result().metrics
+    result = Run(can_evict=can_evict).submit("list", text, time_budget_s=1.0).go().result("list")
+    assert (result.error_code, result.plan) == (ErrorCode.NONE, PLAN)
+    assert result.metrics.levers == ("reserved_slot", "short_scene")
     assert result.metrics.eviction_ratio == 0.0
-    assert run.preparer.brief
-    assert all(n >= 1 for n in run.preparer.brief)
+    assert 100 < result.metrics.num_prompt_tokens < whole.num_prompt_tokens - 100
+    assert result.metrics.response_time_s <= result.metrics.wcet_s <= 1.0
+
+
+def test_a_scene_is_not_shortened_once_its_prefill_has_begun():
+    """A second goal comes in the middle of the first one's prefill: what is computed stays."""
+    text = "go " + "and see the cup " * 200
+    run = Run(max_num_batched_tokens=64).submit("list", text, time_budget_s=2.0).go(3)
+    num_tokens = run.loop._goals["list"].generation.num_prompt_tokens
+    run.submit("other", text, time_budget_s=1.0).go()
+    assert run.result("list").error_code is ErrorCode.NONE
+    assert run.result("list").metrics.num_prompt_tokens == num_tokens
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
+def test_where_no_whole_plan_can_be_promised_it_is_closed_in_time(policy):
+    """Not before it must be: a plan that turns out to fit is whole."""
+    run = Run(policy=policy, can_evict=False).submit(
+        "r1", "long " + "and see the cup " * 200, time_budget_s=1.2, **WHOLE
+    )
+    result = run.go().result()
+    assert result.error_code is ErrorCode.PLAN_PARTIAL
+    assert result.metrics.levers == ("reserved_slot", "token_cap")
+    assert LONG.startswith(result.plan)
+    ended_s = [t for t, e in run.events if isinstance(e, SegmentReady)][-1]
+    assert 1.2 - 0.15 < ended_s <= 1.2
+    short = Run(policy=policy, can_evict=False).submit(
+        "r1", "go " + "and see the cup " * 200, time_budget_s=1.2, **WHOLE
+    )
+    result = short.go().result()
+    assert (result.error_code, result.metrics.levers[-1]) == (ErrorCode.NONE, "token_cap")
 
 
 def test_what_was_promised_to_one_is_not_given_to_the_next():
@@ -274,8 +296,10 @@ def test_who_is_let_in_gets_it_in_time_and_all_others_are_refused_before_anythin
         result = run.result(name)
         if result.error_code is ErrorCode.BUDGET_INFEASIBLE:
             assert result.metrics.num_output_tokens == 0
-        elif "token_cap" not in result.metrics.levers:  # scripts heed no grammar
+        elif "token_cap" not in result.metrics.levers:
             assert result.error_code is ErrorCode.NONE, result
+        else:
+            assert result.error_code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL, ErrorCode.BUDGET_EXCEEDED), result
     run.loop._scheduler.check_integrity()
 
 
