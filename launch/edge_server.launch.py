@@ -15,12 +15,18 @@ ARGUMENTS = {
         "A checkpoint directory, or the name of a bundled model; as in the config file if empty.",
     ),
     "policy": ("", "Name of a scheduling policy; as in the config file if empty."),
-    "backend": ("", "What runs the model: torch or fake; as in the config file if empty."),
+    "backend": ("", "What runs the model: torch, vllm, openai or fake; as in the config file if empty."),
+    "base_url": ("", "With backend:=openai: the server's address, up to /v1; as in the config file if empty."),
     "config": ("", "A parameter file; config/planner.yaml of the package if empty."),
     "name": ("planner", "Node name; the interfaces live below it."),
     "namespace": ("", "Namespace of the node."),
 }
-PARAMETERS = {"model": "engine.model", "policy": "scheduler.policy", "backend": "backend"}
+PARAMETERS = {
+    "model": "engine.model",
+    "policy": "scheduler.policy",
+    "backend": "backend",
+    "base_url": "openai.base_url",
+}
 
 
 def start_planner(context: LaunchContext) -> list[Node]:

@@ -239,7 +239,6 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
         encoder.tokenizer,
         api_key=os.environ.get(config.openai.api_key_variable),
         clock=MonotonicClock(),
-        num_kv_blocks=config.engine.num_kv_blocks,
         block_size=config.engine.block_size,
     )
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer)

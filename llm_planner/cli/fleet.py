@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from llm_planner.assembly import load_config
-from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, PolicyOption
+from llm_planner.cli.options import BackendOption, BaseUrlOption, ConfigOption, JsonOption, ModelOption, PolicyOption
 from llm_planner.cli.output import console, plain, print_error, print_json
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
@@ -25,6 +25,8 @@ def up(
     model: ModelOption = None,
     policy: PolicyOption = None,
     config: ConfigOption = None,
+    backend: BackendOption = None,
+    base_url: BaseUrlOption = None,
     scenario: Annotated[Path | None, typer.Option(help="YAML file with instructions to begin with.")] = None,
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots live.")] = 1.0,
 ) -> None:
@@ -34,7 +36,8 @@ def up(
     """
     from llm_planner.ros.composition import Composition, Fleet
 
-    overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
+    given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
+    overrides = {name: value for name, value in given.items() if value}
     load_config(config, overrides)  # a mistake is named here rather than in a log
     composition = Composition(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from llm_planner.assembly import build_admission, build_loop, load_config
-from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, PolicyOption, RobotOption
+from llm_planner.cli.options import (
+    BackendOption,
+    BaseUrlOption,
+    ConfigOption,
+    JsonOption,
+    ModelOption,
+    PolicyOption,
+    RobotOption,
+)
 from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -41,6 +49,8 @@ def plan(
     scene: Annotated[str, typer.Option("--scene", "-s", help="What the robot sees, e.g. 'chair_1, cat_2'.")] = "",
     model: ModelOption = None,
     config: ConfigOption = None,
+    backend: BackendOption = None,
+    base_url: BaseUrlOption = None,
     policy: PolicyOption = "fcfs_stream",
     chat: Annotated[
         bool, typer.Option("--chat", help="Answer in words instead of a plan; needs a chat model.")
@@ -68,6 +78,8 @@ def plan(
     """
     urgency = Urgency.CHAT if chat else Urgency.NORMAL
     overrides = {
+        "backend": backend,
+        "openai.base_url": base_url,
         "engine.model": model,
         "scheduler.policy": policy,
         "temperature": temperature,

@@ -19,7 +19,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
 @pytest.mark.parametrize(
     ("name", "arguments", "num_nodes"),
     [
-        ("edge_server", {"model", "policy", "backend", "config", "name", "namespace"}, 1),
+        ("edge_server", {"model", "policy", "backend", "base_url", "config", "name", "namespace"}, 1),
         ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed"}, 4),
     ],
 )

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 
 from llm_planner.backends.openai.background import BackgroundLoop
@@ -25,7 +25,7 @@ POLL_S = 0.05
 GATHER_S = 0.003
 """How long a step waits for the tokens of the others once the first has come: a server sends them together."""
 UNBOUNDED_BLOCKS = 1_000_000
-"""Stands for a KV cache of unknown size: a server queues or preempts by itself."""
+"""Stands for a KV cache of unknown size: a server preempts and queues by itself."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 """Between two attempts at a sequence whose stream failed; the pause doubles."""
 
@@ -37,8 +37,7 @@ class OpenAIBackend:
     stream where the plan may be cut; scheduled again, it is asked for anew with its prompt and all that it has written,
     which the server mostly finds in its prefix cache. So a server has no more to do than our scheduler has admitted.
 
-    Deviation from the protocol: the server's KV cache is its own affair. Blocks are counted as the scheduler counts
-    them, but those of a suspended sequence are kept only as long as the server's prefix cache keeps them.
+    The server's KV cache is its own affair: that of a suspended sequence is kept as long as its prefix cache keeps it.
 
     Args:
         config: Where the server is.
@@ -46,8 +45,7 @@ class OpenAIBackend:
             special token, and the server finds what it has computed before.
         api_key: None for a server that wants none.
         clock: Times the steps.
-        num_kv_blocks: How much of the server's KV cache may be used; 0 leaves that to the server.
-        block_size: Tokens per block.
+        block_size: Tokens per block, for people: what a server's KV cache holds is not known here.
 
     Raises:
         PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used.
@@ -60,7 +58,6 @@ class OpenAIBackend:
         *,
         api_key: str | None,
         clock: Clock,
-        num_kv_blocks: int = 0,
         block_size: int = 16,
     ) -> None:
         self.tokenizer = OutputTokens(tokenizer)
@@ -78,10 +75,11 @@ class OpenAIBackend:
             raise PlannerError(error.code, error.message) from error
         self._info = BackendInfo(
             model=card.name,
-            num_kv_blocks=num_kv_blocks or UNBOUNDED_BLOCKS,
+            num_kv_blocks=UNBOUNDED_BLOCKS,
             block_size=block_size,
             max_model_len=card.max_model_len or config.max_model_len,
             can_offload=False,
+            keeps_kv=True,
         )
         self._opener = StreamOpener(
             self._server,
@@ -104,12 +102,12 @@ class OpenAIBackend:
         return 0
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
-        """Runs one step, of about ``POLL_S`` at most, and returns the tokens that have come.
+        """Runs one step, of about ``POLL_S`` at most, and returns what has come.
 
         Raises:
             PlannerError: EVICTION_UNSUPPORTED if it is asked to change the KV cache.
         """
-        if scheduled.evict or scheduled.offload:
+        if scheduled.evict:
             raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "nobody else can change the KV cache of a model server")
         start_s = self._clock.now_s()
         for request_id in scheduled.release:
@@ -144,17 +142,14 @@ class OpenAIBackend:
         if state is not None:
             state.close()
 
-    def _keep_open(
-        self, num_scheduled: Mapping[str, int], failed: dict[str, str], now_s: float
-    ) -> dict[str, RemoteSequence]:
-        """Sees to a stream for each scheduled sequence; returns those of which a token is due."""
-        due: dict[str, RemoteSequence] = {}
-        for request_id, num_tokens in num_scheduled.items():
+    def _keep_open(self, request_ids: Iterable[str], failed: dict[str, str], now_s: float) -> dict[str, RemoteSequence]:
+        """Sees to a stream for each scheduled sequence; returns those that can bring something."""
+        running: dict[str, RemoteSequence] = {}
+        for request_id in request_ids:
             state = self._states.get(request_id)
             if state is None or request_id in failed:
                 failed.setdefault(request_id, "the backend does not know this request")
                 continue
-            state.num_computed_tokens += num_tokens
             try:
                 if state.needs_stream(now_s):
                     self._opener.open(state)
@@ -163,9 +158,8 @@ class OpenAIBackend:
                 continue
             if state.stream is not None:
                 state.stream.stay()
-            if state.num_computed_tokens >= state.num_tokens:
-                due[request_id] = state
-        return due
+            running[request_id] = state
+        return running
 
     def _wait(self, states: Seq[RemoteSequence]) -> None:
         """Waits until all have something to tell; not long, once one has."""
@@ -180,29 +174,32 @@ class OpenAIBackend:
                 return
             self._changed.wait(left_s)
 
-    def _collect(self, due: Mapping[str, RemoteSequence], failed: dict[str, str], start_s: float) -> StepOutput:
+    def _collect(self, running: Mapping[str, RemoteSequence], failed: dict[str, str], start_s: float) -> StepOutput:
+        """Returns what has come; a sequence of which nothing came did not run, as the scheduler sees it."""
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
-        rejected: dict[str, int] = {}
-        for request_id, state in due.items():
+        computed: dict[str, int] = {}
+        for request_id, state in running.items():
+            num_tokens = state.num_tokens
             new = state.take(MOST_DECODED_TOKENS)
+            is_finished = state.is_drained(StreamEnd.STOPPED)
             if new:
                 token_ids[request_id] = tuple(new)
-            else:  # the last token is computed again, as the scheduler sees it: the server has not answered yet
-                rejected[request_id] = 1
-                state.num_computed_tokens -= 1
-            if state.is_drained(StreamEnd.STOPPED):
+            if is_finished:
                 finished[request_id] = FinishReason.STOP
-            elif state.is_drained(StreamEnd.FAILED):
+            if new or is_finished:
+                computed[request_id] = num_tokens - state.num_computed_tokens
+                state.num_computed_tokens = num_tokens
+            if state.is_drained(StreamEnd.FAILED):
                 self._bear(request_id, state, failed)
         num_held = sum(-(-state.num_computed_tokens // self._info.block_size) for state in self._states.values())
         return StepOutput(
             token_ids=token_ids,
             finished=finished,
             failed=failed,
-            free_kv_blocks=self._info.num_kv_blocks - num_held,
+            free_kv_blocks=max(0, self._info.num_kv_blocks - num_held),
             duration_s=self._clock.now_s() - start_s,
-            num_rejected_tokens=rejected,
+            step=SchedulerOutput(num_scheduled_tokens=computed),
         )
 
     def _bear(self, request_id: str, state: RemoteSequence, failed: dict[str, str]) -> None:

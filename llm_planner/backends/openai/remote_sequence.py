@@ -15,7 +15,7 @@ class RemoteSequence:
 
     Attributes:
         output_token_ids: Handed to the scheduler so far.
-        num_computed_tokens: As the scheduler counts them; the server computes when it likes.
+        num_computed_tokens: Tokens that went through the model: all but those that came last.
         stream: Open, or with tokens that are still to be taken; None if it has to be asked for.
         reading: What fills the stream.
         num_failures: Streams in a row that failed without a token.

@@ -10,6 +10,7 @@ import httpx2
 from llm_planner.backends.openai.backend import OpenAIBackend
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import OpenAIConfig
+from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.tokenizer import load_tokenizer
 from llm_planner.planning.grammar import lark_grammar
@@ -58,13 +59,12 @@ class ServerProcess:
             time.sleep(0.01)
 
 
-def make_backend(at: ServerProcess, *, api_key=None, num_kv_blocks=0, **config) -> OpenAIBackend:
+def make_backend(at: ServerProcess, *, api_key=None, **config) -> OpenAIBackend:
     return OpenAIBackend(
-        OpenAIConfig(base_url=at.base_url, **config),
+        OpenAIConfig(**{"base_url": at.base_url, **config}),
         TOKENIZER,
         api_key=api_key,
         clock=MonotonicClock(),
-        num_kv_blocks=num_kv_blocks,
     )
 
 
@@ -89,7 +89,7 @@ class Driver:
         text: What each sequence has written.
     """
 
-    backend: OpenAIBackend
+    backend: Backend
     text: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)
@@ -110,17 +110,18 @@ class Driver:
     def step(self, *names: str) -> None:
         new = tuple(self.waiting.pop(name) for name in names if name in self.waiting)
         counts = {name: self.num_tokens[name] - self.num_computed[name] for name in names}
-        output = self.backend.execute(SchedulerOutput(new=new, num_scheduled_tokens=counts))
-        for name in names:
+        scheduled = SchedulerOutput(new=new, num_scheduled_tokens=counts)
+        output = self.backend.execute(scheduled)
+        ran = (output.step or scheduled).num_scheduled_tokens
+        assert set(output.token_ids) | set(output.finished) == set(ran) - set(output.failed)
+        for name, num_computed in ran.items():
             ids = output.token_ids.get(name, ())
-            self.num_computed[name] += counts[name] - output.num_rejected_tokens.get(name, 0)
+            self.num_computed[name] += num_computed - output.num_rejected_tokens.get(name, 0)
+            assert self.num_computed[name] == self.num_tokens[name]
             self.num_tokens[name] += len(ids)
             self.text[name] += b"".join(map(self.backend.tokenizer.token_bytes, ids)).decode()
         self.failed |= output.failed
         self.finished |= set(output.finished)
-        blocks = [-(-n // self.backend.info.block_size) for s, n in self.num_computed.items() if s not in self.failed]
-        if not output.failed:
-            assert output.free_kv_blocks == self.backend.info.num_kv_blocks - sum(blocks)
 
     def run(self, *names: str) -> None:
         """Runs sequences to their ends."""

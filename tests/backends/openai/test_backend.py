@@ -8,17 +8,18 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
 from tests.backends.openai.builders import MODEL_DIR, TASKS, TOKENIZER, Driver, make_backend, make_sequence
-from tests.engine.builders import bytes_of, generate
 
 
 @pytest.fixture(scope="module")
 def expected():
     """The plans of the torch backend, uninterrupted."""
     backend = TorchBackend(MODEL_DIR, num_kv_blocks=256, num_threads=1)
-    sequences = [make_sequence(name) for name in TASKS]
-    tokens = {s.request_id: generate(backend, s, max_tokens=512)[s.request_id] for s in sequences}
+    driver = Driver(backend)
+    for name in TASKS:
+        driver.add(make_sequence(name))
+    driver.run()
     backend.close()
-    return {name: bytes_of(TOKENIZER, ids).decode() for name, ids in tokens.items()}
+    return driver.text
 
 
 @pytest.fixture
@@ -88,7 +89,6 @@ def test_released_in_its_midst(driver, server):
     while not (driver.text["square"] and driver.text["turn"]):
         driver.step("square", "turn")
     driver.backend.execute(SchedulerOutput(release=("square", "never heard of")))
-    driver.num_computed["square"] = 0
     driver.failed["square"] = "released"
     driver.run("turn")
     server.wait_idle()
