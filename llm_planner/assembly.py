@@ -160,6 +160,8 @@ def build_loop(
     library = build_library(config)
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
+    elif config.backend == "vllm":
+        backend, preparer = _vllm(config, library)
     elif config.backend == "fake":
         fake = FakeBackend(sleep=time.sleep)
         encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
@@ -167,7 +169,9 @@ def build_loop(
     elif config.backend == "openai":
         backend, preparer = _openai(config, library)
     else:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, openai, fake")
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, vllm, openai, fake"
+        )
     if profile is not None:
         check_fits(profile, backend.info)
     times = None if profile is None else ProfiledTimes(profile)
@@ -217,17 +221,44 @@ def _preparer(
 def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
     from llm_planner.engine.backend import TorchBackend
 
-    directory = resolve_model(config.engine.model)
-    if (directory / "length.json").is_file():
-        raise PlannerError(
-            ErrorCode.MODEL_NOT_FOUND, f"{directory} is a length predictor and writes no plans; name a planner model"
-        )
+    directory = _planner_model(config)
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
     del options["model"], options["profile"]
     backend = TorchBackend(directory, **options)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)
     encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
+    from llm_planner.backends.vllm.backend import open_backend
+    from llm_planner.backends.vllm.engine import EngineSettings
+
+    engine, directory = config.engine, _planner_model(config)
+    settings = EngineSettings(
+        model_dir=directory,
+        device=engine.device,
+        dtype=engine.dtype,
+        num_kv_blocks=engine.num_kv_blocks,
+        block_size=engine.block_size,
+        num_threads=engine.num_threads,
+        max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
+        max_live=max(config.max_queued, config.scheduler.max_num_seqs),
+    )
+    backend = open_backend(settings)
+    style, markup = _prompt_format(directory, backend.tokenizer.start_text)
+    encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
+    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def _planner_model(config: PlannerConfig) -> Path:
+    """Returns the directory of the configured model, which must not be a length predictor's."""
+    directory = resolve_model(config.engine.model)
+    if (directory / "length.json").is_file():
+        raise PlannerError(
+            ErrorCode.MODEL_NOT_FOUND, f"{directory} is a length predictor and writes no plans; name a planner model"
+        )
+    return directory
 
 
 def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:

@@ -1,0 +1,55 @@
+"""What came back from vLLM's steps, until it is handed on."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from llm_planner.core.step import FinishReason
+
+
+@dataclass(slots=True)
+class Arrival:
+    """What steps brought of one request.
+
+    Attributes:
+        num_scheduled_tokens: Computed in them.
+        token_ids: New ones, without an end-of-sequence token.
+        is_finished: Whether the model stopped.
+        failure: Why it cannot go on; None if it can.
+    """
+
+    num_scheduled_tokens: int = 0
+    token_ids: list[int] = field(default_factory=list)
+    is_finished: bool = False
+    failure: str | None = None
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """As the loop knows it."""
+        return FinishReason.STOP if self.is_finished else None
+
+
+class Arrivals:
+    """Keeps what arrives; of requests that sleep, until they run again.
+
+    With steps in flight, a token or two come after the end of a segment. They belong to the next one: if the robot's
+    word is inserted first, they are void (``VllmBackend.insert``).
+    """
+
+    def __init__(self) -> None:
+        self._arrivals: dict[str, Arrival] = {}
+
+    def of(self, request_id: str) -> Arrival:
+        """Returns what arrived of a request, to be added to."""
+        return self._arrivals.setdefault(request_id, Arrival())
+
+    def forget(self, request_id: str) -> int:
+        """Drops what is held back of a request; returns how many tokens that were."""
+        arrival = self._arrivals.pop(request_id, None)
+        return 0 if arrival is None else len(arrival.token_ids)
+
+    def take(self, asleep: Collection[str]) -> dict[str, Arrival]:
+        """Returns, once, what arrived of all requests that do not sleep."""
+        taken = {name: a for name, a in self._arrivals.items() if name not in asleep}
+        for name in taken:
+            del self._arrivals[name]
+        return taken

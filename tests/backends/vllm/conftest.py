@@ -1,0 +1,28 @@
+"""One vLLM for all tests of this folder: its start takes as long as all of them together."""
+
+import pytest
+
+from tests.engine.builders import save_model
+
+NUM_BLOCKS = 64
+
+
+@pytest.fixture(scope="session")
+def running_backend(tmp_path_factory):
+    from llm_planner.backends.vllm.backend import open_backend
+    from llm_planner.backends.vllm.engine import EngineSettings
+
+    directory = save_model(tmp_path_factory.mktemp("vllm"))
+    settings = EngineSettings(model_dir=directory, dtype="float32", num_kv_blocks=NUM_BLOCKS, num_threads=1)
+    backend = open_backend(settings)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def backend(running_backend):
+    """A running vLLM, which every test must leave as it found it."""
+    yield running_backend
+    scheduler = running_backend._scheduler
+    assert not scheduler.requests
+    assert scheduler.num_free_blocks == NUM_BLOCKS

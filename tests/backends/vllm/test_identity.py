@@ -1,0 +1,128 @@
+"""However a request is suspended, passed over or robbed of its KV: the same tokens as without all that."""
+
+import random
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from llm_planner.core.step import SchedulerOutput
+from tests.backends.vllm.fake_core import next_token, with_steps_in_flight
+from tests.engine.builders import PROMPT, sequence
+
+MAX_TOKENS = 40
+GRAMMAR = "start: (CALL)+\nCALL: /m[fbud]\\((-?[1-9][0-9]{0,2})\\);/\n"
+
+
+def make_sequences(count, grammar=None):
+    """Returns sequences whose prompts differ in content and length; every other one keeps to a grammar."""
+    return [
+        sequence(f"s{i}", prompt=(*PROMPT[i:], *PROMPT[: 7 * i]), grammar=grammar if i % 2 else None)
+        for i in range(count)
+    ]
+
+
+class Driver:
+    """Runs sequences step by step, as a scheduler would, and keeps their tokens."""
+
+    def __init__(self, backend, sequences):
+        self.backend = backend
+        self.new = {s.request_id: s for s in sequences}
+        self.num_prompt = {s.request_id: len(s.prompt_token_ids) for s in sequences}
+        self.tokens = {s.request_id: [] for s in sequences}
+        self.computed = dict.fromkeys(self.tokens, 0)
+        self.unfinished = list(self.tokens)
+
+    def step(self, named, asleep=()):
+        named = [name for name in named if name in self.unfinished]
+        new = tuple(self.new.pop(name) for name in named if name in self.new)
+        left = {name: self.num_prompt[name] + len(self.tokens[name]) - self.computed[name] for name in named}
+        output = self.backend.execute(
+            SchedulerOutput(new=new, num_scheduled_tokens={n: max(1, k) for n, k in left.items()}, asleep=tuple(asleep))
+        )
+        assert not output.failed, output.failed
+        assert set(output.token_ids) <= set(named)
+        self.computed.update(output.num_computed_tokens)
+        for name, token_ids in output.token_ids.items():
+            self.tokens[name] += token_ids
+        for name in list(self.unfinished):
+            if name in output.finished or len(self.tokens[name]) >= MAX_TOKENS:
+                self.unfinished.remove(name)
+                self.backend.execute(SchedulerOutput(release=(name,)))
+        return output
+
+
+def uninterrupted(backend, sequences):
+    """Returns the tokens of each sequence by itself."""
+    tokens = {}
+    for one in sequences:
+        driver = Driver(backend, [one])
+        while driver.unfinished:
+            driver.step(driver.unfinished)
+        tokens |= driver.tokens
+    return tokens
+
+
+def interrupted(backend, sequences, seed):
+    """Returns the tokens of sequences that sleep and are passed over at random, with how often they were."""
+    rng, driver, asleep, num_pauses = random.Random(seed), Driver(backend, sequences), {}, 0
+    for now in range(5000):
+        if not driver.unfinished:
+            return driver.tokens, num_pauses
+        asleep = {name: until for name, until in asleep.items() if until > now and name in driver.unfinished}
+        for name in driver.unfinished:
+            if driver.tokens[name] and name not in asleep and rng.random() < 0.15:
+                asleep[name] = now + rng.randint(1, 25)
+                num_pauses += 1
+        awake = [name for name in driver.unfinished if name not in asleep]
+        named = rng.sample(awake, rng.randint(0, len(awake)))
+        driver.step(named, sorted(asleep, key=asleep.get, reverse=True))
+    raise AssertionError(f"unfinished: {driver.unfinished}")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_suspended_at_random(backend, seed):
+    sequences = make_sequences(6, GRAMMAR)
+    expected = uninterrupted(backend, sequences)
+    tokens, num_pauses = interrupted(backend, sequences, seed)
+    assert tokens == expected
+    assert num_pauses > 20
+
+
+def test_sampled_tokens_are_the_same_too(backend):
+    sampling = {"sampling": type(sequence().sampling)(temperature=1.0, seed=5)}
+    sequences = [sequence(f"s{i}", prompt=PROMPT[i:], **sampling) for i in range(3)]
+    assert interrupted(backend, sequences, 3)[0] == uninterrupted(backend, sequences)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("num_blocks", [64, 20])
+def test_with_steps_in_flight_and_little_memory(backend, depth, num_blocks):
+    fake = with_steps_in_flight(backend, depth)
+    scheduler = fake._scheduler
+    pool = scheduler.kv_cache_manager.block_pool
+    taken = pool.get_new_blocks(64 - num_blocks) if num_blocks < 64 else []
+    sequences = make_sequences(8)
+    tokens, num_pauses = interrupted(fake, sequences, seed=depth)
+    for one in sequences:
+        known = list(one.prompt_token_ids)
+        while len(known) < len(one.prompt_token_ids) + MAX_TOKENS:
+            known.append(next_token(known))
+        assert tokens[one.request_id] == known[len(one.prompt_token_ids) :]
+    assert num_pauses > 20
+    assert (scheduler.num_given_up > 0) == (num_blocks == 20)
+    pool.free_blocks(taken)
+    assert not scheduler.requests
+    assert scheduler.num_free_blocks == 64
+
+
+def test_little_memory(backend):
+    pool = backend._scheduler.kv_cache_manager.block_pool
+    sequences = make_sequences(8, GRAMMAR)
+    expected = uninterrupted(backend, sequences)
+    given_up = backend._scheduler.num_given_up
+    taken = pool.get_new_blocks(44)
+    tokens, _ = interrupted(backend, sequences, seed=7)
+    pool.free_blocks(taken)
+    assert tokens == expected
+    assert backend._scheduler.num_given_up > given_up
