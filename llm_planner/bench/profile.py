@@ -32,6 +32,9 @@ LEAST_EVICTION_S = 1e-5
 BESIDE = ((32, 8, 64), (128, 8, 64), (128, 4, 64))
 """Prompts beside decoding sequences: tokens of the prompt, sequences, tokens of each."""
 EMPTY: Mapping[str, int] = {}
+WARM_STEPS = 8
+"""Decode steps behind a prompt that are not noted. The prompt has emptied the processor's caches of what a step reads:
+on a CPU the first takes 1.6 times as long as the later ones, the second 1.2 times, the eighth 1.0 times."""
 ROUNDS = 3
 """Every point is measured in so many rounds through all of them: a drift of the machine meets all points alike."""
 
@@ -74,22 +77,35 @@ class Prober:
             self._note(StepKind.PREFILL, point, 1, num_tokens, num_cached, output.duration_s)
             self._release([name])
 
-    def decode(self, point: int, num_seqs: int, kv_len: int) -> None:
+    def decode(self, point: int, num_seqs: int, kv_len: int, num_steps: int = 0) -> None:
         """Measures steps that decode ``num_seqs`` sequences with ``kv_len`` tokens each, a few more as they grow.
 
-        A sequence that the model ends is replaced by another of the first length, outside of what is measured.
+        A sequence that the model ends is replaced by another of the first length. Steps right behind a prompt are not
+        noted (``WARM_STEPS``), unless sequences end so soon that there are no others.
+
+        Args:
+            point: Number of the point.
+            num_seqs: Sequences.
+            kv_len: Tokens of each.
+            num_steps: That are noted; 0 for ``repeats_per_round``.
         """
         names, output = self._start(num_seqs, kv_len)
         lengths = dict.fromkeys(names, kv_len)
-        for _ in range(self.repeats_per_round):
+        num_left, num_cold, num_unnoted = num_steps or self.repeats_per_round, WARM_STEPS, 0
+        while num_left:
             ended = [name for name in lengths if name in output.finished]
             self._release(ended)
             for name in ended:
                 del lengths[name]
             if ended:
                 lengths |= dict.fromkeys(self._start(len(ended), kv_len)[0], kv_len)
+                num_cold = WARM_STEPS
             output = self.backend.execute(SchedulerOutput(num_scheduled_tokens=dict.fromkeys(lengths, 1)))
-            self._note(StepKind.DECODE, point, num_seqs, num_seqs, sum(lengths.values()), output.duration_s)
+            if num_cold and num_unnoted < 4 * WARM_STEPS:
+                num_cold, num_unnoted = num_cold - 1, num_unnoted + 1
+            else:
+                self._note(StepKind.DECODE, point, num_seqs, num_seqs, sum(lengths.values()), output.duration_s)
+                num_left -= 1
             lengths = {name: length + 1 for name, length in lengths.items()}
         self._release(list(lengths))
 
@@ -183,7 +199,7 @@ class Prober:
 
 def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Sequence[StepSample]:
     """Returns the samples of the prober's engine; sizes that do not fit into it are left out."""
-    info, grown = prober.backend.info, prober.num_repeats
+    info, grown = prober.backend.info, 4 * WARM_STEPS + prober.repeats_per_round
     room_tokens = min(info.max_model_len, info.num_kv_blocks * info.block_size)
     evictions = [n for n in EVICTED_LENGTHS if n + 1 < room_tokens] if info.can_evict else []
     decodes = [

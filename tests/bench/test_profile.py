@@ -3,7 +3,7 @@ from dataclasses import fields, replace
 import pytest
 
 from llm_planner.bench.host import measure_host
-from llm_planner.bench.profile import Prober, hides_prompts, make_profile, measure, write_profile
+from llm_planner.bench.profile import WARM_STEPS, Prober, hides_prompts, make_profile, measure, write_profile
 from llm_planner.core.config import PlannerConfig
 from llm_planner.prediction.profile import Chunk, MoveCost, find_profile, load_profile
 from llm_planner.prediction.samples import StepKind
@@ -51,6 +51,36 @@ def test_every_step_is_noted_with_what_was_in_it(samples):
         elif sample.kind is StepKind.PREFILL:
             assert sample.duration_s == pytest.approx(TRUTH.step_s([Chunk(sample.num_tokens, sample.kv_tokens)]))
     assert {sample.kind for sample in samples} == set(StepKind)
+
+
+class ColdBehindPrompts(SimulatedBackend):
+    """Decodes at half speed until ``WARM_STEPS`` steps have been done since the last prompt."""
+
+    num_cold = 0
+
+    def execute(self, scheduled):
+        output = super().execute(scheduled)
+        if scheduled.new:
+            self.num_cold = WARM_STEPS
+        elif scheduled.num_scheduled_tokens and self.num_cold:
+            self.num_cold -= 1
+            return replace(output, duration_s=2.0 * output.duration_s)
+        return output
+
+
+@pytest.mark.parametrize("num_steps", [0, 7])
+def test_steps_that_a_prompt_slows_down_are_not_noted(num_steps):
+    prober = Prober(ColdBehindPrompts(TRUTH, lambda _request_id: 25), num_repeats=9)
+    prober.decode(0, 2, 64, num_steps)
+    assert len(prober.samples) == (num_steps or 3)
+    for sample in prober.samples:
+        assert sample.duration_s == pytest.approx(TRUTH.step_s(_decodes(sample)))
+
+
+def test_sequences_that_end_at_once_are_measured_all_the_same():
+    prober = Prober(SimulatedBackend(TRUTH, lambda _request_id: 2), num_repeats=9)
+    prober.decode(0, 2, 64)
+    assert len(prober.samples) == 3
 
 
 def _decodes(sample):
