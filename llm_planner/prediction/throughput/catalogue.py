@@ -94,10 +94,14 @@ class Roofline:
         return math.log2(cache / self._cache_bytes)
 
     @property
-    def _cache_bytes(self) -> float:
+    def free_bytes(self) -> float:
+        """Memory beside the weights; below 0 if they do not fit."""
         memory = 1e9 * self.device.memory_gb * self.num_devices
-        weights = 1e9 * BYTES_PER_PARAMETER * self.model.parameters_b
-        return max(USABLE_MEMORY * memory - weights, 0.05 * memory)
+        return USABLE_MEMORY * memory - 1e9 * BYTES_PER_PARAMETER * self.model.parameters_b
+
+    @property
+    def _cache_bytes(self) -> float:
+        return max(self.free_bytes, 0.05e9 * self.device.memory_gb * self.num_devices)
 
     def throughput(self, length_tokens: float, num_seqs: float) -> float:
         """Returns prompt and response tokens per second of ``num_seqs`` sequences with both of one length."""

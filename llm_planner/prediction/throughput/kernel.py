@@ -52,7 +52,7 @@ class Kernel:
             exponents = distances(a[rows], b) @ self.weights.T
             result[rows] = np.exp(-exponents) @ self.variances
 
-        in_blocks(len(a), fill)
+        in_blocks(len(a), len(b), fill)
         return result
 
     def place_exponents(self, fixed: Floats, names: NDArray[np.intp], b: Points) -> Floats:

@@ -63,7 +63,7 @@ class KernelModel:
         self.posterior = posterior
         self.scales = scales
         self._seen = set(posterior.points.combination.tolist())
-        self._place = lru_cache(maxsize=32)(self._exponents)
+        self._place = lru_cache(maxsize=128)(self._exponents)
 
     def estimate(self, combination: Combination, workload: Workload) -> Estimate:
         """Returns what to expect of a workload.

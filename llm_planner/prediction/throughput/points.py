@@ -12,6 +12,9 @@ from llm_planner.prediction.throughput.table import Combination, Workload
 
 Floats = NDArray[np.float32]
 
+MOST_PAIRS = 200_000
+"""Of points, whose distances are computed at once."""
+
 VARYING = ("length", "batch", "pressure", "roofline")
 FIXED = ("num_devices", "weights", "active", "cache", "bandwidth", "speed", "memory")
 NAMES = ("hardware", "framework", "model", "combination")
@@ -128,8 +131,8 @@ def fixed_distances(a: Floats, b: Floats) -> Floats:
     return np.concatenate([np.abs(difference[..., :1]), difference * difference], axis=-1)
 
 
-def in_blocks(num_rows: int, compute: Callable[[slice], None], num_blocks: int = 60) -> None:
-    """Calls ``compute`` for slices of the rows: what is between them would not fit into memory at once."""
-    size = max(1, -(-num_rows // num_blocks))
+def in_blocks(num_rows: int, num_columns: int, compute: Callable[[slice], None]) -> None:
+    """Calls ``compute`` for slices of the rows: all distances would not fit into memory at once."""
+    size = max(1, MOST_PAIRS // max(1, num_columns))
     for start in range(0, num_rows, size):
         compute(slice(start, start + size))

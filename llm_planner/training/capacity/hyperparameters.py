@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from llm_planner.prediction.throughput.kernel import Kernel, distances
 from llm_planner.prediction.throughput.points import COLUMNS, Points
 
-NUM_ROWS = 1200
-NUM_STEPS = 50
+NUM_ROWS = 1000
+NUM_STEPS = 40
 PRIOR_WEIGHT, PRIOR_AMPLITUDE = 0.3, 2.0
 """How firmly the logarithms of weights and amplitudes stay near where they start: without, terms merge or die."""
 LEAST, MOST = -9.0, 6.0

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from llm_planner.prediction.throughput.exponential import ExponentialLaw
 from llm_planner.prediction.throughput.table import Combination, Measurement, Workload
 from llm_planner.training.capacity.ala.combinations import CombinationModel
-from llm_planner.training.capacity.ala.database import Pair, fit_law, to_rows
-from llm_planner.training.capacity.ala.parameters import train_parameters
+from llm_planner.training.capacity.ala.database import Pair, fit_law
 
 Subset = frozenset[Workload]
 """Training points (ii, oo, bb): those measurements are trained on, of every combination."""
@@ -30,13 +29,15 @@ class Annealing:
         cooling: alpha.
         first_share: Share of the points in S_0.
         most_changes: Points that one modification adds or deletes, at most.
+        most_combinations: That subsets are evaluated on, drawn at random: an evaluation fits each of them.
     """
 
-    num_iterations: int = 200
+    num_iterations: int = 50
     temperature: float = 0.05
-    cooling: float = 0.98
+    cooling: float = 0.95
     first_share: float = 0.7
     most_changes: int = 3
+    most_combinations: int = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,11 @@ class SubsetEvaluator:
     def _errors(self, combination: Combination, subset: Subset) -> list[float]:
         group = self._groups[combination]
         left_out = [m for m in group if m.workload not in subset]
-        model = self._train(combination, [m for m in group if m.workload in subset], left_out)
+        model = self._train(combination, [m for m in group if m.workload in subset])
         predicted = [(m, model.throughput(m.workload)) for m in left_out]
         return [abs(p / m.throughput_tokens_per_s - 1.0) for m, p in predicted if p is not None]
 
-    def _train(
-        self, combination: Combination, train: Sequence[Measurement], asked: Sequence[Measurement]
-    ) -> CombinationModel:
+    def _train(self, combination: Combination, train: Sequence[Measurement]) -> CombinationModel:
         points: defaultdict[Pair, list[Measurement]] = defaultdict(list)
         for m in train:
             points[m.length_tokens, m.length_tokens].append(m)
@@ -90,8 +89,7 @@ class SubsetEvaluator:
                 self._laws[key] = fit_law([(m.batch_size, m.throughput_tokens_per_s) for m in group])
             if (law := self._laws[key]) is not None:
                 laws[pair] = law
-        needs_regressor = any((m.length_tokens, m.length_tokens) not in laws for m in asked)
-        return CombinationModel(laws, train_parameters(to_rows(laws), self.seed) if needs_regressor else None)
+        return CombinationModel(laws, self.seed)
 
 
 def anneal(

@@ -4,6 +4,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from llm_planner.prediction.throughput.exponential import ExponentialLaw
 from llm_planner.prediction.throughput.table import Combination, Measurement, Workload
@@ -11,17 +12,22 @@ from llm_planner.training.capacity.ala.database import Pair, build_exponential_d
 from llm_planner.training.capacity.ala.parameters import ParameterRegressor, train_parameters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CombinationModel:
     """What is known of one combination.
 
     Attributes:
         laws: The parameter database P.
-        regressor: The model M for pairs that are not in it; None if there is nothing to learn from.
+        seed: Of the regressor.
     """
 
     laws: Mapping[Pair, ExponentialLaw]
-    regressor: ParameterRegressor | None
+    seed: int = 0
+
+    @cached_property
+    def regressor(self) -> ParameterRegressor | None:
+        """The model M for pairs that are not in P, trained when it is first asked; None if P is empty."""
+        return train_parameters(to_rows(self.laws), self.seed)
 
     def throughput(self, workload: Workload) -> float | None:
         """Returns tokens per second, Algorithm 5 of ALA: by lookup if the pair is known, else by the regressor."""
@@ -32,8 +38,7 @@ class CombinationModel:
 
 def train_combination(measurements: Iterable[Measurement], seed: int = 0) -> CombinationModel:
     """Returns the model of one combination: the body of the loop of Algorithm 4."""
-    laws = build_exponential_database(measurements)
-    return CombinationModel(laws, train_parameters(to_rows(laws), seed))
+    return CombinationModel(build_exponential_database(measurements), seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from llm_planner.prediction.throughput.table import Combination, Measurement, Wo
 from llm_planner.training.capacity.ala.annealing import Annealing, SubsetEvaluator, anneal
 from llm_planner.training.capacity.ala.combinations import CombinationModel, CombinationModels, train_combinations
 from llm_planner.training.capacity.ala.error import Encoding, ErrorPredictor, train_error_predictor
-from llm_planner.training.capacity.ala.parameters import train_parameters
 
 REACH = 2.44
 """A 90 % interval over a median absolute error, if errors are normal. Deviation: the paper has no intervals."""
@@ -65,14 +64,17 @@ def fit_ala(
     on_step: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> AlaModel:
     """Returns ALA fitted to a table; the same seed gives the same model."""
+    annealing, rng = annealing or Annealing(), random.Random(f"annealing/{seed}")
+    combinations = sorted({m.combination for m in table})
+    drawn = set(rng.sample(combinations, min(annealing.most_combinations, len(combinations))))
     points = sorted({m.workload for m in table})
-    evaluate = SubsetEvaluator(table, seed)
-    log = anneal(points, evaluate, random.Random(f"annealing/{seed}"), annealing, on_step)
+    evaluate = SubsetEvaluator([m for m in table if m.combination in drawn], seed)
+    log = anneal(points, evaluate, rng, annealing, on_step)
     return AlaModel(train_combinations(table, seed), train_error_predictor(log, seed))
 
 
 def write_ala(model: AlaModel, path: Path) -> None:
-    """Writes a model; regressors of single combinations are not kept but trained again from the database."""
+    """Writes a model; regressors of single combinations are trained again from the database when they are needed."""
     errors = model.errors
     document = {
         "format": FORMAT,
@@ -94,7 +96,7 @@ def read_ala(document: dict[str, Any]) -> AlaModel:
     for entry in document["combinations"]:
         rows = np.array(entry["laws"], dtype=np.float64).reshape(-1, 5)
         laws = {(int(row[0]), int(row[1])): ExponentialLaw(*map(float, row[2:])) for row in rows}
-        models[Combination(*entry["combination"])] = CombinationModel(laws, train_parameters(rows))
+        models[Combination(*entry["combination"])] = CombinationModel(laws)
     booster = xgboost.Booster()
     booster.load_model(bytearray(json.dumps(document["error_predictor"]).encode()))
     encoding = Encoding(*(tuple(values) for values in document["encoding"]))

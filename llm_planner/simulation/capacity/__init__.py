@@ -1,0 +1,1 @@
+"""How many servers does a fleet need? Planned from models of throughput and robots, checked in virtual time."""
