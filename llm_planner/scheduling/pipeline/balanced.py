@@ -35,7 +35,7 @@ class BalancedPacer:
         self._max_num_batched_tokens = max_num_batched_tokens
         self._times = times
         self._max_num_micro_batches = max_num_micro_batches or 2 * num_stages
-        self._seen: dict[tuple[int, int], tuple[int, int]] = {}
+        self._seen: dict[tuple[int, int, bool], tuple[int, int]] = {}
 
     def next(self, load: PipelineLoad, num_in_flight: int) -> Share:  # noqa: ARG002
         """Returns an equal share of the decodes, and the prompt tokens that fit beside them."""

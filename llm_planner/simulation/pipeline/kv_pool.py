@@ -1,8 +1,17 @@
 """KV blocks of a pipeline: the same number on every stage, taken back in the order in which they became free."""
 
 from collections import deque
+from dataclasses import dataclass
 
 from llm_planner.simulation.pipeline.request import Sequence
+
+
+@dataclass(slots=True)
+class _Freed:
+    """Blocks that became free together, and whose beginning of a sequence they still hold."""
+
+    owner: Sequence | None
+    num_blocks: int
 
 
 class KVPool:
@@ -17,7 +26,7 @@ class KVPool:
 
     def __init__(self, num_blocks: int) -> None:
         self.num_blocks = self.num_free = num_blocks
-        self._free: deque[list[Sequence | int | None]] = deque([[None, num_blocks]])  # whose, how many
+        self._free: deque[_Freed] = deque([_Freed(None, num_blocks)])
 
     def take(self, sequence: Sequence, num_blocks: int) -> None:
         """Gives ``num_blocks`` <= ``num_free`` to ``sequence``."""
@@ -25,22 +34,20 @@ class KVPool:
         sequence.num_blocks += num_blocks
         while num_blocks > 0:
             oldest = self._free[0]
-            owner, count = oldest
-            taken = min(count, num_blocks)
+            taken = min(oldest.num_blocks, num_blocks)
             num_blocks -= taken
-            if owner is not None:
-                owner.num_cached_blocks -= taken
-            if taken == count:
+            oldest.num_blocks -= taken
+            if oldest.owner is not None:
+                oldest.owner.num_cached_blocks -= taken
+            if oldest.num_blocks == 0:
                 self._free.popleft()
-            else:
-                oldest[1] = count - taken
 
     def free(self, sequence: Sequence, *, is_preempted: bool) -> None:
         """Takes all blocks of ``sequence`` back; if it was preempted, it may find some of them again."""
         if sequence.num_blocks == 0:
             return
         self.num_free += sequence.num_blocks
-        self._free.append([sequence if is_preempted else None, sequence.num_blocks])
+        self._free.append(_Freed(sequence if is_preempted else None, sequence.num_blocks))
         sequence.num_cached_blocks = sequence.num_blocks if is_preempted else 0
         sequence.num_blocks = 0
 
@@ -48,8 +55,8 @@ class KVPool:
         """Gives a preempted sequence its first blocks back, as many as are left; returns how many."""
         found = sequence.num_cached_blocks
         if found:
-            for index, (owner, _) in enumerate(self._free):
-                if owner is sequence:
+            for index, freed in enumerate(self._free):
+                if freed.owner is sequence:
                     del self._free[index]
                     break
             self.num_free -= found

@@ -30,11 +30,6 @@ class PipelineRequest:
         if min(self.num_prompt_tokens, self.num_output_tokens) < 1:
             raise ValueError(f"request {self.request_id}: prompt and output need 1 token or more")
 
-    @property
-    def most_tokens(self) -> int:
-        """Tokens of prompt and output, as far as a scheduler knows."""
-        return self.num_prompt_tokens + (self.max_output_tokens or self.num_output_tokens)
-
 
 @dataclass(slots=True, eq=False)
 class Sequence:
@@ -42,6 +37,7 @@ class Sequence:
 
     Attributes:
         request: What was asked.
+        most_tokens: Of prompt and output, as far as a scheduler knows.
         num_tokens: Of the prompt, and those that came out.
         num_scheduled: Of them, those that a micro-batch computes or has computed.
         num_blocks: KV blocks that it holds.
@@ -51,6 +47,7 @@ class Sequence:
     """
 
     request: PipelineRequest
+    most_tokens: int = field(init=False)
     num_tokens: int = field(init=False)
     num_scheduled: int = 0
     num_blocks: int = 0
@@ -59,7 +56,9 @@ class Sequence:
     token_times_s: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.num_tokens = self.request.num_prompt_tokens
+        request = self.request
+        self.num_tokens = request.num_prompt_tokens
+        self.most_tokens = request.num_prompt_tokens + (request.max_output_tokens or request.num_output_tokens)
 
     @property
     def num_unscheduled(self) -> int:
@@ -70,8 +69,3 @@ class Sequence:
     def num_output_tokens(self) -> int:
         """Tokens that came out."""
         return self.num_tokens - self.request.num_prompt_tokens
-
-    @property
-    def num_steps_left(self) -> int:
-        """Tokens that it may still bring, as far as a scheduler knows; >= 1."""
-        return max(1, self.request.most_tokens - self.num_tokens)

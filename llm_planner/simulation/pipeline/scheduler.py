@@ -18,7 +18,7 @@ class Admission(Enum):
 
     FIRST_CHUNK = "first_chunk"  # what its first micro-batch computes: vLLM 0.9
     WHOLE_PROMPT = "whole_prompt"  # vLLM 0.32 (`scheduler_reserve_full_isl`)
-    WHOLE_LIFE = "whole_life"  # it and all who run, until the last one is done: nobody will have to be preempted
+    LOOKAHEAD = "lookahead"  # it and how all who run will have grown within the next tokens (`kv_peak.py`)
 
 
 class PipelineScheduler:
@@ -103,10 +103,12 @@ class PipelineScheduler:
         began_with = self.num_preemptions
         prompts: list[Sequence] = []
         for sequence in self._ordered(self._running, urgent_ones):
-            num_tokens = sequence.num_unscheduled
+            num_tokens = sequence.num_tokens - sequence.num_scheduled
+            if num_tokens == 0:
+                continue
             if num_tokens > 1:
                 prompts.append(sequence)
-            elif num_tokens == 1 and batch.has_room_for_decode and not self._add_one(batch, sequence, 1):
+            elif batch.has_room_for_decode and not self._add_one(batch, sequence, 1):
                 return False
             if batch.budget <= 0:
                 break
@@ -157,7 +159,7 @@ class PipelineScheduler:
             return False
         if self._admission is Admission.WHOLE_PROMPT or not self._running:
             return True
-        residents = [(s.num_tokens, s.num_steps_left) for s in (*self._running, sequence)]
+        residents = [(s.most_tokens - s.num_tokens, s.num_tokens) for s in (*self._running, sequence)]
         # A sequence leaves half of its last block empty on the mean.
         slack = len(residents) * self._block_size // 2
         return peak_kv_tokens(residents) + slack <= self._pool.num_blocks * self._block_size
@@ -173,7 +175,7 @@ class PipelineScheduler:
     def _load(self, urgent_ones: frozenset[int]) -> PipelineLoad:
         num_decodes = num_ready = kv_tokens = num_prefill = num_urgent = urgent_prefill = 0
         for sequence in self._running:
-            num_tokens = sequence.num_unscheduled
+            num_tokens = sequence.num_tokens - sequence.num_scheduled  # no property: this is the hottest loop
             if num_tokens > 1:
                 num_prefill += num_tokens
                 if urgent_ones and sequence.request.request_id in urgent_ones:

@@ -14,7 +14,7 @@ NAMES = {
     TOKEN_BUDGET: "Algorithm 1 of the paper",
     BOTH: "Algorithms 1 and 2 of the paper",
     VLLM_TODAY: "vLLM 0.32: as 0.9, but nobody begins whose whole prompt has no room",
-    OURS: "shares from the models of both times; nobody begins whose whole life has no room",
+    OURS: "shares from the models of both times; nobody begins if somebody would soon have to be preempted",
     OURS_URGENT: "ours, holding back nobody who is urgent",
 }
 
@@ -36,7 +36,7 @@ def build_scheduler(name: str, profile: PipelineProfile) -> PipelineScheduler:
         pacer = PaperPacer(stages, budget, times if name == BOTH else None)
     elif name in {OURS, OURS_URGENT}:
         pacer = BalancedPacer(stages, budget, times)
-        admission = Admission.WHOLE_LIFE
+        admission = Admission.LOOKAHEAD
     else:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no pipeline scheduler {name!r}; known are {', '.join(NAMES)}")
     return PipelineScheduler(

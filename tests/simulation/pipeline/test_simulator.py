@@ -65,8 +65,8 @@ def test_without_memory_the_youngest_is_preempted_and_recomputed():
     assert result.sequences[0].num_preemptions == 0
 
 
-def test_who_is_admitted_for_his_whole_life_is_never_preempted():
-    result = run(make_requests(12, 64, 64), make_scheduler(num_blocks=40, admission=Admission.WHOLE_LIFE))
+def test_who_looks_ahead_preempts_nobody():
+    result = run(make_requests(12, 64, 64), make_scheduler(num_blocks=40, admission=Admission.LOOKAHEAD))
     assert result.num_preemptions == 0
 
 
