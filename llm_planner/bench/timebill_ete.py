@@ -11,10 +11,13 @@ from llm_planner.bench.timebill_lab import Lab
 from llm_planner.core.eviction import num_removable_tokens, num_removed_tokens
 from llm_planner.core.interfaces import Backend
 from llm_planner.prediction.execution_time import ProfiledTime
-from llm_planner.prediction.fit import held_out_accuracy
+from llm_planner.prediction.fit import averaged, held_out_accuracy
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.prediction.samples import StepKind
 from llm_planner.scheduling.budget import PESSIMISM, Lengths, Setup, Task, execution_s
+
+RUNS_PER_ROUND = 2
+"""Runs of decode steps per point and round: the median of too few runs is close to each, whatever the noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,8 @@ class Grid:
         caches: Tokens of each sequence that decodes.
         batches: Sequences.
         max_kv_tokens: Of a batch.
-        num_repeats: Steps per point.
+        num_repeats: Prompts per point.
+        run_steps: Decode steps of a run, as many as a short plan has.
     """
 
     prompts: tuple[int, ...] = (64, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560)
@@ -34,6 +38,7 @@ class Grid:
     batches: tuple[int, ...] = (1, 2, 4)
     max_kv_tokens: int = 4200
     num_repeats: int = 15
+    run_steps: int = 16
 
 
 def measure_ete(
@@ -41,7 +46,8 @@ def measure_ete(
 ) -> tuple[EngineProfile, dict[str, Any]]:
     """Returns the profile of an engine, and ``prefill_mape``, ``decode_mape`` and the noise floors of the fit.
 
-    The errors are those of a fit to one half of the points on single steps of the other half.
+    The errors are those of a fit to one half of the points on single steps of the other half; ``decode_run_mape`` is
+    the same for the mean of ``grid.run_steps`` steps in a row. Estimates are made of runs, never of a single step.
 
     Args:
         backend: The engine.
@@ -57,7 +63,7 @@ def measure_ete(
     for number in range(ROUNDS):
         on_progress("execution times", number / ROUNDS)
         for point, (num_seqs, kv_len) in enumerate(decodes):
-            prober.decode(point, num_seqs, kv_len)
+            prober.decode(point, num_seqs, kv_len, RUNS_PER_ROUND * grid.run_steps)
         for point, num_tokens in enumerate(grid.prompts):
             prober.prefill(point, num_tokens)
     are_hidden = hides_prompts(Prober(backend, num_repeats=grid.num_repeats, grammar=grammar))
@@ -65,12 +71,18 @@ def measure_ete(
     profile = make_profile(prober.samples, backend, "timebill", name, hides_prompts=are_hidden)
     of_kind = held_out_accuracy(prober.samples)
     prefill, decode = of_kind[StepKind.PREFILL], of_kind[StepKind.DECODE]
+    prompts = [sample for sample in prober.samples if sample.kind is StepKind.PREFILL]
+    steps = [sample for sample in prober.samples if sample.kind is StepKind.DECODE]
+    run = held_out_accuracy([*prompts, *averaged(steps, grid.run_steps)])[StepKind.DECODE]
     return profile, {
         "prefill_mape": prefill.mape,
         "decode_mape": decode.mape,
         "noise_floor": max(prefill.noise_floor, decode.noise_floor),
         "prefill_noise_floor": prefill.noise_floor,
         "decode_noise_floor": decode.noise_floor,
+        "decode_run_mape": run.mape,
+        "decode_run_noise_floor": run.noise_floor,
+        "run_steps": grid.run_steps,
         "num_steps": len(prober.samples),
     }
 

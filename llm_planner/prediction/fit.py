@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Costs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Mean absolute percentage errors, as fractions, over single steps of points that the fit never saw.
+    """Mean absolute percentage errors, as fractions, over single samples of points that the fit never saw.
 
     Attributes:
         mape: Of the fit.
@@ -104,6 +104,23 @@ def held_out_accuracy(
         kind: _accuracy([s for s in samples if s.kind is kind and s.point in points], costs)
         for kind, points in held_out.items()
     }
+
+
+def averaged(samples: Iterable[StepSample], num_steps: int) -> list[StepSample]:
+    """Returns one sample for every ``num_steps`` successive ones of a point: their mean duration and cache length.
+
+    A response is a sum of steps, and what is estimated for it is such a sum: single steps that are held up or hurried
+    on by the machine cancel out in it. Steps of a point that do not fill a last group are left out.
+    """
+    means = []
+    for _, same in groupby(sorted(samples, key=_point), key=_point):
+        steps = list(same)
+        for start in range(0, len(steps) - num_steps + 1, num_steps):
+            group = steps[start : start + num_steps]
+            kv_tokens = round(statistics.fmean(step.kv_tokens for step in group))
+            duration_s = statistics.fmean(step.duration_s for step in group)
+            means.append(replace(group[0], kv_tokens=kv_tokens, duration_s=duration_s))
+    return means
 
 
 def _every_second_point(samples: Iterable[StepSample], kind: StepKind) -> set[int]:

@@ -1,10 +1,19 @@
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_planner.prediction.fit import Costs, fit_costs, fit_move, held_out_accuracy, measured, nonnegative_fit
+from llm_planner.prediction.fit import (
+    Costs,
+    averaged,
+    fit_costs,
+    fit_move,
+    held_out_accuracy,
+    measured,
+    nonnegative_fit,
+)
 from llm_planner.prediction.profile import DecodeCost, PrefillCost
 from llm_planner.prediction.samples import StepKind, StepSample
 
@@ -58,6 +67,22 @@ def test_the_noise_floor_is_the_mean_error_of_the_median():
     accuracy = held_out_accuracy(samples_of(make_costs(), noise=0.05, repeats=200))[StepKind.DECODE]
     assert accuracy.noise_floor == pytest.approx(0.05 * (2 / 3.1416) ** 0.5, rel=0.05)  # mean |x| of a normal
     assert accuracy.noise_floor <= accuracy.mape < 0.05
+
+
+def test_runs_of_steps_vary_less_than_steps():
+    samples = samples_of(make_costs(), noise=0.1, repeats=320)
+    step, run = (held_out_accuracy(some)[StepKind.DECODE] for some in (samples, averaged(samples, 16)))
+    assert run.noise_floor == pytest.approx(step.noise_floor / 4, rel=0.25)
+    assert run.mape < step.mape
+
+
+def test_a_run_is_the_mean_of_its_steps_and_a_rest_is_left_out():
+    steps = [StepSample(StepKind.DECODE, 0, 2, 2, kv, kv * 1e-3) for kv in (10, 12, 20, 24, 99)]
+    runs = averaged([*steps, replace(steps[0], point=1)], 2)
+    assert [(run.point, run.kv_tokens, run.duration_s) for run in runs] == [
+        (0, 11, pytest.approx(11e-3)),
+        (0, 22, pytest.approx(22e-3)),
+    ]
 
 
 def test_held_out_points_are_not_fitted():
