@@ -53,6 +53,7 @@ class Figures:
         """Returns what ``llm-planner bench timebill`` reports of lengths, and how it was measured."""
         return {
             "rlp": {name: asdict(errors) for name, errors in self.rows.items()},
+            "rlp_ended": asdict(self.served.ended) if self.served.ended else None,
             "interval_coverage_90": self.served.coverage[0.9],
             "interval_coverage": {f"{nominal:g}": share for nominal, share in self.served.coverage.items()},
             "interval_width_90_tokens": self.served.width_90,
@@ -81,6 +82,13 @@ def _cells(errors: Errors) -> str:
     return f"{errors.mae:.2f} | {errors.rmse:.2f} | {r2}"
 
 
+def _ended(errors: Errors | None) -> str:
+    if errors is None:
+        return ""
+    r2 = "-" if errors.r2 is None else f"{errors.r2:.3f}"
+    return f"\nOver the responses that ended before the limit: MAE {errors.mae:.2f}, RMSE {errors.rmse:.2f}, R2 {r2}.\n"
+
+
 def card(figures: Figures, *, target: str, num_parameters: int, num_layers: int, bucket_tokens: int) -> str:
     """Returns the model card of a predictor as Markdown."""
     served = figures.served
@@ -93,6 +101,7 @@ def card(figures: Figures, *, target: str, num_parameters: int, num_layers: int,
         bucket_tokens=bucket_tokens,
         max_tokens=figures.max_tokens,
         table=table(figures),
+        ended=_ended(served.ended) if figures.num_truncated else "",
         coverage=coverage,
         width=f"{served.width_90:g}",
         test=figures.num_test,
@@ -124,7 +133,7 @@ token(s), up to {max_tokens} tokens. Prompts come in the tokens of `{target}`.
 limit of {max_tokens} tokens and count as that long.
 
 {table}
-
+{ended}
 Intervals held {coverage}; the median 90 % interval spans {width} tokens. One prediction took {predict} ms (median, on
 the machine that trained it).
 

@@ -69,6 +69,7 @@ class ServedFigures:
     Attributes:
         mean: Errors of the expected length.
         bucket_end: Errors of the end of the most probable bucket, Eq. (2) of TimeBill.
+        ended: Errors of the expected length of those responses that ended before the limit; None if none did.
         coverage: Share of lengths inside the interval, by nominal coverage.
         width_90: Median width of 90 % intervals, in tokens.
         predict_ms: Median and 99th percentile of the time of one prediction, one at a time.
@@ -76,6 +77,7 @@ class ServedFigures:
 
     mean: Errors
     bucket_end: Errors
+    ended: Errors | None
     coverage: dict[float, float]
     width_90: float
     predict_ms: tuple[float, float]
@@ -85,6 +87,7 @@ def measure_served(
     predictor: LengthPredictor,
     examples: Sequence[Example],
     now_s: Callable[[], float],
+    max_tokens: int,
     nominals: Sequence[float] = (0.5, 0.8, 0.9, 0.95),
 ) -> ServedFigures:
     """Returns the figures of a predictor, asked for one prompt after the other.
@@ -93,6 +96,7 @@ def measure_served(
         predictor: As it is loaded in service.
         examples: That neither training nor calibration saw.
         now_s: Reads a clock.
+        max_tokens: The limit of a response.
         nominals: Coverages to ask for.
     """
     told, took_ms = [], []
@@ -102,9 +106,12 @@ def measure_served(
         took_ms.append(1e3 * (now_s() - started_s))
     true = [example.num_tokens for example in examples]
     intervals = {nominal: [distribution.interval(nominal) for distribution in told] for nominal in {*nominals, 0.9}}
+    expected = [distribution.expected_tokens for distribution in told]
+    ended = [(tokens, n) for tokens, n in zip(expected, true, strict=True) if n < max_tokens]
     return ServedFigures(
-        mean=errors_of([distribution.expected_tokens for distribution in told], true),
+        mean=errors_of(expected, true),
         bucket_end=errors_of([distribution.bucket_upper_tokens for distribution in told], true),
+        ended=errors_of(*zip(*ended, strict=True)) if ended else None,
         coverage={
             nominal: statistics.fmean(i.lower <= n <= i.upper for i, n in zip(intervals[nominal], true, strict=True))
             for nominal in nominals

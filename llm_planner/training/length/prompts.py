@@ -2,12 +2,13 @@
 
 import json
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
+from itertools import cycle, repeat
 from pathlib import Path
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.tasks.sample import Difficulty, sample
+from llm_planner.tasks.sample import FAMILY_NAMES, Difficulty, sample
 
 MIN_PROMPTS = 30
 _HELD_OUT_SHARE = 0.1  # of a file, once for calibration and once for the figures
@@ -54,22 +55,34 @@ def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptPart
     """Returns prompts that the bundled planner understands (``llm_planner.tasks``).
 
     Calibration and test prompts use wordings, words and combinations of names that no training of planner or
-    predictor ever sees: new requests in service are like that.
+    predictor ever sees: new requests in service are like that. Of the training prompts a third gives every family of
+    tasks the same share: what is drawn seldom has lengths of its own, too.
     """
-    train = _draw(random.Random(seed), num_train, held_out=False)
+    num_even = num_train // 3
+    train = _draw(random.Random(seed), num_train - num_even, held_out=False)
+    train |= _draw(random.Random(seed + 2), num_even, held_out=False, families=cycle(FAMILY_NAMES), besides=train)
     held_out = _draw(random.Random(seed + 1), 2 * num_held_out, held_out=True)
-    seen = set(train)
-    fresh = [prompt for prompt in held_out if prompt not in seen]
+    fresh = [prompt for prompt in held_out if prompt not in train]
     return PromptParts(train=tuple(train), calibration=tuple(fresh[:num_held_out]), test=tuple(fresh[num_held_out:]))
 
 
-def _draw(rng: random.Random, count: int, *, held_out: bool) -> list[Prompt]:
-    """Returns ``count`` prompts, each once."""
+def _draw(
+    rng: random.Random,
+    count: int,
+    *,
+    held_out: bool,
+    families: Iterator[str | None] | None = None,
+    besides: Container[Prompt] = (),
+) -> dict[Prompt, None]:
+    """Returns ``count`` prompts, each once and none of ``besides``, in order; families come by weight unless given."""
     drawn: dict[Prompt, None] = {}
+    families = families or repeat(None)
     while len(drawn) < count:
-        task = sample(rng, _LONGEST_SCENE, held_out=held_out)
-        drawn[Prompt(task.robot, task.instruction, task.scene)] = None
-    return list(drawn)
+        task = sample(rng, _LONGEST_SCENE, held_out=held_out, family=next(families))
+        prompt = Prompt(task.robot, task.instruction, task.scene)
+        if prompt not in besides:
+            drawn[prompt] = None
+    return drawn
 
 
 def read_prompts(path: Path, robots: Collection[str], seed: int) -> PromptParts:

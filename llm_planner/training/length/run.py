@@ -99,15 +99,16 @@ class LengthRun:
         self._write(network, finished, IntervalCalibration())
         calibration = fit_calibration(TorchLengthPredictor(finished, device="cpu"), parts.calibration)
         self._write(network, finished, calibration)
-        served = measure_served(TorchLengthPredictor(finished, device="cpu"), parts.test, time.perf_counter)
+        predictor, max_tokens = TorchLengthPredictor(finished, device="cpu"), self._options.max_tokens
+        served = measure_served(predictor, parts.test, time.perf_counter, max_tokens)
         figures = Figures(
             served=served,
             baselines=self._baselines(parts, steps) if self._options.baselines else {},
             num_train=len(parts.train),
             num_calibration=len(parts.calibration),
             num_test=len(parts.test),
-            num_truncated=sum(example.num_tokens == self._options.max_tokens for example in parts.test),
-            max_tokens=self._options.max_tokens,
+            num_truncated=sum(example.num_tokens == max_tokens for example in parts.test),
+            max_tokens=max_tokens,
             seed=self._options.recipe.seed,
             steps=steps,
         )

@@ -33,12 +33,21 @@ def test_the_mean_explains_nothing_and_the_truth_everything(some):
 def test_a_predictor_is_measured_as_it_serves():
     examples = [Example((n,), n) for n in range(2, 12)] + [Example((3,), 9)]
     ticks = itertools.count()
-    figures = measure_served(Told(), examples, now_s=lambda: float(next(ticks)), nominals=(0.9,))
+    figures = measure_served(Told(), examples, now_s=lambda: float(next(ticks)), max_tokens=20, nominals=(0.9,))
+    assert figures.ended == figures.mean
     assert figures.mean.mae == pytest.approx((10 * 0.5 + 5.5) / 11)
     assert figures.bucket_end.mae == pytest.approx(6 / 11)
     assert figures.coverage == {0.9: pytest.approx(10 / 11)}
     assert figures.width_90 == 2
     assert figures.predict_ms == (1000.0, 1000.0)
+
+
+def test_responses_that_ran_into_the_limit_are_also_left_out():
+    examples = [Example((n,), n) for n in range(2, 12)] + [Example((3,), 20)]
+    figures = measure_served(Told(), examples, now_s=lambda: 0.0, max_tokens=20)
+    assert figures.mean.mae == pytest.approx((10 * 0.5 + 16.5) / 11)
+    assert figures.ended.mae == pytest.approx(0.5)
+    assert measure_served(Told(), examples[-1:], now_s=lambda: 0.0, max_tokens=20).ended is None
 
 
 def test_calibration_widens_what_was_too_narrow():

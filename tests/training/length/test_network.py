@@ -20,6 +20,16 @@ def test_padding_changes_nothing(target):
     assert network(token_ids, torch.tensor([3, 5]))[0].tolist() == pytest.approx(alone[0].tolist(), abs=1e-5)
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_it_computes_what_transformers_computes(tmp_path, family):
+    some = save_target(tmp_path / "some", family=family)
+    network = LengthNetwork(start_body(Start(some, some, 2, 64)), 5)
+    token_ids = torch.tensor([[11, 12, 13, 0, 0], [21, 22, 23, 24, 25]])
+    hidden = network.body(input_ids=token_ids).last_hidden_state
+    expected = network.head(hidden[torch.arange(2), torch.tensor([2, 4])])
+    assert torch.allclose(network(token_ids, torch.tensor([3, 5])), expected, atol=1e-5)
+
+
 def test_a_decoder_starts_as_the_first_layers_of_its_source(target):
     body, whole = start_body(Start(target, target, 1, 64)), start_body(Start(target, target, 2, 64))
     assert (len(body.layers), len(whole.layers)) == (1, 2)

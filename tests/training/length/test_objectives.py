@@ -28,6 +28,21 @@ def test_the_loss_of_buckets_is_least_at_the_true_one():
     assert losses[1] < min(losses[0], losses[2])
 
 
+def test_a_near_miss_costs_less_than_a_far_one():
+    buckets, outputs = Buckets.of(range(1, 21), 1, 20), torch.zeros(1, 20)
+    outputs[0, 9] = 9.0  # length 10
+    near, far = (float(buckets.loss(outputs, torch.tensor([length]))) for length in (11, 20))
+    assert near < far - 0.5
+
+
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=20), st.lists(st.floats(-3.0, 3.0), min_size=20, max_size=20))
+def test_no_belief_loses_less_than_the_truth(some, beliefs):
+    buckets, true = Buckets.of(some, 1, 20), torch.tensor(some)
+    frequencies = torch.bincount(true - 1, minlength=20) / len(some)
+    told = torch.log(frequencies + 1e-9).expand(len(some), -1)
+    assert float(buckets.loss(told, true)) <= float(buckets.loss(torch.tensor([beliefs] * len(some)), true)) + 1e-5
+
+
 @given(lengths)
 def test_a_regression_that_is_right_loses_nothing(some):
     regression, true = Regression.of(some), torch.tensor(some)

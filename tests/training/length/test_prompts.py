@@ -3,6 +3,8 @@ import json
 import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.tasks.sample import FAMILY_NAMES
+from llm_planner.training.length import prompts as prompts_module
 from llm_planner.training.length.prompts import MIN_PROMPTS, Prompt, generate_prompts, read_prompts
 from tests.training.length.builders import prompts, write_prompts
 
@@ -15,6 +17,22 @@ def test_generated_prompts_repeat_with_the_seed_and_overlap_nowhere():
     assert len(set(parts.all)) == 100
     assert generate_prompts(60, 20, seed=3) == parts
     assert generate_prompts(60, 20, seed=4) != parts
+
+
+def test_every_family_is_among_the_training_prompts(monkeypatch):
+    drawn, draw = [], prompts_module.sample
+
+    def noted(rng, difficulty, **options):
+        drawn.append((options["held_out"], draw(rng, difficulty, **options)))
+        return drawn[-1][1]
+
+    monkeypatch.setattr(prompts_module, "sample", noted)
+    parts = generate_prompts(3 * len(FAMILY_NAMES), 10, seed=0)
+    families = {task.family for is_held_out, task in drawn if not is_held_out}
+    assert families == set(FAMILY_NAMES)
+    assert len(set(parts.train)) == len(parts.train) == 3 * len(FAMILY_NAMES)
+    unseen = {Prompt(task.robot, task.instruction, task.scene) for is_held_out, task in drawn if is_held_out}
+    assert set(parts.calibration) | set(parts.test) <= unseen - set(parts.train)
 
 
 def test_a_file_is_split_into_parts_that_overlap_nowhere(tmp_path):
