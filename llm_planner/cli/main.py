@@ -9,6 +9,7 @@ from llm_planner.cli import (
     bench,
     capacity,
     check,
+    cluster,
     demo,
     emulate,
     fleet,
@@ -45,6 +46,7 @@ app.command("timeline")(timeline.timeline)
 app.command("profile")(profile.profile)
 app.add_typer(bench.app, name="bench")
 app.add_typer(trace.app, name="trace")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(capacity.app, name="capacity")
 app.add_typer(simulate.app, name="simulate")
 app.add_typer(emulate.app, name="emulate")

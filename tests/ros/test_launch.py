@@ -20,6 +20,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
     ("name", "arguments", "num_nodes"),
     [
         ("edge_server", {"model", "policy", "backend", "base_url", "config", "name", "namespace"}, 1),
+        ("cluster_node", {"cluster", "node"}, 1),
         ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed"}, 4),
     ],
 )

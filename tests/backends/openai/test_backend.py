@@ -42,16 +42,17 @@ def test_together_and_uninterrupted(driver, server, expected):
     assert len(server.stats["requests"]) == len(TASKS)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_suspensions_change_nothing(driver, server, expected, seed):
-    rng = random.Random(seed)
+@pytest.mark.parametrize("dialect", ["vllm", "sglang", "llamacpp"])
+def test_random_suspensions_change_nothing(server, expected, dialect):
+    driver, rng = Driver(make_backend(server, server=dialect)), random.Random(dialect)
     for name in TASKS:
         driver.add(make_sequence(name))
     while names := driver.unfinished:
         driver.step(*(name for name in names if rng.random() < 0.5))
+    driver.backend.close()
     assert driver.text == expected
     assert len(server.stats["requests"]) > len(TASKS)
-    assert all("structured_outputs" in request for request in server.stats["requests"])
+    assert all({"structured_outputs", "grammar", "ebnf"} & set(request) for request in server.stats["requests"])
 
 
 def test_what_is_not_scheduled_leaves_the_server(driver, server):
@@ -100,6 +101,16 @@ def test_kv_is_not_ours_to_change(driver):
     with pytest.raises(PlannerError) as caught:
         driver.backend.execute(SchedulerOutput(evict={"a": 3}))
     assert caught.value.code is ErrorCode.EVICTION_UNSUPPORTED
+
+
+def test_without_a_grammar_it_may_be_cut_anywhere(server):
+    driver, rng = Driver(make_backend(server, server="other")), random.Random(0)
+    driver.add(make_sequence("turn"))
+    while driver.unfinished:
+        driver.step(*(["turn"] if rng.random() < 0.5 else []))
+    driver.backend.close()
+    assert "(" in driver.text["turn"]
+    assert not any("structured_outputs" in request for request in server.stats["requests"])
 
 
 def test_limits_are_said_at_the_start(server, caplog):

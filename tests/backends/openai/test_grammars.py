@@ -1,7 +1,7 @@
 """Where a plan may be cut, what may follow there, and the same grammar in the notation of other servers."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer
 from llguidance.gbnf_to_lark import gbnf_to_lark
@@ -46,6 +46,7 @@ def test_text_that_is_no_plan_is_not_cut():
     assert not ends.feed(b"mf(10);")
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_pieces_do_not_matter(data):
     text = "l('caf\u00e9;');3{mf(20);}->1;"
@@ -70,12 +71,6 @@ def test_a_plan_may_go_on_wherever_it_is_cut(robot, notation):
     assert not any(accepts(whole, text) or accepts(rest, text) for text in NO_PLANS[robot])
 
 
-def test_brief_plans_too():
-    brief = lark_grammar(LIBRARY.get("tello"), 2)
-    assert accepts(gbnf_to_lark(to_gbnf(brief)), "mf(20);mf(30);")
-    assert not accepts(gbnf_to_lark(to_gbnf(brief)), "mf(20);mf(30);mf(40);")
-
-
 def test_what_gbnf_cannot_say():
     with pytest.raises(ValueError, match="GBNF"):
         to_gbnf("start: %json { }")
@@ -87,6 +82,7 @@ def test_a_server_is_known_by_what_it_says(owned_by, expected):
     assert find_dialect("sglang", owned_by) is DIALECTS["sglang"]
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=12))
 def test_no_byte_of_an_answer_is_lost(text):
     tokens = OutputTokens(TOKENIZER)

@@ -1,0 +1,1 @@
+"""Several machines that serve one model together, by vLLM and Ray: one file, one command on each."""

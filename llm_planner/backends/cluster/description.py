@@ -1,0 +1,111 @@
+"""What stands in a cluster file, checked before anything is started."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?"
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Node(BaseModel):
+    """A machine: its address in the network that joins the machines, and how many of its GPUs are used."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: Annotated[str, Field(pattern=f"^{_HOST}$")]
+    gpus: Annotated[int, Field(ge=1, le=64)]
+
+
+class Cluster(BaseModel):
+    """Machines that serve one model.
+
+    A layer is split over ``tensor_parallel`` GPUs of one machine; the layers are cut into ``pipeline_parallel`` stages,
+    which may stand on different machines: only activations of a token pass from stage to stage.
+
+    Attributes:
+        model: Checkpoint directory, the same path on every machine.
+        served_name: As the planner asks for it (``openai.model``).
+        nodes: The first one is the head: it answers HTTP.
+        port: Of the head's HTTP server.
+        ray_port: Of the head's Ray, for the other machines.
+        vllm: The directory with the commands ``vllm`` and ``ray`` on every machine.
+        extra: Further arguments of ``vllm serve``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    model: Annotated[str, Field(min_length=1)]
+    served_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] = "planner"
+    nodes: Annotated[tuple[Node, ...], Field(min_length=1)]
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    pipeline_parallel: Annotated[int, Field(ge=1, le=256)] = 1
+    port: Port = 8000
+    ray_port: Port = 6379
+    vllm: Annotated[str, Field(min_length=1)] = ".venv-vllm/bin"
+    extra: tuple[str, ...] = ()
+
+    @field_validator("model", "vllm")
+    @classmethod
+    def _no_option(cls, value: str) -> str:
+        if value.startswith("-"):
+            raise ValueError("is no path")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Cluster":
+        addresses = [node.address for node in self.nodes]
+        if len(set(addresses)) < len(addresses):
+            raise ValueError("nodes: two of them have the same address")
+        if self.port == self.ray_port:
+            raise ValueError("port and ray_port are the same")
+        places = sum(node.gpus // self.tensor_parallel for node in self.nodes)
+        if places < self.pipeline_parallel:
+            raise ValueError(
+                f"pipeline_parallel is {self.pipeline_parallel}, but the nodes have room for {places} stages of "
+                f"{self.tensor_parallel} GPUs each: a stage stands on one machine"
+            )
+        return self
+
+    @property
+    def head(self) -> Node:
+        """The machine that answers HTTP."""
+        return self.nodes[0]
+
+
+def load_cluster(path: Path) -> Cluster:
+    """Returns what a cluster file says; the model's own limits are checked if the checkpoint is on this machine.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming every field that is unknown, missing, or does not fit.
+    """
+    try:
+        cluster = Cluster.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
+    except ValidationError as error:
+        problems = "; ".join(": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors())
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
+    _check_model(cluster, path)
+    return cluster
+
+
+def _check_model(cluster: Cluster, path: Path) -> None:
+    file = Path(cluster.model) / "config.json"
+    if not file.is_file():
+        return
+    config = json.loads(file.read_text(encoding="utf-8"))
+    num_layers, num_heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
+    if num_layers is not None and cluster.pipeline_parallel > num_layers:
+        message = (
+            f"{path}: pipeline_parallel is {cluster.pipeline_parallel}, but {cluster.model} has {num_layers} layers"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    if num_heads is not None and num_heads % cluster.tensor_parallel:
+        message = f"{path}: tensor_parallel is {cluster.tensor_parallel} and does not divide the {num_heads} heads"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{message} of {cluster.model}")
