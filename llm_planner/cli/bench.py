@@ -14,6 +14,7 @@ from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.cli.pipeline import pipeline
+from llm_planner.cli.simulate_evaluation import evaluate_admission
 from llm_planner.cli.steps import steps
 from llm_planner.cli.timebill import timebill
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
@@ -24,6 +25,7 @@ app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real 
 app.command()(pipeline)
 app.command()(steps)
 app.command()(timebill)
+app.command("admission")(evaluate_admission)
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
 

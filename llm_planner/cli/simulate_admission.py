@@ -52,7 +52,7 @@ def admission(
         num_seeds=seeds,
         rate_per_s=rate,
     )
-    path = share_dir() / "profiles" / "lengths" / TRACE if lengths is None else lengths
+    path = default_lengths() if lengths is None else lengths
     jobs = [job for job in read_jobs(path) if not max_prompt or job.prompt_tokens <= max_prompt]
     if not jobs:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} has no prompt of up to {max_prompt} tokens")
@@ -66,6 +66,11 @@ def admission(
         json.parent.mkdir(parents=True, exist_ok=True)
         json.write_text(jsons.dumps(document, indent=1) + "\n", encoding="utf-8")
         console.print(f"wrote {json}")
+
+
+def default_lengths() -> Path:
+    """Returns the trace of lengths that comes with the project."""
+    return share_dir() / "profiles" / "lengths" / TRACE
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_planner.bench.timely_metrics import quantile
-from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.clock import ProcessorClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.admission import admission_names, make_admission
 from llm_planner.simulation.admission.jobs import TrueJob, draw, parse_interval
@@ -100,7 +100,7 @@ def run_experiment(
                 policy,
                 experiment.kv_tokens,
                 find_step_time(experiment.step),
-                clock=MonotonicClock(),
+                clock=ProcessorClock(),
             )
             runs.append({"policy": name, "interval": interval, "n": num_jobs, "seed": seed, **_figures(run.run())})
     return {

@@ -11,9 +11,10 @@ from llm_planner.scheduling.admission.a_random import ARandom
 from llm_planner.scheduling.admission.adaptive import Adaptive
 from llm_planner.scheduling.admission.h_sf import HSF
 from llm_planner.scheduling.admission.interface import AdmissionPolicy
+from llm_planner.scheduling.admission.ours import Ours
 
 _POLICIES: dict[str, Callable[[int, random.Random], AdmissionPolicy]] = {
-    policy.name: policy for policy in (AMax, AMin, AL, Adaptive, HSF, ARandom)
+    policy.name: policy for policy in (AMax, AMin, AL, Adaptive, HSF, ARandom, Ours)
 }
 
 
