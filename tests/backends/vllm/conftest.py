@@ -8,12 +8,16 @@ NUM_BLOCKS = 64
 
 
 @pytest.fixture(scope="session")
-def running_backend(tmp_path_factory):
+def model_dir(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("vllm"))
+
+
+@pytest.fixture(scope="session")
+def running_backend(model_dir):
     from llm_planner.backends.vllm.backend import open_backend
     from llm_planner.backends.vllm.engine import EngineSettings
 
-    directory = save_model(tmp_path_factory.mktemp("vllm"))
-    settings = EngineSettings(model_dir=directory, dtype="float32", num_kv_blocks=NUM_BLOCKS, num_threads=1)
+    settings = EngineSettings(model_dir=model_dir, dtype="float32", num_kv_blocks=NUM_BLOCKS, num_threads=1)
     backend = open_backend(settings)
     yield backend
     backend.close()
