@@ -24,7 +24,6 @@ from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
-from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -39,6 +38,7 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 from llm_planner.serving.server import PlanServer
+from llm_planner.simulation.capacity.estimated import known_speed
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -156,7 +156,7 @@ def build_loop(
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
     """
     policy = make_policy(config.scheduler.policy)  # wrong names are found before the model is loaded
-    profile = find_profile(config.engine.profile) if config.engine.profile else None
+    profile, settings = known_speed(config)
     library = build_library(config)
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
@@ -175,7 +175,7 @@ def build_loop(
     if profile is not None:
         check_fits(profile, backend.info)
     times = None if profile is None else ProfiledTimes(profile)
-    scheduler = Scheduler(config.scheduler, policy, backend.info, times)
+    scheduler = Scheduler(settings, policy, backend.info, times)
     loop = PlannerLoop(
         backend=watch(backend) if watch else backend,
         scheduler=scheduler,

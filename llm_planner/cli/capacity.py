@@ -8,7 +8,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from llm_planner.cli import capacity_plan
+from llm_planner.cli import capacity_bench, capacity_plan
 from llm_planner.cli.options import JsonOption, SeedOption
 from llm_planner.cli.output import console, error_console, plain, print_json
 from llm_planner.core.resources import share_dir
@@ -16,6 +16,7 @@ from llm_planner.prediction.throughput.table import Combination, Workload, read_
 
 app = typer.Typer(help="Predict what a server can do, and plan how many are needed.", no_args_is_help=True)
 app.command("plan")(capacity_plan.plan)
+app.command("bench")(capacity_bench.bench)
 TableOption = Annotated[
     Path | None, typer.Option("--data", help="CSV in the format of the shipped table, which is the default.")
 ]

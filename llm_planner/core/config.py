@@ -64,7 +64,9 @@ class EngineConfig:
         "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."
     )
     profile: str = setting(
-        "", "Engine profile that time budgets count on, a name or a file; an empty text learns from the steps."
+        "",
+        "Engine profile that time budgets count on: a name, a file, or estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL; an "
+        "empty text learns from the steps.",
     )
 
 
@@ -95,7 +97,7 @@ class PlannerConfig:
     """Everything that a planner is assembled from."""
 
     backend: str = setting(
-        "torch", "What runs the model: torch, openai (a server), or fake (scripted plans, for tests)."
+        "torch", "What runs the model: torch, vllm, openai (a server), or fake (scripted plans, for tests)."
     )
     robot_models: tuple[str, ...] = setting(
         (), "Extra directories with robot models, searched before the bundled ones."

@@ -1,6 +1,8 @@
 """The comparison of throughput models: every method on every split, in one run."""
 
+import random
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from llm_planner.prediction.throughput.estimate import Estimate
+from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.table import Measurement
 from llm_planner.training.capacity.ala.annealing import Annealing
 from llm_planner.training.capacity.ala.model import fit_ala
@@ -23,6 +26,7 @@ from llm_planner.training.capacity.splits import (
     left_out_model,
     random_rows,
 )
+from llm_planner.training.capacity.studies import confidence_abroad, subset_search, training_sets
 
 Document = dict[str, Any]
 Note = Callable[[str], None]
@@ -38,6 +42,7 @@ class CapacityBench:
         hardware: Left out, one at a time.
         annealing: Of ALA's error predictor.
         kinds: Of splits; all if empty.
+        num_search_steps: Subsets of the search over training subsets.
     """
 
     seeds: tuple[int, ...] = (0,)
@@ -46,6 +51,7 @@ class CapacityBench:
     hardware: tuple[str, ...] = ("Nvidia H100 GPU", "AMD MI250 GPU")
     annealing: Annealing = field(default_factory=Annealing)
     kinds: tuple[str, ...] = ()
+    num_search_steps: int = 30
 
     def splits(self, table: Sequence[Measurement]) -> dict[str, list[Split]]:
         """Returns the splits of each kind; the tests of one kind are evaluated together."""
@@ -56,6 +62,42 @@ class CapacityBench:
             "one model left out": [left_out_model(table, name) for name in self.models],
             "one hardware left out": [left_out_hardware(table, name) for name in self.hardware],
         }
+
+
+def run_bench(bench: CapacityBench, table: Sequence[Measurement], note: Note) -> Document:
+    """Returns the document of the whole comparison (docs/benchmarks/capacity.md)."""
+    seed = bench.seeds[0]
+    return {
+        "setup": {
+            "rows": len(table),
+            "combinations": len({m.combination for m in table}),
+            "commit": commit(),
+            "seed": seed,
+            "predict_ms": prediction_ms(table, seed),
+        },
+        "splits": run_splits(bench, table, note),
+        "training_sets": training_sets(table, seed, note),
+        "subset_search": subset_search(table, seed, bench.num_search_steps, note),
+        "abroad": confidence_abroad(table, seed, bench.annealing, note),
+    }
+
+
+def prediction_ms(table: Sequence[Measurement], seed: int) -> float:
+    """Returns the median time of a prediction of the shipped model, in milliseconds; rows in random order."""
+    model = load_kernel_model()
+    rows = random.Random(f"times/{seed}").sample(list(table), min(len(table), 500))
+    times_s = []
+    for m in rows:
+        started_s = time.perf_counter()
+        model.estimate(m.combination, m.workload)
+        times_s.append(time.perf_counter() - started_s)
+    return 1000.0 * statistics.median(times_s)
+
+
+def commit() -> str:
+    """Returns the short hash of the checkout's commit; empty outside of one."""
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
+    return done.stdout.strip()
 
 
 def run_splits(bench: CapacityBench, table: Sequence[Measurement], note: Note) -> list[Document]:

@@ -1,0 +1,1 @@
+"""Measures what throughput models are fitted to."""
