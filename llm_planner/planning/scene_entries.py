@@ -14,7 +14,7 @@ MAX_SPARED_SHARE = 0.9
 """Of the scene's characters. With more left out, plans got numbers wrong (docs/benchmarks/timebill.md)."""
 
 _ENTRY = re.compile(r"(?:\([^()\n]*\)|[^,;\n])+[,;\n]?\s*")
-_HEADING = re.compile(r"(?:[^,;:\n]*:)+")
+_HEADING = re.compile(r"(?:[^,;:\n]*:)+\s*")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 
 

@@ -14,12 +14,13 @@ from llm_planner.scheduling.budget import (
     Lever,
     Setup,
     Task,
-    decode_phase_s,
     execution_s,
     prefill_phase_s,
     removal_needed,
     tokens_within,
 )
+
+_ROUNDING = 1e-6  # of a token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +85,14 @@ class Decision:
 class BudgetSolver:
     """Finds the least harmful setup that keeps a budget; a pure function: larger budgets never pull more levers.
 
-    First nothing, then a reserved slot in as large a batch as possible, then a shorter scene, then eviction, then a
-    token cap.
+    First nothing, then a reserved slot in as large a batch as possible, then a shorter scene: pulled as far as ``N_W``
+    tokens need. Then eviction, as far as the expected number of tokens needs it, and a token cap where more
+    might come than fit.
 
-    Section 5.1 of TimeBill. Deviation: Eq. (11) knows one lever and one request. Removing KV or tokens makes a plan
-    worse; making others wait for a moment mostly does not, so it comes first. Leaving out what the task does not speak
-    of shortens the prefill as well as the decode steps, and cost no plan in our measurements
-    (docs/benchmarks/timebill.md), so it comes before eviction.
+    Section 5.1 of TimeBill. Deviation: Eq. (11) knows one lever and one request. Making others wait for a moment mostly
+    harms no plan, so it comes first. Leaving out what the task does not speak of shortens the prefill as well as the
+    decode steps, and cost no plan in our measurements (docs/benchmarks/timebill.md). Eviction gets numbers wrong, so
+    it is no provision for the worst case: it is decided again before every step, and most plans never need it.
 
     Attributes:
         k: Pessimistic factor, >= 1.
@@ -147,7 +149,7 @@ class BudgetSolver:
         shortest = attempt(0, spare[-1] if spare else 0)
         if not _has_place(task, shortest.setup, load, time):
             return None
-        return self._evicted(budget_s, task, shortest, time) or self._capped(budget_s, task, shortest, time)
+        return self._capped(budget_s, task, shortest, time)
 
     def _attempt(self, task: Task, load: Load, time: ExecutionTime, num_others: int, num_omitted: int) -> Decision:
         """Returns the decision for a reserved slot among so many others, without so many tokens of the prompt."""
@@ -167,39 +169,39 @@ class BudgetSolver:
             setup=setup,
         )
 
-    def _evicted(self, budget_s: float, task: Task, short: Decision, time: ExecutionTime) -> Decision | None:
-        """Returns the decision with as little eviction as needed, if that is enough: Eq. (11) for a batch."""
-        left_s = budget_s - prefill_phase_s(task, short.setup, time)
-        needed = removal_needed(left_s, task, short.num_tokens, short.setup, time)
-        removable = self._removable_tokens(task, short.num_omitted_tokens)
-        if needed > removable:
-            return None
-        num_removed = max(1, math.ceil(needed))
-        decision = _with_removed(short, min(num_removed, removable), task, time)
-        if decision.wcet_s > budget_s and num_removed < removable:  # by rounding
-            decision = _with_removed(short, num_removed + 1, task, time)
-        return decision if decision.wcet_s <= budget_s else None
-
     def _capped(self, budget_s: float, task: Task, short: Decision, time: ExecutionTime) -> Decision | None:
-        """Returns the decision under which most tokens fit, with all the eviction there is if that helps.
+        """Returns the decision that evicts what the expected length needs, with a cap unless the worst case fits too.
 
         None if a plan may not fit at all.
         """
         left_s = budget_s - prefill_phase_s(task, short.setup, time)
-        removable = self._removable_tokens(task, short.num_omitted_tokens)
-        options = [short, _with_removed(short, removable, task, time)] if removable else [short]
-        fitting = [min(short.num_tokens, tokens_within(left_s, task, option.setup, time)) for option in options]
-        num_tokens = max(fitting)
+
+        def num_fitting(decision: Decision) -> int:
+            return min(short.num_tokens, tokens_within(left_s, task, decision.setup, time))
+
+        best = max(self._evictions(left_s, task, short, time), key=num_fitting)
+        num_tokens = num_fitting(best)
         if num_tokens < self._fewest_tokens(task):
             return None
-        most = options[fitting.index(num_tokens)]
-        return replace(
-            most,
-            levers=(*most.levers, Lever.TOKEN_CAP),
-            max_tokens=num_tokens,
-            num_tokens=num_tokens,
-            wcet_s=execution_s(task, num_tokens, most.setup, time),
-        )
+        wcet_s = execution_s(task, num_tokens, best.setup, time)
+        if num_tokens == short.num_tokens:
+            return replace(best, wcet_s=wcet_s)
+        levers = (*best.levers, Lever.TOKEN_CAP)
+        return replace(best, levers=levers, max_tokens=num_tokens, num_tokens=num_tokens, wcet_s=wcet_s)
+
+    def _evictions(self, left_s: float, task: Task, short: Decision, time: ExecutionTime) -> list[Decision]:
+        """Returns the choices: none if none is needed, what is needed, or none and all if that is not enough.
+
+        Eq. (11) for a batch. An eviction may take longer than it saves: then none is better.
+        """
+        expected = min(math.ceil(task.lengths.expected), short.num_tokens)
+        needed = removal_needed(left_s, task, expected, short.setup, time)
+        removable = self._removable_tokens(task, short.num_omitted_tokens)
+        if needed <= 0.0 or removable == 0:
+            return [short]
+        if needed <= removable:
+            return [_with_removed(short, min(removable, math.ceil(needed + _ROUNDING)), task)]
+        return [short, _with_removed(short, removable, task)]
 
     def _removable_tokens(self, task: Task, num_omitted: int) -> int:
         """Returns how much more may be evicted where ``num_omitted`` tokens of the prompt are left out."""
@@ -253,15 +255,13 @@ def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> boo
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
 
 
-def _with_removed(decision: Decision, num_removed: int, task: Task, time: ExecutionTime) -> Decision:
-    setup = replace(decision.setup, num_removed_tokens=num_removed)
+def _with_removed(decision: Decision, num_removed: int, task: Task) -> Decision:
     return replace(
         decision,
         levers=(*decision.levers, Lever.EVICTION),
         num_removed_tokens=num_removed,
         eviction_ratio=num_removed / (task.num_prefilled_tokens - decision.num_omitted_tokens),
-        wcet_s=prefill_phase_s(task, setup, time) + decode_phase_s(task, decision.num_tokens, setup, time),
-        setup=setup,
+        setup=replace(decision.setup, num_removed_tokens=num_removed),
     )
 
 

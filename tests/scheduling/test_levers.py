@@ -71,8 +71,12 @@ def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, 
 
 @given(budgets, tasks, times)
 def test_alone_the_eviction_is_the_papers(budget_s, task, time):
-    """Only eviction is left when nobody else is there; it is Eq. (11), up to a whole token and what is removable."""
-    task = replace(task, spare_tokens=())
+    """Only eviction is left when nobody else is there and the length is known.
+
+    It is Eq. (11), up to a whole token and what is removable.
+    """
+    lengths = replace(task.lengths, upper=math.ceil(task.lengths.expected))
+    task = replace(task, spare_tokens=(), lengths=lengths)
     decision = solve(budget_s, task, Load(chunk_tokens=10**6, reserved_chunk_tokens=10**6), time)
     alpha = alpha_star(budget_s, task, time)
     if decision is not None and Lever.TOKEN_CAP not in decision.levers:
@@ -131,8 +135,8 @@ BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
         (10.0, ()),
         (4.2, (Lever.RESERVED_SLOT,)),
         (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
-        (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION)),
-        (0.8, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION, Lever.TOKEN_CAP)),
+        (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)),
+        (0.35, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION, Lever.TOKEN_CAP)),
         (0.2, None),
     ],
 )
@@ -150,8 +154,8 @@ SCENE = replace(TASK, spare_tokens=tuple(range(9, 860, 9)))
     [
         (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
         (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE)),
-        (1.075, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE, Lever.EVICTION)),
-        (0.8, tuple(Lever)),
+        (1.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE, Lever.TOKEN_CAP)),
+        (0.207, tuple(Lever)),
         (0.1, None),
     ],
 )
@@ -161,7 +165,7 @@ def test_a_shorter_scene_comes_before_eviction(budget_s, levers):
 
 
 def test_no_more_of_the_scene_is_left_out_than_needed():
-    tight, tighter = solve(1.5, SCENE, BUSY, TIME), solve(1.075, SCENE, BUSY, TIME)
+    tight, tighter = solve(1.5, SCENE, BUSY, TIME), solve(1.2, SCENE, BUSY, TIME)
     shorter_by_one_less = replace(tight.setup, num_omitted_tokens=tight.num_omitted_tokens - 9)
     assert execution_s(SCENE, tight.num_tokens, shorter_by_one_less, TIME) > 1.5
     assert 0 < tight.num_omitted_tokens < tighter.num_omitted_tokens
@@ -169,12 +173,18 @@ def test_no_more_of_the_scene_is_left_out_than_needed():
 
 def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
     time = replace(TIME, evicting_s=0.3)
-    assert Lever.EVICTION in solve(0.8, TASK, BUSY, TIME).levers
-    assert solve(0.8, TASK, BUSY, time).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
-    assert (
-        solve(1.3, TASK, BUSY, replace(TIME, evicting_s=0.05)).eviction_ratio
-        > solve(1.3, TASK, BUSY, TIME).eviction_ratio
-    )
+    long = replace(TASK, lengths=Lengths(lower=5, expected=40.0))
+    assert Lever.EVICTION in solve(0.8, long, BUSY, TIME).levers
+    assert solve(0.8, long, BUSY, time).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
+    slower = replace(TIME, evicting_s=0.05)
+    assert solve(1.2, long, BUSY, slower).eviction_ratio > solve(1.2, long, BUSY, TIME).eviction_ratio > 0.0
+
+
+def test_what_most_plans_never_need_is_not_evicted():
+    """The worst case does not fit, the expected length does: nothing is evicted until it turns out to be long."""
+    decision = solve(1.0, TASK, BUSY, TIME)
+    assert (decision.num_removed_tokens, decision.levers[-1]) == (0, Lever.TOKEN_CAP)
+    assert 10 < decision.max_tokens < TASK.pessimistic_tokens()
 
 
 def test_a_backend_that_cannot_evict_goes_from_the_batch_to_the_cap():

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from llm_planner.assembly import build_prompt_encoder, resolve_model
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
+from llm_planner.core.shortening import shortened, spare_tokens
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
@@ -141,3 +143,20 @@ def test_nothing_is_evictable_where_tokens_do_not_spell_the_text():
     preparer = PlanPreparer(backend=FakeBackend(), tokenizer=Mute(), library=RobotLibrary())
     ((start, end),) = preparer.prepare(make_request(scene="cup " * 50, time_budget_s=1.0)).sequence.evictable
     assert start == end
+
+
+def test_what_the_task_does_not_speak_of_can_be_left_out_of_a_prompt_with_a_budget():
+    encoder = build_prompt_encoder(resolve_model("planner-small"))
+    preparer = PlanPreparer(backend=FakeBackend(), tokenizer=encoder.tokenizer, library=RobotLibrary())
+    scene = "objects: red_cup_2 (wet), chaise, old_hat at (1.2, -3), lamp; statue_7, kettle"
+    request = make_request("r", "bring the old hat", scene=scene, time_budget_s=1.0)
+    sequence = preparer.prepare(request).sequence
+    texts = [text_of(encoder, sequence.prompt_token_ids[start:end]) for start, end in sequence.spare]
+    assert [text.strip(" ,;") for text in texts] == ["kettle", "statue_7", "lamp", "chaise", "red_cup_2 (wet)"]
+    short = text_of(encoder, shortened(sequence, spare_tokens(sequence)[-1]).prompt_token_ids)
+    assert short == "robot tello\nscene: objects: old_hat at (1.2, -3), \ntask: bring the old hat\nplan:\n"
+    assert not preparer.prepare(replace(request, time_budget_s=None)).sequence.spare
+
+
+def text_of(encoder, token_ids):
+    return b"".join(map(encoder.tokenizer.token_bytes, token_ids)).decode()
