@@ -16,7 +16,7 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """A simulated robot: its name, and the name of its model."""
+    """A robot: its name, and the name of its model."""
 
     name: str
     model: str
@@ -33,6 +33,7 @@ class Composition:
         seed: Of the noise of all durations; each robot adds its number.
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
+        tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic.
         planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
     """
 
@@ -42,6 +43,7 @@ class Composition:
     seed: int = 0
     scenario: Path | None = None
     config: Path | None = None
+    tellos: tuple[str, ...] = ()
     planner: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -59,11 +61,18 @@ class Composition:
                 "robot_model": robot.model,
                 "time_scale": str(float(self.time_scale)),
                 "seed": str(self.seed + number),
+                **self._driver(number),
                 **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
             }
             node = ["--ros-args", "-r", f"__node:={robot.name}"]
             commands[robot.name] = [*_python("robot_node"), *node, *_parameters(parameters)]
         return commands
+
+    def _driver(self, number: int) -> dict[str, str]:
+        """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
+        if number >= min(self.drones, len(self.tellos)):
+            return {}
+        return {"driver": "tello", "address": self.tellos[number], "take_off": "true"}
 
 
 class Fleet:

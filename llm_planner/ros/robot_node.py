@@ -22,9 +22,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import Urgency
 from llm_planner.core.segment import Segment, SegmentReport
-from llm_planner.robots.drivers.connection import DriverSettings, connect
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import conversions, orders, parameters, process, qos
+from llm_planner.ros.body import BodySettings, connect_body
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.control_loop import ControlLoop
 from llm_planner.ros.mission import Mission
@@ -41,18 +41,11 @@ MAX_REPLANS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotSettings:
-    """Parameters of a robot node."""
+    """Parameters of a robot node, beside those of its body (``ros.body``)."""
 
     robot_model: str = setting("tello", "Name of the robot model.")
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
     planner: str = setting("/planner", "Full name of the planner node.")
-    time_scale: float = setting(
-        1.0, "How much faster than real time the robot lives; 1 for a real one.", minimum=0.01, maximum=1000.0
-    )
-    driver: str = setting("kinematic", "What moves the robot: kinematic (nothing), or tello.")
-    address: str = setting("", "IPv4 address of a real robot.")
-    take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
-    seed: int = setting(0, "Seed of the noise of all durations.", minimum=0, maximum=2**31 - 1)
     server_timeout_s: float = setting(
         5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
     )
@@ -92,18 +85,12 @@ class RobotNode(Node):
             clock=self._monotonic,
         )
         self._bridge = Bridge(self)
-        driver = DriverSettings(
-            name=settings.driver,
-            address=settings.address,
-            takes_off=settings.take_off,
-            time_scale=settings.time_scale,
-            seed=settings.seed,
-        )
+        body = parameters.declare(self, BodySettings)
         self._robot = RobotControl(
             self._model,
             clock=self._monotonic,
-            time_scale=settings.time_scale,
-            connection=connect(self._model, driver, self._monotonic),
+            time_scale=body.time_scale,
+            connection=connect_body(self, self._bridge, self._model, body, self._monotonic),
             report=self._post_report,
             on_reflex=self._post_reflex,
         )

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
+from llm_planner.robots.drivers.indy7 import ArmPort, Indy7Driver
+from llm_planner.robots.drivers.indy7_neuromeka import open_indy7
 from llm_planner.robots.drivers.tello import TelloDriver
 from llm_planner.robots.drivers.tello_connection import TelloConnection
 from llm_planner.robots.drivers.tello_sockets import TelloSockets
@@ -26,6 +28,7 @@ class DriverSettings:
         address: Of the robot.
         takes_off: Whether a drone takes off as soon as it is connected.
         time_scale: How much faster than real time the robot lives.
+        tool_length_m: Of an arm's gripper beyond its flange.
         seed: Of the noise of a kinematic robot.
     """
 
@@ -33,6 +36,7 @@ class DriverSettings:
     address: str = ""
     takes_off: bool = False
     time_scale: float = 1.0
+    tool_length_m: float = 0.0
     seed: int = 0
 
 
@@ -94,7 +98,26 @@ class TelloRobot:
         self._tello.line.close()
 
 
-DRIVERS = ("kinematic", "tello")
+class Indy7Robot:
+    """An arm that is connected; it stays where it is when the world changes, only the map is another."""
+
+    def __init__(self, model: RobotModel, port: ArmPort, *, tool_length_m: float) -> None:
+        from llm_planner.robots.drivers.indy7_kinematics import Indy7Kinematics  # loads scipy
+
+        self._port = port
+        self._driver = Indy7Driver(model, port, Indy7Kinematics(tool_length_m))
+
+    def enter(self, world: World, _pose: Pose | None, _epoch_s: float, /) -> RobotDriver:
+        """Returns the arm's driver with another map; where it is, its joints say."""
+        self._driver.enter(world)
+        return self._driver
+
+    def close(self) -> None:
+        """Stops the arm and lets it go."""
+        self._port.close()
+
+
+DRIVERS = ("kinematic", "tello", "indy7")
 
 
 def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotConnection:
@@ -115,8 +138,13 @@ def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotC
     return build(model, settings, clock)
 
 
+def _indy7(model: RobotModel, settings: DriverSettings, _clock: Clock) -> RobotConnection:
+    return Indy7Robot(model, open_indy7(settings.address), tool_length_m=settings.tool_length_m)
+
+
 _REAL: dict[str, tuple[RobotKind, Callable[[RobotModel, DriverSettings, Clock], RobotConnection]]] = {
-    "tello": (RobotKind.DRONE, TelloRobot)
+    "tello": (RobotKind.DRONE, TelloRobot),
+    "indy7": (RobotKind.ARM, _indy7),
 }
 
 

@@ -70,9 +70,9 @@ def emergency() -> Command:
     return Command(text="emergency", proof=Proof.STANDING, limit_s=STOP_LIMIT_S, is_repeatable=True)
 
 
-def enter_sdk_mode() -> Command:
-    """Returns the order after which a Tello takes orders."""
-    return Command(text="command", proof=Proof.NONE, limit_s=SETTING_LIMIT_S, is_repeatable=True)
+def enter_sdk_mode(limit_s: float) -> Command:
+    """Returns the order after which a Tello takes orders, sent for so long."""
+    return Command(text="command", proof=Proof.NONE, limit_s=limit_s, is_repeatable=True)
 
 
 def set_speed(speed_cm_s: int) -> tuple[Command, Command]:

@@ -1,0 +1,246 @@
+"""A real Indy7 as a driver: the skills of the robot model as joint targets and gripper orders, one at a time.
+
+What a skill does to the world (who holds what, what lies where) is planned and judged by ``ArmBody``, exactly as for
+the kinematic arm; where objects are, the map says. That the gripper holds something is believed: it has no sensor.
+"""
+
+import bisect
+import random
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.arm import ArmBody
+from llm_planner.robots.body import BodyState, Course, Job
+from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
+from llm_planner.robots.duration import skill_duration
+from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
+from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.world import World
+
+CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
+STILL_DEG = 0.5  # a target that near is not sent: Neuromeka's driver would wait for a motion that never begins
+GRIP_S = 1.0  # for the fingers: assumed
+STOP_LIMIT_S = 2.0
+MARGIN_S = 10.0  # over twice the time that the robot model expects
+ATTENTION_S = 0.25
+Joints = tuple[float, ...]
+
+
+class ArmPort(Protocol):
+    """The way to an arm's controller; nothing blocks, everything may be called at any time."""
+
+    @property
+    def can_grip(self) -> bool:
+        """Whether it knows a gripper."""
+        ...
+
+    def joints_deg(self) -> Joints | None:
+        """Returns where the joints were when last heard of; None before the first word."""
+        ...
+
+    def move(self, joints_deg: Joints) -> None:
+        """Begins to move all joints; the motion before must have ended."""
+        ...
+
+    def ending(self) -> str | None:
+        """Returns None while the motion goes on, an empty text once it has succeeded, or why it has failed."""
+        ...
+
+    def stop(self) -> None:
+        """Stops the motion at once, past everything else that was asked."""
+        ...
+
+    def grip(self, *, is_open: bool) -> None:
+        """Opens or closes the gripper."""
+        ...
+
+    def close(self) -> None:
+        """Stops, and frees everything."""
+        ...
+
+
+class Kinematics(Protocol):
+    """What is used of ``Indy7Kinematics``."""
+
+    def position_m(self, joints_deg: Joints) -> tuple[float, float, float]:
+        """Returns where the tool is."""
+        ...
+
+    def joints(self, point_m: tuple[float, float, float], near_deg: Joints) -> Joints | None:
+        """Returns joint angles that bring the tool to a point from above, None if there are none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A target of the tool, or an order to the gripper."""
+
+    target: Pose | None = None
+    is_open: bool = False
+
+
+class Indy7Driver:
+    """Executes one call at a time (a ``SkillDriver``), in ticks.
+
+    Args:
+        model: Of the arm.
+        port: To its controller; it has been heard of.
+        kinematics: Of the arm with its gripper.
+    """
+
+    def __init__(self, model: RobotModel, port: ArmPort, kinematics: Kinematics) -> None:
+        self._model, self._port, self._kinematics = model, port, kinematics
+        self._steps: deque[_Step] = deque()
+        self._until_s: float | None = None  # of a gripper that moves
+        self._is_moving = self._is_stopping = False
+        self._course: Course | None = None
+        self._limit_s = 0.0
+        self._result = SkillResult(SkillStatus.SUCCEEDED)
+        self.enter(World())
+
+    @property
+    def model(self) -> RobotModel:
+        """The robot's model."""
+        return self._model
+
+    @property
+    def world(self) -> World:
+        """The map."""
+        return self._body.world
+
+    @property
+    def state(self) -> BodyState:
+        """The pose of the tool by the joints as of the last tick; what is held; texts said."""
+        return self._body.state
+
+    def enter(self, world: World) -> None:
+        """Takes another world for its map; the arm stops and stays where it is, with empty fingers."""
+        self.halt(0.0)
+        self._body = ArmBody(self._model, world, random.Random(0), self._tool_pose())
+        self._track: list[tuple[float, Pose]] = [(float("-inf"), self._body.state.pose)]
+
+    def pose_at(self, time_s: float) -> Pose:
+        """Returns where the tool was at a past time."""
+        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+
+    def start(self, call: SkillCall, now_s: float) -> None:
+        """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
+        if self._result.status is SkillStatus.RUNNING:
+            raise RuntimeError(f"{call.name} started while another skill runs")
+        self._result = SkillResult(SkillStatus.RUNNING)
+        try:
+            self._begin(call, now_s)
+        except SkillFailedError as failure:
+            self._give_up(str(failure))
+
+    def tick(self, now_s: float) -> SkillResult:
+        """Goes on with the call and returns how it stands."""
+        self._look(now_s)
+        if self._result.status is SkillStatus.RUNNING:
+            try:
+                self._go_on(now_s)
+            except SkillFailedError as failure:
+                self._give_up(str(failure))
+        return self._result
+
+    def halt(self, _now_s: float) -> None:
+        """Stops the arm where it is; the call counts as failed."""
+        if self._result.status is SkillStatus.RUNNING:
+            self._port.stop()
+            self._give_up("halted")
+
+    def attend(self, now_s: float) -> float:
+        """Looks where the arm is; returns after how many seconds to be called again."""
+        self._look(now_s)
+        return ATTENTION_S
+
+    def _begin(self, call: SkillCall, now_s: float) -> None:
+        skill = self._model.skills.get(call.name)
+        if skill is None:
+            raise SkillFailedError(f"there is no skill {call.name}")
+        if problem := argument_problem(skill, call.arguments):
+            raise SkillFailedError(problem)
+        if isinstance(skill.effect, TakePicture | Ask | Push):
+            raise SkillFailedError(f"this driver cannot {skill.effect.kind}")
+        if isinstance(skill.effect, Grasp | Place | Gripper) and not self._port.can_grip:
+            raise SkillFailedError("this driver knows no gripper")
+        self._is_stopping = isinstance(skill.effect, Stop)
+        if self._is_stopping:
+            self._port.stop()
+            self._limit_s = now_s + STOP_LIMIT_S
+            return
+        job = Job(skill, call.arguments, now_s)
+        self._course = course = self._body.plan(job)
+        self._steps.extend(_steps(skill.effect, course))
+        self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
+
+    def _go_on(self, now_s: float) -> None:
+        """Ends the step at work, or begins the next one, or ends the call."""
+        if now_s >= self._limit_s:
+            self._port.stop()
+            raise SkillFailedError("the arm takes too long; is it stopped, or in collision?")
+        ending = self._port.ending()
+        if self._is_stopping:
+            if ending is not None:
+                self._is_stopping, self._result = False, SkillResult(SkillStatus.SUCCEEDED)
+        elif self._is_moving:
+            self._is_moving = ending is None
+            if ending:
+                raise SkillFailedError(ending)
+        elif self._until_s is not None:
+            self._until_s = None if now_s >= self._until_s else self._until_s
+        elif self._steps:
+            self._step(self._steps.popleft(), now_s)
+        elif self._course is not None and (self._course.motions or now_s >= self._course.end_s):
+            self._result = SkillResult(SkillStatus.SUCCEEDED, self._course.finish())
+            self._course = None
+
+    def _step(self, step: _Step, now_s: float) -> None:
+        if step.target is None:
+            self._port.grip(is_open=step.is_open)
+            self._until_s = now_s + GRIP_S
+            return
+        here = self._port.joints_deg()
+        if here is None:
+            raise SkillFailedError("nothing was heard from the arm")
+        target = step.target
+        joints = self._kinematics.joints((target.x_m, target.y_m, target.z_m), here)
+        if joints is None:
+            x, y, z = target.x_m, target.y_m, target.z_m
+            raise SkillFailedError(f"the arm cannot reach ({x:.2f}, {y:.2f}, {z:.2f}) m from above")
+        if max(abs(a - b) for a, b in zip(joints, here, strict=True)) > STILL_DEG:
+            self._port.move(joints)
+            self._is_moving = True
+
+    def _give_up(self, reason: str) -> None:
+        self._steps.clear()
+        self._course, self._until_s = None, None
+        self._is_moving = self._is_stopping = False
+        self._result = SkillResult(SkillStatus.FAILED, reason=reason)
+
+    def _tool_pose(self) -> Pose:
+        joints = self._port.joints_deg()
+        x, y, z = self._kinematics.position_m(joints) if joints else (0.0, 0.0, 0.0)
+        return replace(self._model.start, x_m=x, y_m=y, z_m=z)
+
+    def _look(self, now_s: float) -> None:
+        pose = self._tool_pose()
+        if pose != self._body.state.pose:
+            self._body.state.pose = pose
+            self._body.carry()
+            self._track.append((now_s, pose))
+
+
+def _steps(effect: Effect, course: Course) -> list[_Step]:
+    """Returns what the arm does for a course: grasping and placing come and go from above."""
+    if isinstance(effect, Gripper):
+        return [_Step(is_open=effect.is_open)]
+    targets = [motion.end for motion in course.motions]
+    if not isinstance(effect, Grasp | Place) or not targets:
+        return [_Step(target) for target in targets]
+    at = targets[-1]
+    above = replace(at, z_m=at.z_m + CLEARANCE_M)
+    opens_first = [_Step(is_open=True)] if isinstance(effect, Grasp) else []
+    return [*opens_first, _Step(above), _Step(at), _Step(is_open=isinstance(effect, Place)), _Step(above)]

@@ -1,0 +1,51 @@
+"""The parameters of a robot node that say which body it has, and the connection to that body."""
+
+from dataclasses import dataclass
+
+from rclpy.node import Node
+
+from llm_planner.core.config import setting
+from llm_planner.core.interfaces import Clock
+from llm_planner.robots.drivers.connection import DRIVERS, DriverSettings, RobotConnection, connect
+from llm_planner.robots.model import RobotModel
+from llm_planner.ros.bridge import Bridge
+
+TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodySettings:
+    """Parameters of a robot node that its body needs."""
+
+    driver: str = setting("kinematic", f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY))}.")
+    address: str = setting("", "IPv4 address of a real robot.")
+    take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
+    tool_length_m: float = setting(0.0, "Length of a real arm's gripper, from the flange.", minimum=0.0, maximum=0.5)
+    time_scale: float = setting(
+        1.0, "How much faster than real time the robot lives; 1 for a real one.", minimum=0.01, maximum=1000.0
+    )
+    seed: int = setting(0, "Seed of the noise of all durations.", minimum=0, maximum=2**31 - 1)
+
+
+def connect_body(
+    node: Node, bridge: Bridge, model: RobotModel, settings: BodySettings, clock: Clock
+) -> RobotConnection:
+    """Returns the body, connected; that may take some seconds.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for parameters that do not fit together, or what the body's connection says.
+    """
+    if settings.driver == TRAJECTORY:
+        from llm_planner.robots.drivers.connection import Indy7Robot
+        from llm_planner.ros.trajectory_port import open_trajectory_port
+
+        return Indy7Robot(model, open_trajectory_port(node, bridge), tool_length_m=settings.tool_length_m)
+    driver = DriverSettings(
+        name=settings.driver,
+        address=settings.address,
+        takes_off=settings.take_off,
+        tool_length_m=settings.tool_length_m,
+        time_scale=settings.time_scale,
+        seed=settings.seed,
+    )
+    return connect(model, driver, clock)

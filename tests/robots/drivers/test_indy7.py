@@ -1,0 +1,217 @@
+"""The Indy7's geometry and driver, against an arm that only exists here."""
+
+import pytest
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.driver import SkillStatus
+from llm_planner.robots.drivers.indy7 import Indy7Driver
+from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, LIMITS_DEG, Indy7Kinematics
+from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
+from tests.robots.builders import LIBRARY, table
+from tests.robots.loopback import wait_until
+
+KINEMATICS = Indy7Kinematics()
+
+
+class FakePort:
+    """An ``ArmPort`` that is there after so many looks."""
+
+    can_grip = True
+
+    def __init__(self, num_looks=3):
+        self.joints, self.target, self.num_looks = HOME_DEG, None, num_looks
+        self.left, self.failure, self.orders = 0, "", []
+
+    def joints_deg(self):
+        return self.joints
+
+    def move(self, joints_deg):
+        self.target, self.left = joints_deg, self.num_looks
+        self.orders.append(KINEMATICS.position_m(joints_deg))
+
+    def ending(self):
+        self.left -= 1
+        if self.left > 0:
+            return None
+        if self.target and not self.failure:
+            self.joints, self.target = self.target, None
+        return self.failure
+
+    def stop(self):
+        self.orders.append("stop")
+        self.target, self.left = None, 1
+
+    def grip(self, *, is_open):
+        self.orders.append("open" if is_open else "close")
+
+    def close(self):
+        self.orders.append("closed")
+
+
+class Arm:
+    def __init__(self, port=None):
+        self.port = port or FakePort()
+        self.driver = Indy7Driver(LIBRARY.get("indy7"), self.port, KINEMATICS)
+        self.driver.enter(table())
+        self.now_s = 0.0
+
+    def do(self, name, *arguments):
+        self.driver.start(SkillCall(name, arguments), self.now_s)
+        while (result := self.driver.tick(self.now_s)).status is SkillStatus.RUNNING:
+            self.now_s += 0.1
+            assert self.now_s < 200.0
+        return result
+
+
+def test_the_links_add_up_to_the_data_sheet():
+    assert KINEMATICS.position_m((0.0,) * 6)[2] == pytest.approx(0.2995 + 0.450 + 0.350 + 0.228)
+    assert Indy7Kinematics(0.1).position_m((0.0,) * 6)[2] == pytest.approx(1.4275)
+    assert list(KINEMATICS.tool(HOME_DEG)[:3, 2]) == pytest.approx([0.0, 0.0, -1.0], abs=1e-9)
+    assert KINEMATICS.position_m((90.0, *HOME_DEG[1:]))[1] == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize("point", [(0.35, 0.0, 0.45), (0.5, 0.1, 0.05), (0.4, -0.4, 0.1), (0.25, 0.3, 0.3)])
+def test_joints_bring_the_tool_there_from_above(point):
+    joints = KINEMATICS.joints(point, HOME_DEG)
+    assert KINEMATICS.position_m(joints) == pytest.approx(point, abs=1e-3)
+    assert KINEMATICS.tool(joints)[2, 2] == pytest.approx(-1.0, abs=1e-3)
+    assert all(abs(angle) <= limit for angle, limit in zip(joints, LIMITS_DEG, strict=True))
+
+
+def test_what_is_out_of_reach_has_no_joints():
+    assert KINEMATICS.joints((1.2, 0.0, 0.1), HOME_DEG) is None
+
+
+def test_picks_and_places_from_above():
+    arm = Arm()
+    assert arm.do("pick", "red_box").status is SkillStatus.SUCCEEDED
+    assert arm.driver.state.held == "red_box"
+    assert arm.do("place", "red_box", "blue_box").status is SkillStatus.SUCCEEDED
+    assert arm.driver.world.is_on("red_box", "blue_box")
+    words = [order if isinstance(order, str) else round(order[2], 3) for order in arm.port.orders]
+    assert words == ["open", 0.125, 0.025, "close", 0.125, 0.175, 0.075, "open", 0.175]
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (("pick", "unicorn"), "unicorn is not visible"),
+        (("place", "red_box", "bin"), "nothing is held"),
+        (("push", "red_box", "left_area"), "this driver cannot push"),
+        (("wait", 99.0), "wait: time = 99 is outside"),
+        (("dance",), "there is no skill dance"),
+    ],
+)
+def test_refuses_before_anything_moves(call, reason):
+    arm = Arm()
+    assert reason in arm.do(*call).reason
+    assert arm.port.orders == []
+
+
+def test_without_a_gripper_nothing_is_grasped():
+    arm = Arm()
+    arm.port.can_grip = False
+    assert arm.do("pick", "red_box").reason == arm.do("open").reason == "this driver knows no gripper"
+    assert arm.do("move_to", "bin").status is SkillStatus.SUCCEEDED
+
+
+def test_what_the_controller_says_ends_the_call():
+    arm = Arm()
+    arm.port.failure = "it has collided"
+    assert arm.do("home").reason == "it has collided"
+
+
+def test_an_arm_that_does_not_arrive_is_stopped():
+    arm = Arm(FakePort(num_looks=10**6))
+    assert "takes too long" in arm.do("move_to", "bin").reason
+    assert arm.port.orders[-1] == "stop"
+
+
+def test_halt_and_stop_go_past_everything():
+    arm = Arm()
+    arm.driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    arm.driver.tick(0.1)
+    arm.driver.halt(0.2)
+    assert arm.port.orders[-1] == "stop"
+    assert arm.do("stop").status is SkillStatus.SUCCEEDED
+    assert arm.do("wait", 0.5).status is SkillStatus.SUCCEEDED
+
+
+def test_a_target_where_it_is_already_is_not_sent():
+    arm = Arm()
+    arm.do("home")
+    count = len(arm.port.orders)
+    assert arm.do("home").status is SkillStatus.SUCCEEDED
+    assert len(arm.port.orders) == count
+
+
+class FakeDcp3:
+    """What is used of neuromeka's client."""
+
+    def __init__(self):
+        self.orders, self.state, self.is_mute = [], IDLE, False
+
+    def get_robot_data(self):
+        if self.is_mute:
+            raise ConnectionError("no route")
+        return {"q": list(HOME_DEG), "op_state": self.state}
+
+    def movej(self, jtarget, *, vel_ratio):
+        self.orders.append(("movej", vel_ratio))
+        self.state = MOVING
+
+    def stop_motion(self):
+        self.orders.append(("stop",))
+        self.state = IDLE
+
+    def set_do(self, do_signal_list):
+        self.orders.append(("set_do", *do_signal_list))
+
+
+@pytest.fixture
+def dcp3():
+    return FakeDcp3()
+
+
+@pytest.fixture
+def port(dcp3):
+    opened = NeuromekaPort(dcp3)
+    yield opened
+    opened.close()
+
+
+def test_neuromeka_moves_at_a_quarter_of_the_speed_and_tells_when_it_is_over(dcp3, port):
+    assert port.joints_deg() == HOME_DEG
+    port.move((0.0,) * 6)
+    assert port.ending() is None
+    wait_until(lambda: dcp3.orders == [("movej", 25)])
+    dcp3.state = IDLE
+    wait_until(lambda: port.ending() == "")
+    port.grip(is_open=False)
+    wait_until(lambda: dcp3.orders[-1] == ("set_do", (0, True)))
+
+
+def test_neuromeka_stops_a_motion_and_names_a_collision(dcp3, port):
+    port.move((0.0,) * 6)
+    wait_until(lambda: dcp3.state == MOVING)
+    port.stop()
+    wait_until(lambda: port.ending() == "" and ("stop",) in dcp3.orders)
+    port.move((1.0,) * 6)
+    wait_until(lambda: dcp3.state == MOVING)
+    dcp3.state = 8
+    wait_until(lambda: port.ending() == "it has collided")
+
+
+def test_neuromeka_that_breaks_off_fails_the_motion(dcp3, port):
+    port.move((0.0,) * 6)
+    wait_until(lambda: dcp3.state == MOVING)
+    dcp3.is_mute = True
+    wait_until(port.ending)
+    assert "no route" in port.ending()
+
+
+def test_neuromeka_that_never_answers_is_refused(dcp3):
+    dcp3.is_mute = True
+    with pytest.raises(PlannerError, match="does not answer"):
+        NeuromekaPort(dcp3, patience_s=0.2)
