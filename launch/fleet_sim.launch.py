@@ -18,6 +18,10 @@ ARGUMENTS = {
     "arms": ("1", "How many Indy7 arms: arm_1, ..."),
     "scenario": ("", "A YAML file with instructions (config/scenario_example.yaml shows one); none if empty."),
     "time_scale": ("1.0", "How much faster than real time the robots live."),
+    "tellos": (
+        "",
+        "Addresses of real or emulated Tellos for the first drones, with commas between; the rest is simulated.",
+    ),
     "seed": ("0", "Seed of the noise of all durations; each robot adds its number."),
 }
 
@@ -26,6 +30,9 @@ def start_robots(context: LaunchContext) -> list[Node]:
     values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     kinds = [("drone", "tello", int(values["drones"])), ("arm", "indy7", int(values["arms"]))]
     robots = [(f"{kind}_{i + 1}", model) for kind, model, count in kinds for i in range(count)]
+    tellos = [address.strip() for address in values["tellos"].split(",") if address.strip()][: int(values["drones"])]
+    real = [{"driver": "tello", "address": address, "take_off": True} for address in tellos]
+    bodies = [*real, *({} for _ in robots[len(real) :])]
     return [
         Node(
             package="llm_planner",
@@ -37,12 +44,13 @@ def start_robots(context: LaunchContext) -> list[Node]:
                     "time_scale": float(values["time_scale"]),
                     "seed": int(values["seed"]) + number,
                     "scenario": values["scenario"],
+                    **body,
                 }
             ],
             output="screen",
             emulate_tty=True,
         )
-        for number, (name, model) in enumerate(robots)
+        for number, ((name, model), body) in enumerate(zip(robots, bodies, strict=True))
     ]
 
 

@@ -3,6 +3,7 @@
 import ipaddress
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -21,11 +22,14 @@ from llm_planner.robots.library import RobotLibrary
 app = typer.Typer(help="Emulate robots on the network, for drivers to try.", no_args_is_help=True)
 
 
+FIRST_ADDRESS = "127.0.0.11"
+
+
 @app.command()
 def tello(
     count: Annotated[int, typer.Option(min=1, max=100, help="How many drones, on consecutive addresses.")] = 1,
     address: Annotated[str, typer.Option(help="Address of the first drone; this machine must own them all.")] = (
-        "127.0.0.11"
+        FIRST_ADDRESS
     ),
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they live.")] = 1.0,
     battery: Annotated[float, typer.Option(min=0.0, max=100.0, help="What the batteries hold, in percent.")] = 100.0,
@@ -105,3 +109,9 @@ def addresses(first: str, count: int) -> list[str]:
         return [str(start + number) for number in range(count)]
     except ValueError as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"--address: {error}; give one such as 127.0.0.11") from error
+
+
+def emulated(tellos: Sequence[str], time_scale: float) -> TelloNetwork:
+    """Returns Tellos without faults, to be entered."""
+    settings = EmulatorSettings(time_scale=time_scale)
+    return TelloNetwork(RobotLibrary().get("tello"), tellos, clock=MonotonicClock(), settings=settings)

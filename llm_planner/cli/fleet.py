@@ -1,8 +1,12 @@
 """``llm-planner up`` and ``send``: a planner and simulated robots as processes, and a word to one of them."""
 
+import math
 import signal
 import threading
 import uuid
+from contextlib import nullcontext
+from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -10,10 +14,27 @@ from typing import Annotated
 import typer
 
 from llm_planner.assembly import load_config
+from llm_planner.cli.emulate import FIRST_ADDRESS, addresses, emulated
 from llm_planner.cli.options import BackendOption, BaseUrlOption, ConfigOption, JsonOption, ModelOption, PolicyOption
 from llm_planner.cli.output import console, plain, print_error, print_json
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
+
+
+class Overrun(Enum):
+    """``core.request.OverrunStrategy``, as it is typed."""
+
+    KILL = "kill"
+    SKIP_NEXT = "skip-next"
+    PARTIAL = "partial"
+
+
+class Scope(Enum):
+    """``core.request.BudgetScope``, as it is typed."""
+
+    FIRST_SEGMENT = "first-segment"
+    WHOLE_PLAN = "whole-plan"
+
 
 DronesOption = Annotated[int, typer.Option(min=0, max=100, help="How many Tellos: drone_1, drone_2, ...")]
 ArmsOption = Annotated[int, typer.Option(min=0, max=100, help="How many Indy7 arms: arm_1, ...")]
@@ -29,6 +50,10 @@ def up(
     base_url: BaseUrlOption = None,
     scenario: Annotated[Path | None, typer.Option(help="YAML file with instructions to begin with.")] = None,
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots live.")] = 1.0,
+    tello: Annotated[list[str] | None, typer.Option(help="Address of a real Tello for drone_1; again for drone_2.")] = (
+        None
+    ),
+    emulate: Annotated[int, typer.Option(min=0, max=100, help="How many drones are emulated Tellos, over UDP.")] = 0,
 ) -> None:
     """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
 
@@ -42,6 +67,7 @@ def up(
     composition = Composition(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
     )
+    composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     stopped = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -50,7 +76,8 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     names = ", ".join(f"/{robot.name}" for robot in composition.robots) or "no robots"
-    with Fleet(composition.commands()) as fleet:
+    emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)
+    with emulator, Fleet(composition.commands()) as fleet:
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
         console.print('tell a robot something:  llm-planner send drone_1 "fly 1 m forward, then turn right"')
         while not stopped.wait(0.2):
@@ -65,11 +92,21 @@ def send(
     scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
     urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
     chat: Annotated[bool, typer.Option("--chat", help="It answers in words; the planner needs a chat model.")] = False,
-    time_budget: Annotated[float, typer.Option(min=0.0, help="Seconds until the first segment; 0 for none.")] = 0.0,
+    time_budget: Annotated[float, typer.Option(help="Seconds until what --budget-scope says; 0 for none.")] = 0.0,
+    overrun: Annotated[
+        Overrun, typer.Option(help="At the end of the budget: end it, go on, or close the plan in time.")
+    ] = Overrun.KILL,
+    budget_scope: Annotated[
+        Scope, typer.Option(help="What must be there within the budget: what lets the robot begin, or all.")
+    ] = Scope.FIRST_SEGMENT,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
     as_json: JsonOption = False,
 ) -> None:
     """Tell a running robot something, wait until it is done, and show how it went."""
+    if not (math.isfinite(time_budget) and time_budget >= 0):
+        raise PlannerError(
+            ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
+        )
     from llm_planner.ros.commander import Commander
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
@@ -80,6 +117,8 @@ def send(
         scene=scene,
         urgency=(Urgency.CHAT if chat else Urgency.URGENT if urgent else Urgency.NORMAL).value,
         time_budget_s=time_budget,
+        overrun=OverrunStrategy[overrun.name].value,
+        budget_scope=BudgetScope[budget_scope.name].value,
         tag=tag,
     )
     with spinning("llm_planner_send") as node:

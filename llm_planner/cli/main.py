@@ -15,6 +15,7 @@ from llm_planner.cli import (
     fleet,
     plan,
     profile,
+    robot,
     robots,
     simulate,
     timeline,
@@ -37,6 +38,7 @@ app.command("plan")(plan.plan)
 app.command("check")(check.check)
 app.command("robots")(robots.robots)
 app.command("up")(fleet.up)
+app.command("robot")(robot.robot)
 app.command("send")(fleet.send)
 app.command("top")(top.top)
 app.command("demo")(demo.demo)

@@ -21,7 +21,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
     [
         ("edge_server", {"model", "policy", "backend", "base_url", "config", "name", "namespace"}, 1),
         ("cluster_node", {"cluster", "node"}, 1),
-        ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed"}, 4),
+        ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos"}, 4),
     ],
 )
 def test_arguments_and_nodes(name, arguments, num_nodes):

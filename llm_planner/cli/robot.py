@@ -1,0 +1,38 @@
+"""``llm-planner robot``: one robot node in this process, kinematic or real."""
+
+from typing import Annotated
+
+import typer
+
+from llm_planner.robots.drivers.connection import DRIVERS
+
+
+def robot(
+    name: Annotated[str, typer.Argument(help="Name of the robot and its node, e.g. drone_1.")],
+    model: Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")] = "tello",
+    driver: Annotated[str, typer.Option(help=f"What moves it: {', '.join(DRIVERS)}.")] = "kinematic",
+    address: Annotated[str, typer.Option(help="IPv4 address of a real robot; a Tello's own network has .10.1.")] = "",
+    take_off: Annotated[bool, typer.Option("--take-off", help="A real drone takes off at once: plans begin there.")] = (
+        False
+    ),
+    tool_length: Annotated[float, typer.Option(min=0.0, help="Of a real arm's gripper from the flange, in m.")] = 0.0,
+    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time; 1 if real.")] = 1.0,
+) -> None:
+    """Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).
+
+    The same as `ros2 run llm_planner robot_node` with these parameters.
+    """
+    from llm_planner.ros import robot_node
+
+    parameters = {
+        "robot_model": model,
+        "driver": driver,
+        "planner": planner,
+        "time_scale": f"{float(time_scale)}",
+        "tool_length_m": f"{float(tool_length)}",
+        "take_off": "true" if take_off else "false",
+        **({"address": address} if address else {}),
+    }
+    words = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
+    raise typer.Exit(robot_node.main(["--ros-args", "-r", f"__node:={name}", *words]))

@@ -1,0 +1,42 @@
+"""``llm-planner emulate``: what a user sees when something is wrong, and a program that is run unchanged."""
+
+import pytest
+from typer.testing import CliRunner
+
+from llm_planner.cli.emulate import addresses
+from llm_planner.cli.main import app
+from llm_planner.core.errors import ErrorCode, PlannerError
+from tests.robots.loopback import loopback
+
+runner = CliRunner()
+
+
+def test_drones_have_consecutive_addresses():
+    assert addresses("127.0.0.254", 3) == ["127.0.0.254", "127.0.0.255", "127.0.1.0"]
+
+
+@pytest.mark.parametrize("first", ["here", "127.0.0.256", "255.255.255.255"])
+def test_an_address_that_is_none_is_named(first):
+    result = runner.invoke(app, ["emulate", "tello", "--count", "2", "--address", first])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_CONFIG
+
+
+def test_an_impossible_share_is_refused():
+    assert runner.invoke(app, ["emulate", "tello", "--lost", "1.5"]).exit_code == 2
+
+
+def test_a_program_keeps_its_ports_on_one_address_and_gets_its_arguments(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import socket, sys\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "s.bind(('', 0))\n"
+        "open(sys.argv[1], 'w').write(' '.join([s.getsockname()[0], *sys.argv[2:]]))\n"
+        "s.close()\n"
+    )
+    said = tmp_path / "said"
+    here = loopback(40)
+    result = runner.invoke(app, ["emulate", "run", "--address", here, str(program), str(said), "--fast"])
+    assert result.exit_code == 0, result.output
+    assert said.read_text() == f"{here} --fast"
