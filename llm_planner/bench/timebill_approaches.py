@@ -1,7 +1,7 @@
 """The approaches that section 6.1 of TimeBill compares, each in the place of ``serving.budgets.Budgets``."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from llm_planner.core.errors import PlannerError
@@ -13,11 +13,12 @@ from llm_planner.prediction.profile import EngineProfile
 from llm_planner.scheduling.budget import PESSIMISM, Lengths, Task, alpha_star
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.budgets import Budgets
+from llm_planner.serving.budgets import Budgets, KeptBudget
 from llm_planner.serving.goal import Goal
 
 ALPHAS = (0.25, 0.5, 0.75, 0.95)
-VANILLA, TIMEBILL, OURS = "vanilla", "timebill", "ours"
+SHARES = (0.5, 0.9)
+VANILLA, TIMEBILL, OURS, OURS_WHOLE_SCENE = "vanilla", "timebill", "ours", "ours_whole_scene"
 BudgetsMaker = Callable[[Scheduler, BackendInfo], Budgets]
 
 
@@ -41,17 +42,25 @@ class Approach:
 class FixedAlpha(Budgets):
     """Evicts the same share of every prompt, refuses nobody: the paper's baselines, ``Vanilla`` with share 0."""
 
-    def __init__(self, scheduler: Scheduler, info: BackendInfo, alpha: float) -> None:
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, share: float) -> None:
         super().__init__(scheduler, info)
-        self._alpha = alpha
+        self._share = share
 
     def open(self, goal: Goal) -> None:
         """Orders the eviction."""
-        decide_eviction(goal.generation, self._alpha, self._info)
+        decide_eviction(goal.generation, self._share, self._info)
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:  # noqa: ARG002
         """Decides nothing."""
         return []
+
+
+class FixedScene(FixedAlpha):
+    """Leaves the same share of every prompt out before the prefill: our lever without anything that decides."""
+
+    def open(self, goal: Goal) -> None:
+        """Shortens the prompt."""
+        goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
 
 
 class TimeBillAlpha(Budgets):
@@ -121,15 +130,24 @@ class TimedBudgets(Budgets):
         return refused
 
 
-def fixed_alphas(alphas: Sequence[float] = ALPHAS) -> list[Approach]:
-    """Returns vanilla inference and the fixed eviction ratios."""
-    vanilla = Approach(VANILLA, partial(FixedAlpha, alpha=0.0))
-    return [vanilla, *(Approach(f"alpha_{round(100 * a)}", partial(FixedAlpha, alpha=a)) for a in alphas)]
+class WholeSceneBudgets(TimedBudgets):
+    """The planner's own budgets without the lever that TimeBill does not know: what the other levers do alone."""
+
+    def _task(self, kept: KeptBudget) -> Task:
+        return replace(super()._task(kept), spare_tokens=())
+
+
+def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) -> list[Approach]:
+    """Returns vanilla inference, the fixed eviction ratios, and fixed shares of the prompt that are left out."""
+    vanilla = Approach(VANILLA, partial(FixedAlpha, share=0.0))
+    evicted = [Approach(f"alpha_{round(100 * a)}", partial(FixedAlpha, share=a)) for a in alphas]
+    return [vanilla, *evicted, *(Approach(f"scene_{round(100 * s)}", partial(FixedScene, share=s)) for s in shares)]
 
 
 def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:
-    """Returns TimeBill and ours; the times of our decisions go into ``took_s``, by ``clock``."""
+    """Returns TimeBill and ours, with and without its own lever; the times of decisions go into ``took_s``."""
     return [
         Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
         Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), predicts=True, k=k),
+        Approach(OURS_WHOLE_SCENE, partial(WholeSceneBudgets, took_s=[], clock=clock), predicts=True, k=k),
     ]

@@ -28,6 +28,7 @@ class Grid:
         prompts: Tokens.
         caches: Tokens of each sequence that decodes.
         batches: Sequences.
+        evicted: Tokens of caches half of which are evicted.
         max_kv_tokens: Of a batch.
         num_repeats: Prompts per point.
         run_steps: Decode steps of a run, as many as a short plan has.
@@ -36,6 +37,7 @@ class Grid:
     prompts: tuple[int, ...] = (64, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560)
     caches: tuple[int, ...] = (32, 128, 256, 512, 1024, 1536, 2048, 2560)
     batches: tuple[int, ...] = (1, 2, 4)
+    evicted: tuple[int, ...] = (512, 1024, 2048)
     max_kv_tokens: int = 4200
     num_repeats: int = 15
     run_steps: int = 16
@@ -66,6 +68,8 @@ def measure_ete(
             prober.decode(point, num_seqs, kv_len, RUNS_PER_ROUND * grid.run_steps)
         for point, num_tokens in enumerate(grid.prompts):
             prober.prefill(point, num_tokens)
+        for point, num_tokens in enumerate(grid.evicted):
+            prober.evict(point, num_tokens)
     are_hidden = hides_prompts(Prober(backend, num_repeats=grid.num_repeats, grammar=grammar))
     name = f"{backend.info.model}, measured by this run"
     profile = make_profile(prober.samples, backend, "timebill", name, hides_prompts=are_hidden)

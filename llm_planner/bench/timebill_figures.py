@@ -13,7 +13,10 @@ _STYLES: dict[str, dict[str, Any]] = {
     "alpha_50": {"color": "#6baed6", "marker": "v"},
     "alpha_75": {"color": "#2171b5", "marker": "v"},
     "alpha_95": {"color": "#08306b", "marker": "v"},
+    "scene_50": {"color": "#c994c7", "marker": "^"},
+    "scene_90": {"color": "#dd1c77", "marker": "^"},
     "timebill": {"color": "#e6862a", "marker": "s"},
+    "ours_whole_scene": {"color": "#a1d99b", "marker": "o"},
     "ours": {"color": "#2c8a3d", "marker": "o", "linewidth": 2.4},
 }
 _MEASURES = (
@@ -66,7 +69,7 @@ def _draw_k(rows: Sequence[Document], path: Path) -> None:
 
     figure, grid = plt.subplots(1, 3, figsize=(10.5, 3.2), layout="constrained")
     for axes, (key, label) in zip(grid, (_MEASURES[0], _MEASURES[2], ("eviction_ratio", "KV evicted")), strict=True):
-        for name in ("timebill", "ours"):
+        for name in ("timebill", "ours_whole_scene", "ours"):
             points = [row for row in rows if row["approach"] == name]
             axes.plot([r["k"] for r in points], [_number(r[key]) for r in points], label=name, **_STYLES[name])
         axes.grid(alpha=0.3)

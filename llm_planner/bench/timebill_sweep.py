@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from llm_planner.bench.timebill_approaches import OURS, Approach, adaptive, fixed_alphas
+from llm_planner.bench.timebill_approaches import OURS, Approach, adaptive, fixed
 from llm_planner.bench.timebill_drive import Answer, Arrival, Driver, make_driver, periodic
 from llm_planner.bench.timebill_jobs import Job, mean_and_ci95
 from llm_planner.bench.timebill_lab import Lab, MeasuredPreparer
@@ -47,6 +47,7 @@ class Row:
     skipped: int
     n: int
     eviction_ratio: float
+    omitted_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def judge(
     lab: Lab, jobs: Sequence[Job], answers: Mapping[str, Answer], budgets_s: Mapping[str, float], point: Point
 ) -> Cell:
     """Returns what became of jobs: an answer that does not count (refused, skipped, killed) is an empty one."""
-    scores, codes, complete, in_time, ratios = [], [], [], [], []
+    scores, codes, complete, in_time, ratios, omitted = [], [], [], [], [], []
     for job in jobs:
         answer = answers[job.name]
         result, is_skipped = answer.result, answer.is_skipped
@@ -91,6 +92,8 @@ def judge(
         has_answer = result.error_code in _ANSWERED
         in_time.append(has_answer and answer.ended_s - answer.arrival_s <= budgets_s[job.name])
         ratios.append(result.metrics.eviction_ratio)
+        num_left = job.num_prompt_tokens if is_skipped else result.metrics.num_prompt_tokens
+        omitted.append(1.0 - num_left / job.num_prompt_tokens)
     refused, num_in_time = codes.count(ErrorCode.BUDGET_INFEASIBLE.name), sum(in_time)
     successes = tuple(score.success for score in scores)
     mean, ci95 = mean_and_ci95(successes)
@@ -112,13 +115,14 @@ def judge(
         skipped=codes.count("skipped"),
         n=len(jobs),
         eviction_ratio=sum(ratios) / len(ratios),
+        omitted_ratio=sum(omitted) / len(omitted),
     )
     return Cell(row, successes)
 
 
 def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> dict[str, Any]:
     """Returns ``sweep`` (Fig. 7) and ``against_best_alpha``: ours less the best fixed ratio, job by job."""
-    approaches = [*fixed_alphas(), *adaptive(lab.profile, lab.took_s, lab.clock)]
+    approaches = [*fixed(), *adaptive(lab.profile, lab.took_s, lab.clock)]
     points = [(f, s, a) for f in fractions for s in OverrunStrategy for a in approaches]
     cells: list[Cell] = []
     for number, (fraction, strategy, approach) in enumerate(points):
@@ -164,7 +168,7 @@ def run_concurrent(
 
     Budgets are fractions of what vanilla inference takes under this load. The next wave comes when the last is over.
     """
-    approaches = [*fixed_alphas((0.5, 0.95)), *adaptive(lab.profile, [], lab.clock)]
+    approaches = [*fixed((0.5, 0.95), ()), *adaptive(lab.profile, [], lab.clock)]
     points = [(f, a) for f in fractions for a in approaches]
     vanilla_s = _loaded_times(lab, jobs, num_robots)
     rows = []
@@ -179,7 +183,7 @@ def run_concurrent(
 
 def _loaded_times(lab: Lab, jobs: Sequence[Job], num_robots: int) -> float:
     """Returns the mean time of vanilla inference under load."""
-    answers = _run_waves(lab, jobs, num_robots, fixed_alphas(())[0], {job.name: 3600.0 for job in jobs})
+    answers = _run_waves(lab, jobs, num_robots, fixed((), ())[0], {job.name: 3600.0 for job in jobs})
     return sum(answer.ended_s - answer.arrival_s for answer in answers.values()) / len(answers)
 
 

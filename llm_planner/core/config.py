@@ -35,6 +35,12 @@ class SchedulerConfig:
     max_eviction_ratio: float = setting(
         0.95, "Most of a prompt's KV that is removed to keep a time budget.", minimum=0.0, maximum=1.0
     )
+    reflex_reserve: float = setting(
+        0.5,
+        "Share of a time budget left for the robot's reflex: by then, what is not expected in time is given up.",
+        minimum=0.0,
+        maximum=1.0,
+    )
     silence_timeout_s: float = setting(
         30.0,
         "A robot that reports nothing for this long beyond its expected time is silent.",

@@ -64,5 +64,8 @@ class LearnedTimes:
         if any(num_tokens > MOST_DECODED_TOKENS for num_tokens, _ in chunks):
             return
         self._num_steps += 1
-        off = abs(duration_s / self._model.step_s(0, len(chunks)) - 1.0)
+        expected_s = self._model.step_s(0, len(chunks))
+        if expected_s <= 0.0:  # of an engine whose steps take no time
+            return
+        off = abs(duration_s / expected_s - 1.0)
         self._deviation += (min(1.0, off) - self._deviation) / 16

@@ -17,6 +17,7 @@ from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.levers import BudgetSolver, Decision, Load
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.expected_lengths import ExpectedLengths
+from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
 
 RECHECKED = 4
@@ -52,7 +53,7 @@ class Budgets:
 
     A goal is refused only at its first decision. Later ones follow what happens: the estimate of the prefill gives way
     to what it really took (as in TimeBill, section 5.2), others come, the engine slows down. What was promised to a
-    goal holds for those that come after it.
+    goal holds for those that come after it. One that can no longer be kept is given up early, for the reflex's sake.
 
     Args:
         scheduler: Gives reserved slots; knows the engine's times.
@@ -77,21 +78,47 @@ class Budgets:
         self._kept.pop(request_id, None)
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
-        """Decides where there is something to decide; returns the goals that must be refused, with the reason."""
+        """Decides where there is something to decide; returns the goals that end now, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
         for kept in self._in_question(now_s):
-            try:
-                self._decide(kept, now_s)
-            except PlannerError as error:
-                if kept.decision is None:
-                    refused.append((kept.goal, error))
-                    self.close(kept.goal.request.request_id)
-                elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # nobody else was promised anything
-                    alone = replace(kept.decision, levers=(Lever.RESERVED_SLOT,), max_company=0, num_omitted_tokens=0)
-                    self._pull(kept, alone)
-                elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
-                    self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than anybody counted on
+            before, error = kept.decision, self._try_to_decide(kept, now_s)
+            reason = error if before is None else self._lost(kept, now_s)
+            if reason is not None:
+                refused.append((kept.goal, reason))
+                self.close(kept.goal.request.request_id)
+            elif error is None or before is None:
+                continue
+            elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # nobody else was promised anything
+                self._pull(kept, replace(before, levers=(Lever.RESERVED_SLOT,), max_company=0, num_omitted_tokens=0))
+            elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
+                self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than anybody counted on
         return refused
+
+    def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
+        try:
+            self._decide(kept, now_s)
+        except PlannerError as error:
+            return error
+        return None
+
+    def _lost(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
+        """Returns why it is certain, or late in the budget to be expected, that a goal misses it with nothing out."""
+        goal, scheduler = kept.goal, self._scheduler
+        if not scheduler.times.is_known:
+            return None
+        budget_s = goal.request.time_budget_s
+        has_something = bool(goal.delivered or (goal.held and goal.is_closed_in_time))
+        if budget_s is None or has_something or goal.request.overrun is OverrunStrategy.SKIP_NEXT:
+            return None
+        return lost_budget(
+            kept.left_s(now_s),
+            budget_s,
+            self._task(kept),
+            scheduler.times.expected,
+            chunk_tokens=scheduler.config.max_num_batched_tokens,
+            reserve=scheduler.config.reflex_reserve,
+            can_be_closed=goal.is_closed_in_time,
+        )
 
     def _in_question(self, now_s: float) -> list[KeptBudget]:
         """Returns the goals to decide about: new ones, those with reserved slots, and the tightest of the others."""

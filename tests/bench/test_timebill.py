@@ -20,7 +20,8 @@ MEASURED = {
     "interval_coverage_90": 0.9,
 }
 POINT = {"budget_fraction", "strategy", "approach", "score", "completion_rate", "refused", "n"}
-APPROACHES = {"vanilla", "alpha_25", "alpha_50", "alpha_75", "alpha_95", "timebill", "ours"}
+ALPHAS = {"alpha_25", "alpha_50", "alpha_75", "alpha_95"}
+APPROACHES = ALPHAS | {"vanilla", "scene_50", "scene_90", "timebill", "ours_whole_scene", "ours"}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_every_approach_meets_every_budget_under_every_strategy(document):
     assert {approach for _, _, approach in points} == APPROACHES
     assert {row["n"] for row in document["sweep"]} == {2}
     assert {(row["k"], row["approach"]) for row in document["k_sweep"]} == {
-        (k, name) for k in (1.0, 5.0) for name in ("timebill", "ours")
+        (k, name) for k in (1.0, 5.0) for name in ("timebill", "ours_whole_scene", "ours")
     }
     assert {row["num_robots"] for row in document["concurrent"]} == {2}
 
@@ -91,7 +92,7 @@ def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
     assert by_name["vanilla"] == 0.0
     assert [by_name[name] for name in names] == sorted(by_name[name] for name in names)
     assert by_name["alpha_25"] > 0.0
-    assert all(row["refused"] == 0 for row in document["sweep"] if row["approach"] != "ours")
+    assert all(row["refused"] == 0 for row in document["sweep"] if not row["approach"].startswith("ours"))
 
 
 def test_classes_say_what_budgets_are_fractions_of(document):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from llm_planner.bench.timebill_approaches import fixed_alphas
+from llm_planner.bench.timebill_approaches import fixed
 from llm_planner.bench.timebill_drive import Arrival, make_driver, periodic
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode
@@ -22,7 +22,7 @@ def make_driver_of(alpha_index=0):
     scheduler = SchedulerConfig(max_num_seqs=1, network_latency_s=0.0)
     admission = Admission(PlannerConfig(), ["tello"])
     profile = find_profile("llama3-8b-rtx4090")
-    return make_driver(backend, StubPreparer(backend), fixed_alphas()[alpha_index], profile, admission, scheduler)
+    return make_driver(backend, StubPreparer(backend), fixed()[alpha_index], profile, admission, scheduler)
 
 
 def run(instructions, overrun, prepare_s=0.0):

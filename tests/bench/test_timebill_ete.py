@@ -34,7 +34,7 @@ def test_decode_steps_of_an_exact_engine_are_predicted_exactly():
     assert errors["decode_mape"] < 0.01
     assert errors["decode_run_mape"] < 0.01
     assert errors["decode_noise_floor"] < 0.01  # the cache grows by a token per step
-    assert errors["num_steps"] == ROUNDS * (10 * RUNS_PER_ROUND * GRID.run_steps + 5)
+    assert errors["num_steps"] == ROUNDS * (10 * RUNS_PER_ROUND * GRID.run_steps + 5 + len(GRID.evicted))
 
 
 def test_steps_that_are_late_in_turns_cancel_out_in_runs():
@@ -50,4 +50,4 @@ def test_a_run_has_as_many_steps_as_the_grid_says(run_steps):
     backend = SimulatedBackend(TRUTH, lambda _request_id: 1000)
     _, errors = measure_ete(backend, "", replace(GRID, run_steps=run_steps), lambda _what, _share: None)
     assert errors["run_steps"] == run_steps
-    assert errors["num_steps"] == ROUNDS * (10 * RUNS_PER_ROUND * run_steps + 5)
+    assert errors["num_steps"] == ROUNDS * (10 * RUNS_PER_ROUND * run_steps + 5 + len(GRID.evicted))

@@ -98,8 +98,9 @@ def test_plan_closes_a_plan_in_time(tmp_path):
     assert plan.startswith(answer["plan"])
     assert 0 < len(answer["plan"]) < len(plan)
     assert answer["metrics"]["plan_time_s"] <= 2.0
-    status, answer = run_json(*arguments, "--budget-for", "plan")  # kill
-    assert (status, answer["error_code"]) == (1, ErrorCode.BUDGET_EXCEEDED)
+    status, answer = run_json(*arguments, "--budget-for", "plan")  # kill, but nobody promised a whole plan
+    assert (status, answer["error_code"]) == (3, ErrorCode.PLAN_PARTIAL)
+    assert "token_cap" in answer["metrics"]["levers"]
 
 
 def test_train_planner_exports_the_model_without_the_checkpoint(tmp_path, monkeypatch):
@@ -123,3 +124,16 @@ def test_plan_refuses_a_bad_instruction_before_loading_anything(instruction, cod
     result = runner.invoke(app, ["plan", instruction, "--model", "no-such-model"])
     assert isinstance(result.exception, PlannerError)
     assert result.exception.code is code
+
+
+@pytest.mark.parametrize("budget_s", ["-1", "nan", "inf"])
+def test_send_refuses_what_is_no_time_budget(budget_s):
+    result = runner.invoke(app, ["send", "drone_1", "go up", "--time-budget", budget_s])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_TIME_BUDGET
+
+
+def test_send_names_the_overrun_strategies():
+    result = runner.invoke(app, ["send", "drone_1", "go up", "--overrun", "never"])
+    assert result.exit_code == 2
+    assert "skip-next" in result.output

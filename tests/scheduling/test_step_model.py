@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_planner.scheduling.learned_times import LearnedTimes
 from llm_planner.scheduling.step_model import LEAST_TOKENS, StepModel
 
 
@@ -84,3 +85,12 @@ def test_estimates_stay_sane_whatever_is_observed(steps, num_prompt_tokens, num_
     assert model.slope_s >= 0
     assert model.free_tokens >= LEAST_TOKENS
     assert 0 < model.step_s(num_prompt_tokens, num_seqs) <= model.step_s(num_prompt_tokens + 1, num_seqs + 1)
+
+
+def test_an_engine_whose_steps_take_no_time_teaches_nothing():
+    model = StepModel()
+    times = LearnedTimes(model)
+    for _ in range(50):
+        model.observe(0.0, 0, 1)
+        times.observe([(1, 10)], 0.0)
+    assert times.cautious.decode_line(1).q_s == times.expected.decode_line(1).q_s
