@@ -35,6 +35,7 @@ class Generation:
         arrival_s: When the request arrived.
         execution: The picture of the robot that carries the plan out.
         max_output_tokens: Most tokens that it may generate.
+        output_interval: Shortest and longest output that were predicted for it; None if nothing was.
         order: Rank of arrival among equals, given by the scheduler.
         num_computed_tokens: Tokens that went through the model, shared prefix included.
         eviction: Decided for it, if any (``scheduling.eviction``): due when so many tokens are computed.
@@ -55,6 +56,7 @@ class Generation:
     arrival_s: float
     execution: ExecutionTracker
     max_output_tokens: int
+    output_interval: tuple[int, int] | None = None
     order: int = 0
     num_computed_tokens: int = 0
     eviction: Eviction | None = None
@@ -102,6 +104,13 @@ class Generation:
     def num_tokens_left(self) -> int:
         """Tokens that it may still generate."""
         return self.max_output_tokens - len(self.output_token_ids)
+
+    @property
+    def output_bounds(self) -> tuple[int, int]:
+        """Shortest and longest output that are still possible: as predicted, refined by what was generated."""
+        lower, upper = self.output_interval or (1, self.max_output_tokens)
+        certified = min(max(lower, len(self.output_token_ids) + 1), self.max_output_tokens)
+        return certified, max(certified, min(upper, self.max_output_tokens))
 
     @property
     def num_tokens(self) -> int:

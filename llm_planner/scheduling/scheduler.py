@@ -16,6 +16,7 @@ from llm_planner.scheduling.learned_times import LearnedTimes
 from llm_planner.scheduling.pace import GenerationPace
 from llm_planner.scheduling.places import Places
 from llm_planner.scheduling.policies.interface import Policy
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.step_decision import StepDecision, StepRules
@@ -101,6 +102,7 @@ class Scheduler:
             reservations=self.reservations,
             ledger=self.ledger,
             can_offload=self._can_offload,
+            safety=self.policy if isinstance(self.policy, MemorySafe) else None,
         )
         decision = StepDecision(rules, self._places, limit, now_s)
         self._places.released = {}

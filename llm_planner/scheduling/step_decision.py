@@ -10,8 +10,10 @@ from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.memory_gate import MemoryGate
 from llm_planner.scheduling.places import Places
 from llm_planner.scheduling.policies.interface import Rank
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.step_builder import StepBuilder
 
@@ -26,6 +28,7 @@ class StepRules:
         reservations: Who was promised a slot.
         ledger: Of the KV blocks.
         can_offload: Whether the backend can move KV to host memory.
+        safety: The policy, if it looks ahead in memory.
     """
 
     config: SchedulerConfig
@@ -33,6 +36,7 @@ class StepRules:
     reservations: Reservations
     ledger: KVLedger
     can_offload: bool
+    safety: MemorySafe | None = None
 
     @property
     def num_slots(self) -> int:
@@ -63,6 +67,9 @@ class StepDecision:
         self._limit = limit
         self._now_s = now_s
         self._step = StepBuilder(rules.ledger, rules.config.max_num_batched_tokens, places.released)
+        self._gate = (
+            MemoryGate(rules.safety, rules.ledger, places, can_offload=rules.can_offload) if rules.safety else None
+        )
         self.hopeless: list[str] = []
 
     def make(self) -> SchedulerOutput:
@@ -113,14 +120,29 @@ class StepDecision:
         while ranked and self._step.has_budget:
             generation = ranked[0]
             if not self._fits(generation):
-                victim = max(ranked, key=lambda g: ranks[g])
+                victim = self._victim(ranked, ranks)
                 ranked.remove(victim)
-                self._preempt(victim)
+                self._take_memory(victim)
                 preempted.append(victim)
                 continue
             self._step.run(generation)
             del ranked[0]
         return preempted
+
+    def _victim(self, ranked: list[Generation], ranks: dict[Generation, Rank]) -> Generation:
+        """Returns who gives way: the worst ranked, or under a policy that looks ahead the cheapest to bring back."""
+        if self._gate is None:
+            return max(ranked, key=lambda g: ranks[g])
+        return self._gate.cheapest([g for g in ranked if not self._rules.is_promised(g)] or ranked)
+
+    def _take_memory(self, generation: Generation) -> None:
+        """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""
+        if self._gate is None or not self._rules.can_offload:
+            self._preempt(generation)
+            return
+        del self._places.running[generation.request_id]
+        generation.pause()
+        self._step.offload(generation)
 
     def _schedule_ready(self) -> None:
         """Admits ready generations in the policy's order while slots, tokens and memory last."""
@@ -168,6 +190,9 @@ class StepDecision:
     def _admit(self, generation: Generation) -> bool:
         """Gives a slot to a ready generation; returns False if there is no memory for it."""
         running, ledger = self._places.running, self._rules.ledger
+        claimed_blocks = ledger.claimed_blocks(generation.request_id)
+        if self._gate is not None and not self._is_safe(self._gate, generation):
+            return False
         if not self._fits(generation, headroom_blocks=len(running)):  # each running one may take one more block
             own_blocks = ledger.claimed_blocks(generation.request_id)
             if own_blocks + self._step.missing_blocks(generation) > ledger.capacity_blocks:
@@ -178,7 +203,13 @@ class StepDecision:
         if generation.num_segment_steps == 0:
             generation.segment_started_at_s = self._now_s
         running[generation.request_id] = generation
+        if self._gate is not None:
+            self._gate.note_started(generation, claimed_blocks)
         return True
+
+    def _is_safe(self, gate: MemoryGate, generation: Generation) -> bool:
+        """Returns whether what runs has room until it ends if this one starts; a promise is kept in any case."""
+        return self._rules.is_promised(generation) or gate.admits(generation)
 
     def _preempt(self, generation: Generation) -> None:
         del self._places.running[generation.request_id]

@@ -57,6 +57,7 @@ def open_goal(
         arrival_s=history.arrival_s,
         execution=execution,
         max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
+        output_interval=None if prepared.length is None else prepared.length.interval(),
     )
     goal = Goal(
         request=request,

@@ -11,7 +11,10 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.ready_queue import ReadyQueue
 from tests.scheduling.builders import make_generation
 
-POLICIES = ("fcfs_segment", "edf_segment", "pud_printed", "pud", "gain_density", "tardiness")
+POLICIES = (
+    *("fcfs_segment", "edf_segment", "pud_printed", "pud", "gain_density", "tardiness"),
+    *("a_max", "a_min", "a_l", "adaptive", "tardiness_safe"),
+)
 
 members = st.lists(
     st.tuples(st.booleans(), st.floats(0, 5), st.integers(1, 60), st.integers(0, 2)), min_size=1, max_size=20

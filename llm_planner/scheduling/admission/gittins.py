@@ -35,4 +35,6 @@ def gittins_index(
     volume = prompts[:, None] * (lengths.time[rows] - time[:, None]) + lengths.area[rows] - area[:, None]
     volume += (entry_volume * alive)[:, None]
     is_ahead = edges > attained[:, None]
-    return np.where(is_ahead, (alive[:, None] - survival) / np.maximum(volume, 1e-9), 0.0).max(axis=1)
+    rates: Floats = np.where(is_ahead, (alive[:, None] - survival) / np.maximum(volume, 1e-9), 0.0)
+    best: Floats = rates.max(axis=1)
+    return best

@@ -3,6 +3,10 @@
 from collections.abc import Callable
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.policies.a_l import AL
+from llm_planner.scheduling.policies.a_max import AMax
+from llm_planner.scheduling.policies.a_min import AMin
+from llm_planner.scheduling.policies.adaptive import Adaptive
 from llm_planner.scheduling.policies.edf_segment import EdfSegment
 from llm_planner.scheduling.policies.fcfs import Fcfs
 from llm_planner.scheduling.policies.fcfs_segment import FcfsSegment
@@ -12,6 +16,7 @@ from llm_planner.scheduling.policies.interface import Policy
 from llm_planner.scheduling.policies.pud import Pud
 from llm_planner.scheduling.policies.pud_printed import PudPrinted
 from llm_planner.scheduling.policies.tardiness import Tardiness
+from llm_planner.scheduling.policies.tardiness_safe import TardinessSafe
 
 _POLICIES: dict[str, Callable[[], Policy]] = {
     "fcfs": Fcfs,
@@ -22,6 +27,11 @@ _POLICIES: dict[str, Callable[[], Policy]] = {
     "pud": Pud,
     "gain_density": GainDensity,
     "tardiness": Tardiness,
+    "a_max": AMax,
+    "a_min": AMin,
+    "a_l": AL,
+    "adaptive": Adaptive,
+    "tardiness_safe": TardinessSafe,
 }
 
 

@@ -37,6 +37,16 @@ class GenerationView(Protocol):
         ...
 
     @property
+    def num_output_tokens(self) -> int:
+        """Tokens generated so far."""
+        ...
+
+    @property
+    def output_bounds(self) -> tuple[int, int]:
+        """Shortest and longest output that are still possible, in tokens; what was generated is certain."""
+        ...
+
+    @property
     def num_uncomputed_tokens(self) -> int:
         """Tokens to compute before the next one comes out: a prompt, or a few when decoding."""
         ...

@@ -1,0 +1,26 @@
+"""A_max with a live engine: every output is counted on as long as it can be (Algorithm 1)."""
+
+from collections.abc import Hashable
+
+from llm_planner.scheduling.policies.interface import GenerationView, Rank
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
+
+
+class AMax(MemorySafe):
+    """Upper bounds in Eq. (3), in the order of arrival: the paper draws at random, which nobody wants to wait for."""
+
+    name = "a_max"
+    suspends = True
+    streams = True
+
+    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:  # noqa: ARG002
+        """Returns u."""
+        return generation.output_bounds[1]
+
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+        """Returns the arrival."""
+        return (generation.arrival_s, generation.order)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one lane there is."""
+        return ((), (generation.arrival_s,))

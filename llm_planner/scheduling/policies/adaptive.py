@@ -1,0 +1,26 @@
+"""The adaptive choice between A_min and A_l with a live engine (section 5.1 of A_min)."""
+
+from llm_planner.scheduling.admission.adaptive import CRITICAL_RATIO
+from llm_planner.scheduling.policies.a_l import AL
+from llm_planner.scheduling.policies.interface import GenerationView
+from llm_planner.scheduling.policies.memory_safe import BoundOrder
+
+
+class Adaptive(BoundOrder):
+    """Counts as A_l does where alpha = l / u is below 0.382, else as A_min; in the order of A_min.
+
+    Deviation: the choice is made for each request by its own interval, not once for a workload that nobody knows
+    beforehand.
+    """
+
+    name = "adaptive"
+
+    def __init__(self) -> None:
+        self._long = AL()
+
+    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
+        """Returns what the chosen one counts on."""
+        lower, upper = generation.output_bounds
+        if lower < CRITICAL_RATIO * upper:
+            return self._long.counted_tokens(generation, can_offload=can_offload)
+        return lower

@@ -1,0 +1,37 @@
+"""What policies that look ahead in memory have in common: they count on an output length (Eq. 3 of A_min)."""
+
+from collections.abc import Hashable
+
+from llm_planner.scheduling.policies.interface import GenerationView, Rank
+
+
+class MemorySafe:
+    """Base of policies under which nobody starts whose future, as far as it is counted on, does not fit.
+
+    ``scheduling.memory_gate`` checks Eq. (3) for them, and lets the one give way, if one must, that is the cheapest to
+    start again.
+    """
+
+    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
+        """Returns how many output tokens, generated ones included, are counted on; at least one more than these.
+
+        Args:
+            generation: Whose.
+            can_offload: Whether giving way costs a move of its KV instead of its KV.
+        """
+        raise NotImplementedError
+
+
+class BoundOrder(MemorySafe):
+    """The order of A_min: the smallest certified lower bound first."""
+
+    suspends = True
+    streams = True
+
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+        """Returns (lower bound, order)."""
+        return (float(generation.output_bounds[0]), generation.order)
+
+    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one lane there is: nobody generates while it waits."""
+        return ((), (float(generation.output_bounds[0]),))

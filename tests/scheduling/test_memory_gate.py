@@ -1,0 +1,155 @@
+"""Policies that look ahead in memory, behind the scheduler."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.scheduling.generation import GenerationState
+from llm_planner.scheduling.policies import make_policy
+from tests.scheduling.builders import make_generation, make_scheduler, run
+
+SAFE = ("a_max", "a_min", "a_l", "adaptive", "tardiness_safe")
+
+
+def with_interval(request_id, lower, upper, num_prompt_tokens=8, **changes):
+    generation = make_generation(request_id, num_prompt_tokens, **changes)
+    generation.output_interval = (lower, upper)
+    return generation
+
+
+def decode(scheduler, num_steps):
+    for _ in range(num_steps):
+        run(scheduler, scheduler.schedule(0.0))
+
+
+def test_bounds_are_refined_by_what_was_generated_and_kept_when_memory_is_lost():
+    generation = with_interval("r", 3, 6)
+    assert generation.output_bounds == (3, 6)
+    generation.output_token_ids.extend([1] * 4)
+    assert generation.output_bounds == (5, 6)
+    generation.admit()
+    generation.preempt()
+    assert generation.output_bounds == (5, 6)
+    generation.output_token_ids.extend([1] * 5)  # longer than predicted
+    assert generation.output_bounds == (10, 10)
+    assert make_generation().output_bounds == (1, 512)
+
+
+@pytest.mark.parametrize(
+    ("name", "lower", "upper", "num_output", "can_offload", "counted"),
+    [
+        ("a_max", 4, 20, 0, False, 20),
+        ("a_min", 4, 20, 0, False, 4),
+        ("a_min", 4, 20, 9, False, 10),
+        ("a_l", 4, 20, 0, False, 4),
+        ("a_l", 4, 20, 4, False, 20),
+        ("adaptive", 4, 20, 4, False, 20),  # alpha 0.2: as A_l
+        ("adaptive", 10, 20, 12, False, 13),  # alpha 0.5: as A_min
+        ("tardiness_safe", 4, 20, 0, False, 20),
+        ("tardiness_safe", 4, 20, 0, True, 12),
+    ],
+)
+def test_what_each_policy_counts_on(name, lower, upper, num_output, can_offload, counted):
+    generation = with_interval("r", lower, upper)
+    generation.output_token_ids.extend([1] * num_output)
+    assert make_policy(name).counted_tokens(generation, can_offload=can_offload) == counted
+
+
+def test_a_min_serves_the_smallest_bound_first_and_a_max_the_first_that_came():
+    late, early = with_interval("late", 2, 9, arrival_s=1.0), with_interval("early", 5, 9)
+    late.order = 1
+    order = {n: sorted([late, early], key=lambda g: make_policy(n).rank(g, 2.0)) for n in ("a_min", "a_max")}
+    assert order == {"a_min": [late, early], "a_max": [early, late]}
+
+
+@pytest.mark.parametrize(("policy", "num_running"), [("a_max", 2), ("fcfs_segment", 3)])
+def test_nobody_starts_whose_future_does_not_fit(policy, num_running):
+    scheduler = make_scheduler(policy, num_kv_blocks=18)  # 72 tokens
+    for name in "abc":
+        scheduler.add(with_interval(name, 1, 16))  # 24 tokens and up to 3 of a last block: 27 each
+    decode(scheduler, 1)
+    assert scheduler.num_running == num_running
+    decode(scheduler, 15)
+    assert all(g.num_preemptions == 0 for g in scheduler.generations)
+
+
+def test_a_shared_prefix_counts_once():
+    scheduler = make_scheduler("a_max", num_kv_blocks=20)
+    scheduler.ledger.pin_prefix("system", 24)
+    for name in "abc":
+        scheduler.add(with_interval(name, 1, 8, num_prompt_tokens=28, num_cached_tokens=24))
+    decode(scheduler, 1)
+    assert scheduler.num_running == 3  # 56 tokens for 3 x (4 + 8 + 3)
+
+
+def test_what_a_suspended_robot_holds_counts():
+    scheduler = make_scheduler("a_max", num_kv_blocks=12, can_offload=False)  # 48 tokens
+    scheduler.add(with_interval("asleep", 1, 12))
+    decode(scheduler, 1)
+    run(scheduler, scheduler.schedule(0.0), segments={"asleep": 60.0})
+    assert scheduler.num_sleeping == 1
+    scheduler.add(with_interval("first", 1, 12))
+    decode(scheduler, 1)
+    scheduler.add(with_interval("second", 1, 12))  # 23 each, 36 left
+    decode(scheduler, 1)
+    assert [g.request_id for g in scheduler.running] == ["first"]
+
+
+@pytest.mark.parametrize("can_offload", [True, False])
+def test_who_gives_way_is_the_cheapest_to_bring_back_and_keeps_its_tokens(can_offload):
+    scheduler = make_scheduler("a_min", num_kv_blocks=8, can_offload=can_offload)  # 32 tokens
+    big, small = with_interval("big", 1, 40, num_prompt_tokens=12), with_interval("small", 2, 40, num_prompt_tokens=4)
+    scheduler.add(big)
+    scheduler.add(small)
+    for _ in range(20):
+        if small.state is not GenerationState.RUNNING and small.num_output_tokens:
+            break
+        decode(scheduler, 1)
+    assert big.state is GenerationState.RUNNING
+    assert small.is_offloaded == can_offload
+    assert small.num_preemptions == (not can_offload)
+    assert small.output_bounds[0] == small.num_output_tokens + 1 > 2
+
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LENGTHS, st.booleans(), st.integers(0, 99))
+def test_upper_bounds_that_hold_mean_that_nobody_ever_gives_way(lengths, can_offload, seed):
+    scheduler = make_scheduler("a_max", num_kv_blocks=20, can_offload=can_offload, max_num_seqs=8)
+    truth, alive = {}, {}
+    for number, (num_prompt, output, more) in enumerate(lengths):
+        name = f"r{number}"
+        truth[name] = output
+        alive[name] = with_interval(name, 1, output + more, num_prompt_tokens=num_prompt)
+        scheduler.add(alive[name])
+    rng = random.Random(seed)
+    for _ in range(600):
+        if not alive:
+            break
+        scheduled = scheduler.schedule(0.0)
+        assert not scheduled.offload
+        _finish(scheduler, scheduled, alive, truth)
+        scheduler.check_integrity()
+        assert scheduler.ledger.free_blocks >= 0
+        if rng.random() < 0.1 and alive:
+            scheduler.end(alive.popitem()[0])
+    assert not alive
+
+
+def _finish(scheduler, scheduled: SchedulerOutput, alive, truth):
+    token_ids = {
+        name: (7,)
+        for name, num_tokens in scheduled.num_scheduled_tokens.items()
+        if alive[name].num_uncomputed_tokens == num_tokens
+    }
+    scheduler.update(scheduled, StepOutput(token_ids=token_ids, duration_s=0.01), {}, 0.0)
+    for name in token_ids:
+        assert alive[name].num_preemptions == 0
+        if alive[name].num_output_tokens >= truth[name]:
+            scheduler.end(name)
+            del alive[name]
