@@ -3,6 +3,7 @@ SHELL := /bin/bash -o pipefail
 
 ROS_DISTRO ?= jazzy
 VENV ?= .venv
+VENV_VLLM ?= .venv-vllm
 PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
@@ -12,7 +13,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: help setup setup-dev setup-training demo test check lint types arch format colcon clean distclean
+.PHONY: help setup setup-dev setup-training setup-vllm demo test test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -27,6 +28,9 @@ setup-dev:  ## setup, and what tests and checks need
 setup-training: ## setup-dev, and what only baselines of train-length-predictor need
 	@scripts/setup_venv.sh --training
 
+setup-vllm: ## .venv-vllm: the planner with vLLM as its engine (VLLM_BUILD=cpu|gpu)
+	@VENV=$(VENV_VLLM) scripts/setup_vllm.sh
+
 demo:       ## a small fleet plans and flies; writes demo_out/  (ARGS="..." are passed on)
 demo: setup
 	@"$(BIN)/llm-planner" demo $(ARGS)
@@ -34,6 +38,10 @@ demo: setup
 test:       ## all tests that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
 test: setup-dev
 	@"$(BIN)/python" -m pytest -n $(WORKERS) $(ARGS)
+
+test-vllm:  ## the tests of backend vllm, in .venv-vllm
+test-vllm: setup-vllm
+	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm $(ARGS)
 
 check:      ## lint, types, arch, test
 check: lint types arch test

