@@ -59,6 +59,8 @@ class VllmBackend:
         Nothing pins them: unused for long, they may be computed again. Returns how many tokens are shared.
         """
         num_shared = len(token_ids) // self._info.block_size * self._info.block_size
+        if len(token_ids) >= self._info.max_model_len:
+            return 0
         if prefix_id not in self._prefixes and num_shared:
             request_id = f"prefix {prefix_id}"
             self._add(Sequence(request_id=request_id, prompt_token_ids=tuple(token_ids)), max_tokens=1)
@@ -87,13 +89,34 @@ class VllmBackend:
             self._step(scheduled.num_scheduled_tokens, scheduled.asleep)
         return self._output(scheduled, start_s)
 
+    def insert(self, request_id: str, token_ids: Seq[int]) -> None:
+        """Puts tokens, e.g. what its robot has seen, behind what a suspended request has yielded so far.
+
+        What steps in flight brought beyond that is void. The tokens count as the request's own from then on.
+
+        Raises:
+            PlannerError: UNKNOWN_GOAL if vLLM has no such request, or it has ended.
+        """
+        name = self._names.inner(request_id)
+        while (request := self._scheduler.requests.get(name)) is not None and request.num_in_flight_tokens:
+            self._step({})
+        if request is None:
+            raise PlannerError(ErrorCode.UNKNOWN_GOAL, f"vLLM has no request {request_id!r} to insert tokens into")
+        self._scheduler.insert(request, self._arrivals.forget(request_id), token_ids)
+
     def close(self) -> None:
         """Frees everything; safe to call twice."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.core.shutdown()
 
-    def _open_engine(self) -> Engine:
+    @property
+    def engine(self) -> Engine:
+        """The vLLM underneath.
+
+        Raises:
+            PlannerError: SHUTTING_DOWN once it is closed.
+        """
         if self._engine is None:
             raise PlannerError(ErrorCode.SHUTTING_DOWN, "the engine is closed")
         return self._engine
@@ -102,7 +125,7 @@ class VllmBackend:
 
     def _add(self, sequence: Sequence, max_tokens: int | None = None) -> None:
         """Gives vLLM a request; raises ValueError if it cannot be served."""
-        engine = self._open_engine()
+        engine = self.engine
         prompt: Any = {"type": "token", "prompt_token_ids": list(sequence.prompt_token_ids)}
         parameters = self._sampling(sequence, max_tokens)
         name = self._names.give(sequence.request_id)
@@ -127,7 +150,7 @@ class VllmBackend:
     def _release(self, request_ids: Iterable[str]) -> None:
         ended = list(request_ids)
         if ended:
-            self._open_engine().core.abort_requests([self._names.inner(name) for name in ended])
+            self.engine.core.abort_requests([self._names.inner(name) for name in ended])
             for request_id in ended:
                 self._arrivals.forget(request_id)
                 self._names.forget(request_id)
@@ -136,7 +159,7 @@ class VllmBackend:
 
     def _step(self, num_tokens: Mapping[str, int], asleep: Iterable[str] = ()) -> None:
         """Lets vLLM make a step, and another if all that it could do was wait for one in flight."""
-        core, scheduler, inner = self._open_engine().core, self._scheduler, self._names.inner
+        core, scheduler, inner = self.engine.core, self._scheduler, self._names.inner
         roster = Roster(num_tokens={inner(r): n for r, n in num_tokens.items()}, asleep=tuple(map(inner, asleep)))
         try:
             for _ in range(max(1, core.batch_queue_size)):
@@ -172,8 +195,11 @@ class VllmBackend:
 
     def _output(self, scheduled: SchedulerOutput, start_s: float) -> StepOutput:
         arrived = self._arrivals.take(scheduled.asleep)
-        count = self._scheduler.num_kv_tokens
-        computed = {name: n for name in arrived if (n := count(self._names.inner(name))) is not None}
+        lost = [name for inner in self._scheduler.given_up if (name := self._names.outer(inner)) is not None]
+        self._scheduler.given_up.clear()
+        count, inner = self._scheduler.num_kv_tokens, self._names.inner
+        told = {**arrived, **dict.fromkeys(scheduled.num_scheduled_tokens), **dict.fromkeys(lost)}
+        computed = {name: n for name in told if (n := count(inner(name))) is not None}
         return StepOutput(
             token_ids={name: tuple(a.token_ids) for name, a in arrived.items() if a.token_ids},
             finished={name: a.finish_reason for name, a in arrived.items() if a.finish_reason is not None},

@@ -36,6 +36,7 @@ class EngineSettings:
         max_num_batched_tokens: Most tokens of a step.
         max_live: Most requests that are unfinished at once, suspended ones included.
         pipeline_stages: Workers that hold a share of the layers each.
+        stock_policy: If given, vLLM's own scheduler with its own policy (fcfs, priority), to compare with.
     """
 
     model_dir: Path
@@ -47,6 +48,7 @@ class EngineSettings:
     max_num_batched_tokens: int = 2048
     max_live: int = 256
     pipeline_stages: int = 1
+    stock_policy: str = ""
 
 
 @dataclass(slots=True)
@@ -56,7 +58,7 @@ class Engine:
     Attributes:
         core: Its core, in this process.
         inputs: Checks requests and makes them what the core takes.
-        scheduler: The core's scheduler, which is one of ours.
+        scheduler: The core's scheduler, which is one of ours unless a stock policy was asked for.
     """
 
     core: "EngineCore"
@@ -74,7 +76,7 @@ def start_engine(settings: EngineSettings) -> Engine:
     require_vllm()
     # Its core runs in this process, which is a child of the planner's already; must be said before vLLM is imported.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     if settings.num_threads:
         os.environ["OMP_NUM_THREADS"] = str(settings.num_threads)
@@ -84,10 +86,10 @@ def start_engine(settings: EngineSettings) -> Engine:
 
     try:
         config = EngineArgs(**_arguments(settings)).create_engine_config()
-    except (ValueError, NotImplementedError) as error:
+    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
     try:
-        return _start(config)
+        return _start(config, is_stock=bool(settings.stock_policy))
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
 
@@ -116,7 +118,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "pipeline_parallel_size": settings.pipeline_stages,
         "enable_prefix_caching": True,
         "enforce_eager": is_cpu,  # compiling pays on GPUs; on a CPU it takes longer than it ever saves
-        "scheduling_policy": "fcfs",  # the order of a step is ours
+        "scheduling_policy": settings.stock_policy or "fcfs",  # with our scheduler, the order of a step is ours
         "structured_outputs_config": {"backend": "guidance"},
         "disable_log_stats": True,
         "seed": 0,
@@ -138,7 +140,7 @@ def _max_model_len(settings: EngineSettings, block_size: int) -> int:
     return min(room, limit) if isinstance(limit, int) else room
 
 
-def _start(config: "VllmConfig") -> Engine:
+def _start(config: "VllmConfig", *, is_stock: bool) -> Engine:
     from vllm.renderers import renderer_from_config
     from vllm.v1.engine.core import EngineCore
     from vllm.v1.engine.input_processor import InputProcessor
@@ -146,8 +148,9 @@ def _start(config: "VllmConfig") -> Engine:
 
     from llm_planner.backends.vllm import scheduler_mixin as ours
 
-    is_async = config.scheduler_config.async_scheduling
-    config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
+    if not is_stock:
+        is_async = config.scheduler_config.async_scheduling
+        config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
     core = EngineCore(config, Executor.get_class(config), log_stats=False)
     return Engine(
         core=core,
