@@ -128,7 +128,7 @@ def open_trajectory_port(node: Node, bridge: Bridge) -> TrajectoryPort:
     """
     try:
         from control_msgs.action import FollowJointTrajectory
-        from rclpy.action import ActionClient as RclpyClient
+        from rclpy.action.client import ActionClient as RclpyClient
         from sensor_msgs.msg import JointState
         from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
     except ImportError as error:
@@ -141,7 +141,9 @@ def open_trajectory_port(node: Node, bridge: Bridge) -> TrajectoryPort:
         return FollowJointTrajectory.Goal(trajectory=trajectory)
 
     port = TrajectoryPort(RclpyClient(node, FollowJointTrajectory, ACTION), to_goal, bridge.post)
-    node.create_subscription(
-        JointState, "/joint_states", lambda m: port.note_joints(list(m.name), list(m.position)), 10
-    )
+
+    def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
+        port.note_joints(list(message.name), list(message.position))
+
+    node.create_subscription(JointState, "/joint_states", note, 10)
     return port
