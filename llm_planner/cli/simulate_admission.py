@@ -46,7 +46,7 @@ def admission(
     experiment = AdmissionExperiment(
         policies=tuple(filter(None, policies.split(","))) or default_policies(),
         intervals=tuple(interval or ("1:1000", "bins:100", "relative:0.1")),
-        num_jobs=_whole_numbers(n),
+        num_jobs=whole_numbers(n),
         kv_tokens=kv_tokens,
         step=step,
         num_seeds=seeds,
@@ -73,7 +73,12 @@ def default_lengths() -> Path:
     return share_dir() / "profiles" / "lengths" / TRACE
 
 
-def _whole_numbers(text: str) -> tuple[int, ...]:
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """Returns the numbers of an option.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if they are none.
+    """
     try:
         return tuple(int(number) for number in text.split(","))
     except ValueError as error:

@@ -1,6 +1,7 @@
 """``llm-planner bench admission``: the evaluation of A_min, with ours beside it."""
 
 import json as jsons
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from llm_planner.cli.live import live_lab
 from llm_planner.cli.output import console
-from llm_planner.cli.simulate_admission import default_lengths
+from llm_planner.cli.simulate_admission import default_lengths, whole_numbers
 
 PAGE = Path("docs/benchmarks/admission.md")
 
@@ -18,6 +19,9 @@ def evaluate_admission(
     page: Annotated[
         Path | None, typer.Option(help=f"Page to write, figures beside it; by default {PAGE}, none if --quick.")
     ] = None,
+    n: Annotated[str, typer.Option(help="Numbers of jobs, with commas; the paper's by default.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Random subsets per number.")] = 3,
+    theorem_jobs: Annotated[int, typer.Option(min=100, help="Jobs per theorem.")] = 3000,
     is_quick: Annotated[
         bool, typer.Option("--quick", help="Seconds instead of minutes: to see that it works.")
     ] = False,
@@ -28,7 +32,11 @@ def evaluate_admission(
     from llm_planner.bench.admission.page import write_page
     from llm_planner.simulation.admission.jobs import read_jobs
 
-    evaluation = quick(Evaluation()) if is_quick else Evaluation()
+    evaluation = Evaluation(num_seeds=seeds, theorem_jobs=theorem_jobs)
+    if n:
+        evaluation = replace(evaluation, num_jobs=whole_numbers(n))
+    if is_quick:
+        evaluation = quick(evaluation)
     page = PAGE if page is None and not is_quick else page
     with live_lab() as lab:
         document = run_evaluation(evaluation, read_jobs(default_lengths()), lab.on_progress)

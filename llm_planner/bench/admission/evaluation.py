@@ -9,7 +9,7 @@ from llm_planner.bench.admission.experiment import AdmissionExperiment, run_expe
 from llm_planner.bench.admission.lengths import chat_like_jobs
 from llm_planner.bench.admission.theorems import NUM_JOBS, check, claims
 from llm_planner.bench.section7 import rounded
-from llm_planner.bench.timely import commit
+from llm_planner.bench.timely.benchmark import commit
 from llm_planner.simulation.admission.jobs import TrueJob
 from llm_planner.simulation.admission.step_time import UNIT
 
@@ -26,22 +26,22 @@ class Evaluation:
 
     Attributes:
         num_jobs: Sizes of the random subsets.
-        num_seeds: Of each size.
-        agreement_seeds: Of the comparison at n = 400.
+        middle: Size of the experiments that are not about size.
+        num_seeds: Random subsets of each size.
         theorem_jobs: Sample size for the theorems.
         online_rate: Arrivals per unit in the experiment with arrivals.
     """
 
-    num_jobs: tuple[int, ...] = (200, 400, 800, 1200, 1600, 2000)
-    num_seeds: int = 1
-    agreement_seeds: int = 4
+    num_jobs: tuple[int, ...] = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
+    middle: int = 400
+    num_seeds: int = 3
     theorem_jobs: int = NUM_JOBS
     online_rate: float = 0.1
 
 
 def quick(evaluation: Evaluation) -> Evaluation:
     """Returns an evaluation that takes seconds: its figures show that everything works, and no more."""
-    return replace(evaluation, num_jobs=(40, 80), num_seeds=1, agreement_seeds=1, theorem_jobs=200)
+    return replace(evaluation, num_jobs=(40, 80), middle=60, num_seeds=1, theorem_jobs=200)
 
 
 def run_evaluation(
@@ -52,18 +52,15 @@ def run_evaluation(
     sweep = AdmissionExperiment(
         policies=POLICIES, intervals=INTERVALS, num_jobs=evaluation.num_jobs, num_seeds=evaluation.num_seeds
     )
-    middle = evaluation.num_jobs[1]
-    agreement = replace(sweep, num_jobs=(middle,), num_seeds=evaluation.agreement_seeds, intervals=_EXPLAINED)
+    agreement = replace(sweep, num_jobs=(evaluation.middle,), intervals=_EXPLAINED)
     rng = random.Random(0)
     document = {
         "agreement": run_experiment(agreement, usual, on_progress),
         "sweep": run_experiment(sweep, usual, on_progress),
         "step_time": _step_times(agreement, usual, on_progress),
-        "online": run_experiment(
-            replace(agreement, num_seeds=1, rate_per_s=evaluation.online_rate), usual, on_progress
-        ),
+        "online": run_experiment(replace(agreement, rate_per_s=evaluation.online_rate), usual, on_progress),
         "theorems": [check(claim) for claim in claims(rng, evaluation.theorem_jobs)],
-        "setup": {"commit": commit(), "policies": list(POLICIES), "profile": PROFILE, "num_jobs": middle},
+        "setup": {"commit": commit(), "policies": list(POLICIES), "profile": PROFILE, "num_jobs": evaluation.middle},
     }
     return dict(rounded(document))
 
@@ -75,6 +72,6 @@ def _step_times(
     rows = []
     for name, sample in (("Azure", jobs), ("chat-like", chat_like_jobs())):
         for step in (UNIT, PROFILE):
-            document = run_experiment(replace(experiment, step=step, num_seeds=1), sample, on_progress)
+            document = run_experiment(replace(experiment, step=step), sample, on_progress)
             rows.append({"lengths": name, "step": step, "ratio_to_h_sf": document["ratio_to_h_sf"]})
     return rows

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_planner.bench.timely_metrics import quantile
+from llm_planner.bench.timely.metrics import quantile
 from llm_planner.core.clock import ProcessorClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.admission import admission_names, make_admission

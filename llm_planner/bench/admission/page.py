@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_planner.bench.timebill_aims import table_of
+from llm_planner.bench.timebill.aims import table_of
 
 Document = Mapping[str, Any]
 _WIDTH = 120
@@ -24,7 +24,8 @@ of a trace, steps in virtual time, no engine. How long a decision takes is measu
 **The model** is the paper's (sections 2 and 6): a KV memory of M = {kv_tokens} tokens; each job that is in gets one
 token per step and holds its prompt and what it has generated; what does not fit must give way. H-SF knows all output
 lengths and takes the shortest first. Jobs: random subsets of the Azure conversation trace of 2023, prompts and outputs
-of up to 1,000 tokens, all there at the start. A checker of its own counts what is held after every step. Latency is
+of up to 1,000 tokens, all there at the start, {num_seeds} seed(s).
+A checker of its own counts what is held after every step. Latency is
 from arrival to the last token; a cell is its mean relative to that of H-SF on the same jobs, mean (largest) over seeds.
 
 **Costs.** A batch takes one step, as in the paper. What `ours` moves between accelerator and host holds up the whole
@@ -50,7 +51,13 @@ def write_page(document: Document, path: Path) -> None:
     """Writes the page; its figures are expected beside it, in ``figures/``."""
     agreement = document["agreement"]
     sections = [
-        _wrapped(_HEAD.format(commit=document["setup"]["commit"], kv_tokens=agreement["setup"]["kv_tokens"])),
+        _wrapped(
+            _HEAD.format(
+                commit=document["setup"]["commit"],
+                kv_tokens=agreement["setup"]["kv_tokens"],
+                num_seeds=agreement["setup"]["num_seeds"],
+            )
+        ),
         f"## At n = {document['setup']['num_jobs']}\n\n" + _agreement(agreement),
         "## Section 6: latency against the number of jobs\n\n" + _sweep(document["sweep"]),
         '## "Nearly identical": how far step times explain it\n\n' + _step_time(document["step_time"]),
@@ -150,8 +157,8 @@ def _online(experiment: Document) -> str:
         for name, by_interval in ratios.items()
     ]
     text = _wrapped(
-        f"Not in the paper: {experiment['setup']['rate_per_s']:g} jobs per step arrive at random (Poisson), n as above, one "
-        "seed.\n"
+        f"Not in the paper: {experiment['setup']['rate_per_s']:g} jobs per step arrive at random (Poisson), n = "
+        f"{experiment['runs'][0]['n']}.\n"
     )
     header = ["policy", *ratios["h_sf"], "overflows", "cancelled", "suspended", "decision p99 [ms]"]
     return text + "\n" + table_of(header, rows)
