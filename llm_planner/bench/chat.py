@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_planner.bench.timely import commit
-from llm_planner.bench.timely_metrics import policy_metrics
+from llm_planner.bench.timely.benchmark import commit
+from llm_planner.bench.timely.metrics import policy_metrics
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile

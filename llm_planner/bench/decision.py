@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from llm_planner.bench.timely import commit
-from llm_planner.bench.timely_metrics import quantile
+from llm_planner.bench.timely.benchmark import commit
+from llm_planner.bench.timely.metrics import quantile
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import PlanRequest, Urgency

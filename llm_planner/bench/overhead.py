@@ -14,8 +14,8 @@ from typing import Any
 
 from llm_planner.assembly import build_loop
 from llm_planner.bench.step_log import WatchedBackend
-from llm_planner.bench.timely import commit
-from llm_planner.bench.timely_metrics import quantile
+from llm_planner.bench.timely.benchmark import commit
+from llm_planner.bench.timely.metrics import quantile
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend

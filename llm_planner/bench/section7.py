@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llm_planner.bench import timely_figures as figures
 from llm_planner.bench.decision import run_decision
-from llm_planner.bench.timely import Lab, TimelyBench, run_timely
-from llm_planner.bench.timely_page import write_page
+from llm_planner.bench.timely import figures
+from llm_planner.bench.timely.benchmark import Lab, TimelyBench, run_timely
+from llm_planner.bench.timely.page import write_page
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.simulation.workload import workload
 

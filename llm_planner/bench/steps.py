@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from llm_planner.assembly import build_loop
-from llm_planner.bench.timely import commit
+from llm_planner.bench.timely.benchmark import commit
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError

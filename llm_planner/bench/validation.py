@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from llm_planner.bench.survey import Survey
-from llm_planner.bench.timely import Lab, TimelyBench, commit
-from llm_planner.bench.timely_metrics import distribution, quantile
+from llm_planner.bench.timely.benchmark import Lab, TimelyBench, commit
+from llm_planner.bench.timely.metrics import distribution, quantile
 from llm_planner.core.errors import ErrorCode
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.simulation.records import RequestRecord, RunRecord

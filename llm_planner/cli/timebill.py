@@ -31,8 +31,8 @@ def timebill(
     About ten minutes; nothing else should run meanwhile. Times are measured on the engine and put together in virtual
     time: docs/benchmarks/timebill.md says how. On a CPU, --cpu-time with one thread is the steadier clock.
     """
-    from llm_planner.bench.timebill import TimeBillBench, quick, run_timebill, write_timebill
-    from llm_planner.bench.timebill_jobs import Workload
+    from llm_planner.bench.timebill.benchmark import TimeBillBench, quick, run_timebill, write_timebill
+    from llm_planner.bench.timebill.jobs import Workload
 
     bench = TimeBillBench(
         planner=planner_config(model, config, threads),

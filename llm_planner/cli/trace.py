@@ -8,7 +8,7 @@ from typing import IO, Annotated
 
 import typer
 
-from llm_planner.bench.timely import TimelyBench, run_timely
+from llm_planner.bench.timely.benchmark import TimelyBench, run_timely
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json

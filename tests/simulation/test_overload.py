@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from llm_planner.bench.timely_metrics import policy_metrics
+from llm_planner.bench.timely.metrics import policy_metrics
 from llm_planner.core.errors import ErrorCode
 from llm_planner.scheduling.policies import policy_names
 from llm_planner.simulation.simulator import simulate

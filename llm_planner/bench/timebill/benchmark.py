@@ -9,14 +9,14 @@ from typing import Any
 
 from llm_planner.assembly import build_length_predictor, build_library, build_prompt_encoder, resolve_model
 from llm_planner.bench.section7 import rounded
-from llm_planner.bench.timebill_ete import Grid, measure_end_to_end, measure_ete
-from llm_planner.bench.timebill_figures import draw_timebill
-from llm_planner.bench.timebill_jobs import Workload, draw_jobs
-from llm_planner.bench.timebill_lab import Lab
-from llm_planner.bench.timebill_length import length_figures
-from llm_planner.bench.timebill_page import write_page
-from llm_planner.bench.timebill_replay import ReplayedEngine
-from llm_planner.bench.timebill_sweep import (
+from llm_planner.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
+from llm_planner.bench.timebill.figures import draw_timebill
+from llm_planner.bench.timebill.jobs import Workload, draw_jobs
+from llm_planner.bench.timebill.lab import Lab
+from llm_planner.bench.timebill.length import length_figures
+from llm_planner.bench.timebill.page import write_page
+from llm_planner.bench.timebill.replay import ReplayedEngine
+from llm_planner.bench.timebill.sweep import (
     CONCURRENT_FRACTIONS,
     FRACTIONS,
     K_FRACTION,
@@ -25,8 +25,8 @@ from llm_planner.bench.timebill_sweep import (
     run_k_sweep,
     run_sweep,
 )
-from llm_planner.bench.timely import commit
-from llm_planner.bench.timely_metrics import quantile
+from llm_planner.bench.timely.benchmark import commit
+from llm_planner.bench.timely.metrics import quantile
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError

@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_planner.bench.live import LiveRun, run_live
 from llm_planner.bench.survey import Survey, survey
-from llm_planner.bench.timely_metrics import policy_metrics
+from llm_planner.bench.timely.metrics import policy_metrics
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from llm_planner.bench.profile import ROUNDS
-from llm_planner.bench.timebill_ete import RUNS_PER_ROUND, Grid, measure_ete
+from llm_planner.bench.timebill.ete import RUNS_PER_ROUND, Grid, measure_ete
 from llm_planner.prediction.profile import find_profile
 from llm_planner.simulation.backend import SimulatedBackend
 

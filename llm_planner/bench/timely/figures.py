@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_planner.bench.run_timeline import spans_of
 from llm_planner.bench.timeline import draw_timeline
-from llm_planner.bench.timely_metrics import quantile
+from llm_planner.bench.timely.metrics import quantile
 from llm_planner.simulation.records import RequestRecord, RunRecord
 
 Document = Mapping[str, Any]

@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from llm_planner.bench.profile import ROUNDS, Prober, hides_prompts, make_profile
-from llm_planner.bench.timebill_approaches import ALPHAS
-from llm_planner.bench.timebill_lab import Lab
+from llm_planner.bench.timebill.approaches import ALPHAS
+from llm_planner.bench.timebill.lab import Lab
 from llm_planner.core.eviction import num_removable_tokens, num_removed_tokens
 from llm_planner.core.interfaces import Backend
 from llm_planner.prediction.execution_time import ProfiledTime

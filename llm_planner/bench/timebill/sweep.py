@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from llm_planner.bench.timebill_approaches import OURS, Approach, adaptive, fixed
-from llm_planner.bench.timebill_drive import Answer, Arrival, Driver, make_driver, periodic
-from llm_planner.bench.timebill_jobs import Job, mean_and_ci95
-from llm_planner.bench.timebill_lab import Lab, MeasuredPreparer
+from llm_planner.bench.timebill.approaches import OURS, Approach, adaptive, fixed
+from llm_planner.bench.timebill.drive import Answer, Arrival, Driver, make_driver, periodic
+from llm_planner.bench.timebill.jobs import Job, mean_and_ci95
+from llm_planner.bench.timebill.lab import Lab, MeasuredPreparer
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.interfaces import Backend
@@ -29,7 +29,7 @@ _ANSWERED = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One point of a sweep; the page documents its fields (``bench.timebill_page``)."""
+    """One point of a sweep; the page documents its fields (``bench.timebill.page``)."""
 
     budget_fraction: float
     strategy: str

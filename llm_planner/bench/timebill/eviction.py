@@ -1,6 +1,6 @@
 """What KV eviction gives and takes, by ratio: the time of a decode step, and plans that succeed when executed.
 
-``python -m llm_planner.bench.timebill_eviction --model DIR``. Success is that of ``training.evaluate``: held-out
+``python -m llm_planner.bench.timebill.eviction --model DIR``. Success is that of ``training.evaluate``: held-out
 tasks, the planner's own serving path, the goal tests of ``tasks``; here on scenes that fill hundreds of tokens.
 """
 

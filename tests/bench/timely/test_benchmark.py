@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_planner.bench.decision import run_decision
-from llm_planner.bench.timely import Lab, TimelyBench, run_timely
-from llm_planner.bench.timely_metrics import distribution, interval95
+from llm_planner.bench.timely.benchmark import Lab, TimelyBench, run_timely
+from llm_planner.bench.timely.metrics import distribution, interval95
 from llm_planner.cli.bench import app as bench_app
 from llm_planner.cli.trace import app as trace_app
 from llm_planner.core.errors import PlannerError

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from llm_planner.bench.timebill import TimeBillBench, run_timebill, write_timebill
-from llm_planner.bench.timebill_ete import Grid
-from llm_planner.bench.timebill_jobs import Workload
+from llm_planner.bench.timebill.benchmark import TimeBillBench, run_timebill, write_timebill
+from llm_planner.bench.timebill.ete import Grid
+from llm_planner.bench.timebill.jobs import Workload
 from llm_planner.cli.main import app
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError

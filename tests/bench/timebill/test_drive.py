@@ -2,8 +2,8 @@
 
 import pytest
 
-from llm_planner.bench.timebill_approaches import fixed
-from llm_planner.bench.timebill_drive import Arrival, make_driver, periodic
+from llm_planner.bench.timebill.approaches import fixed
+from llm_planner.bench.timebill.drive import Arrival, make_driver, periodic
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy

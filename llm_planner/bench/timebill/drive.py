@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from llm_planner.bench.step_log import WatchedBackend
-from llm_planner.bench.timebill_approaches import Approach
+from llm_planner.bench.timebill.approaches import Approach
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend

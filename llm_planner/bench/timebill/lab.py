@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from llm_planner.bench.timebill_drive import WARM_UP
-from llm_planner.bench.timebill_jobs import Job, Score, score
-from llm_planner.bench.timebill_replay import ReplayedEngine
+from llm_planner.bench.timebill.drive import WARM_UP
+from llm_planner.bench.timebill.jobs import Job, Score, score
+from llm_planner.bench.timebill.replay import ReplayedEngine
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import OverrunStrategy, PlanRequest
 from llm_planner.prediction.length import LengthDistribution, LengthPredictor

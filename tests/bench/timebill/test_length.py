@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from llm_planner.bench.timebill_length import length_figures
+from llm_planner.bench.timebill.length import length_figures
 from llm_planner.core.errors import ErrorCode, PlannerError
 from tests.engine.builders import save_model
 from tests.engine.length_builders import save_predictor

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from llm_planner.bench.timebill_replay import ReplayedEngine
+from llm_planner.bench.timebill.replay import ReplayedEngine
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.serving.fake import FakeBackend, FakeTiming

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from llm_planner.bench.timebill_aims import Document, aims, percent, table_of, value_of
+from llm_planner.bench.timebill.aims import Document, aims, percent, table_of, value_of
 
 _STRATEGIES = {"kill": "Kill", "skip_next": "Skip-Next", "partial": "Partial delivery (ours)"}
 _APPROACHES = (

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llm_planner.bench.timebill_eviction import num_prompt_tokens
+from llm_planner.bench.timebill.eviction import num_prompt_tokens
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
 from llm_planner.robots.library import RobotLibrary

@@ -1,0 +1,1 @@
+"""The evaluation of TimeBill, section 6, on the planner's own engine."""
