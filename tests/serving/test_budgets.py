@@ -1,7 +1,4 @@
-"""Time budgets from arrival on, in virtual time, in front of an engine that takes what its profile says."""
-
-import math
-from dataclasses import dataclass, field, replace
+"""Time budgets from arrival on, in virtual time."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,107 +6,10 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy
-from llm_planner.prediction.execution_time import ProfiledTimes
-from llm_planner.prediction.profile import Chunk, EngineProfile, find_profile
-from llm_planner.robots.timing import Parameter, Source
 from llm_planner.scheduling.budget import Lengths
-from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.expected_lengths import ExpectedLengths
-from llm_planner.serving.fake import FakeBackend
-from tests.serving.builders import StubPreparer, make_loop, make_request
-
-PER_KV_TOKEN_S = 2e-5
-PLAN = "a(1);b(2);c(3);d(4);"  # 7 tokens; the first segment is complete with the second
-LONG = "x(1);" * 20  # 34 tokens: less than k times as many
-
-
-def number(value):
-    return Parameter(value=value, source=Source.ASSUMED)
-
-
-def make_profile():
-    shipped = find_profile("llama3-8b-rtx4090")
-    return replace(
-        shipped,
-        prefill=replace(shipped.prefill, a_s_per_token2=number(0.0), b_s_per_token=number(1e-4), c_s=number(0.01)),
-        decode=replace(
-            shipped.decode,
-            base_s=number(0.01),
-            per_sequence_s=number(0.001),
-            per_kv_token_s=number(PER_KV_TOKEN_S),
-        ),
-    )
-
-
-@dataclass
-class ProfiledFake(FakeBackend):
-    """Takes what the profile says, by the caches that it really holds."""
-
-    profile: EngineProfile = field(default_factory=make_profile)
-    busy_s: float = 0.0
-
-    def execute(self, scheduled):
-        kv_len = {request_id: state.kv_len for request_id, state in self._states.items()}
-        kv_len |= {sequence.request_id: sequence.num_cached_tokens for sequence in scheduled.new}
-        output = super().execute(scheduled)
-        counts = scheduled.num_scheduled_tokens
-        duration_s = self.profile.step_s(Chunk(n, kv_len[r] - scheduled.evict.get(r, 0)) for r, n in counts.items())
-        self.busy_s += duration_s
-        return replace(output, duration_s=duration_s)
-
-
-class EvictablePreparer(StubPreparer):
-    """Everything behind the shared prefix may be evicted; a request named "list" can spare most of its prompt."""
-
-    def prepare(self, request):
-        prepared = super().prepare(request)
-        end = len(prepared.sequence.prompt_token_ids)
-        spare = tuple((start, start + 10) for start in range(end - 50, 20, -10)) if request.request_id == "list" else ()
-        return replace(prepared, sequence=replace(prepared.sequence, evictable=((0, end),), spare=spare))
-
-
-class Run:
-    def __init__(self, policy="fcfs_stream", times=True, can_evict=True, **scheduler):
-        self.now_s = 0.0
-        self.events: list[tuple[float, Event]] = []
-        self.backend = ProfiledFake(plans={"go": PLAN, "long": LONG}, can_evict=can_evict)
-        self.loop = make_loop(backend=self.backend, policy=policy, do_clients_report=False, **scheduler)
-        self.preparer = self.loop._preparer = EvictablePreparer(self.backend)
-        if times:
-            self.loop._scheduler.times = ProfiledTimes(self.backend.profile)
-
-    def submit(self, request_id="r1", instruction="go", **changes):
-        arrived = self.loop.submit(make_request(request_id, instruction, **changes), self.now_s)
-        self.events += [(self.now_s, event) for event in arrived]
-        return self
-
-    def step(self):
-        busy_s = self.backend.busy_s
-        events = self.loop.step(self.now_s)
-        self.now_s += self.backend.busy_s - busy_s
-        self.events += [(self.now_s, event) for event in events]
-
-    def go(self, num_steps=10_000, until_s=math.inf):
-        num_idle = 0
-        for _ in range(num_steps):
-            wakeup_s = self.loop.next_wakeup_s(self.now_s)
-            if wakeup_s is None or max(self.now_s, wakeup_s) >= until_s:
-                break
-            before = self.now_s, len(self.events)
-            self.now_s = max(self.now_s, wakeup_s)
-            self.step()
-            num_idle = num_idle + 1 if before == (self.now_s, len(self.events)) else 0
-            assert num_idle < 20, "the loop spins"
-        return self
-
-    def result(self, request_id="r1"):
-        return next(e.result for _, e in self.events if isinstance(e, Finished) and e.request_id == request_id)
-
-    def first_segment_at_s(self, request_id="r1"):
-        return next(t for t, e in self.events if isinstance(e, SegmentReady) and e.request_id == request_id)
-
-
-WHOLE = {"budget_scope": BudgetScope.WHOLE_PLAN}
+from tests.serving.budget_run import LONG, PLAN, WHOLE, Run
 
 
 def test_a_budget_that_is_easily_kept_pulls_no_lever():
@@ -310,79 +210,3 @@ def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_miss
     run.now_s += 0.02  # a step was running
     run.go()
     assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
-
-
-class Slowed(ProfiledFake):
-    """After so many steps, everything takes ten times as long: a hot processor, another program."""
-
-    num_steps = 0
-    slow_from = 3
-
-    def execute(self, scheduled):
-        output = super().execute(scheduled)
-        self.num_steps += 1
-        if self.num_steps <= self.slow_from:
-            return output
-        self.busy_s += 9 * output.duration_s
-        return replace(output, duration_s=10 * output.duration_s)
-
-
-def slowed(slow_from=3, **scheduler):
-    run = Run(**scheduler)
-    run.backend = Slowed(plans=run.backend.plans, can_evict=True)
-    run.backend.slow_from = slow_from
-    run.loop._backend = run.preparer.backend = run.backend
-    return run
-
-
-def ended_at_s(run, request_id="r1"):
-    return next(t for t, e in run.events if isinstance(e, Finished) and e.request_id == request_id)
-
-
-def test_what_can_no_longer_be_kept_is_given_up_while_the_reflex_has_time():
-    run = slowed(policy="fcfs").submit(instruction="long", time_budget_s=2.0).go()
-    assert run.result().error_code is ErrorCode.BUDGET_EXCEEDED
-    assert "let the reflex act" in run.result().error_msg
-    assert ended_at_s(run) < 1.5  # past half of it, because the estimate follows a change with some delay
-
-
-def test_the_reserve_is_a_setting():
-    early, middle, late = (
-        ended_at_s(slowed(policy="fcfs", reflex_reserve=reserve).submit(instruction="long", time_budget_s=2.0).go())
-        for reserve in (0.9, 0.5, 0.0)
-    )
-    assert early <= middle < 1.5 < late
-
-
-@pytest.mark.parametrize("overrun", [OverrunStrategy.SKIP_NEXT, OverrunStrategy.PARTIAL])
-def test_who_wants_to_go_on_or_has_something_to_deliver_is_not_given_up(overrun):
-    run = slowed(slow_from=8).submit(instruction="long", time_budget_s=2.0, overrun=overrun, **WHOLE).go()
-    expected = ErrorCode.NONE if overrun is OverrunStrategy.SKIP_NEXT else ErrorCode.PLAN_PARTIAL
-    assert run.result().error_code is expected
-    assert run.result().segments
-
-
-@given(
-    budgets_s=st.lists(st.floats(0.02, 1.0), min_size=1, max_size=8),
-    slow_from=st.integers(0, 60),
-    policy=st.sampled_from(["fcfs", "fcfs_stream", "pud"]),
-)
-@settings(max_examples=40, deadline=None)
-def test_the_reflex_hears_early_that_nothing_will_come(budgets_s, slow_from, policy):
-    """Nothing out: then the word comes by half of the budget, or at the end of the step that ran at that time."""
-    run = slowed(slow_from=slow_from, policy=policy, max_num_seqs=2)
-    budget_of = {f"r{i}": budget_s for i, budget_s in enumerate(budgets_s)}
-    for name, budget_s in budget_of.items():
-        run.submit(name, time_budget_s=budget_s)
-    longest_s, before_s = 0.0, 0.0
-    while (wakeup_s := run.loop.next_wakeup_s(run.now_s)) is not None:
-        run.now_s = max(run.now_s, wakeup_s)
-        before_s = run.now_s
-        run.step()
-        longest_s = max(longest_s, run.now_s - before_s)
-    for name, budget_s in budget_of.items():
-        result = run.result(name)
-        if result.error_code is ErrorCode.BUDGET_INFEASIBLE:
-            assert ended_at_s(run, name) == 0.0
-        elif not result.segments and slow_from == 0:  # slow from the start: seen before half the budget is over
-            assert ended_at_s(run, name) <= 0.5 * budget_s + longest_s
