@@ -5,13 +5,9 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
-
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
@@ -41,77 +37,8 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.simulation.capacity.estimated import known_speed
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 OWN_PREDICTOR = "auto"
 """Asks for the length predictor that stands beside the model."""
-NODE_ONLY = frozenset({"autostart", "startup_check_s", "client_timeout_s", "result_memory_s"})
-"""Parameters of the ROS node that are no settings of a planner (``ros.parameters.NodeSettings``)."""
-
-
-def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> PlannerConfig:
-    """Returns the configuration of a YAML file with overrides on top, validated.
-
-    Args:
-        path: A YAML file with the fields of ``PlannerConfig``; None for the defaults.
-        overrides: Dotted field names to values, e.g. ``{"scheduler.policy": "fcfs"}``; they win.
-
-    Raises:
-        PlannerError: INVALID_CONFIG with the path of every field that is unknown, of a wrong type or out of range.
-    """
-    values = _read_yaml(path) if path else {}
-    for dotted, value in (overrides or {}).items():
-        *parents, leaf = dotted.split(".")
-        section = values
-        for parent in parents:
-            section = section.setdefault(parent, {})
-        section[leaf] = value
-    try:
-        validated = _schema(PlannerConfig).model_validate(values)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path or 'configuration'}: {problems}") from error
-    return _to_dataclass(PlannerConfig, validated.model_dump())
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
-    if not isinstance(values, dict | None):
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} holds {type(values).__name__} instead of a mapping")
-    return _planner_part(values or {})
-
-
-def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the planner's settings of a ROS parameter file (``config/planner.yaml``); any other file is all ours."""
-    sections = [s["ros__parameters"] for s in values.values() if isinstance(s, dict) and "ros__parameters" in s]
-    if not sections:
-        return values
-    settings = {key: value for section in sections for key, value in section.items() if key not in NODE_ONLY}
-    if "robot_models" in settings:  # ROS has no empty list of strings
-        settings["robot_models"] = [directory for directory in settings["robot_models"] if directory]
-    return settings
-
-
-def _schema(cls: type) -> type[BaseModel]:
-    """Returns a pydantic model of a configuration dataclass: its types, ranges and defaults; no unknown keys."""
-    fields: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(field.type):
-            nested = _schema(field.type)  # type: ignore[arg-type]
-            fields[field.name] = (nested, Field(default_factory=nested))
-        else:
-            limits = Field(ge=field.metadata["minimum"], le=field.metadata["maximum"])
-            fields[field.name] = (Annotated[field.type, limits], field.default)
-    return create_model(
-        cls.__name__, __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()), **fields
-    )
-
-
-def _to_dataclass(cls: Callable[..., T], values: dict[str, Any]) -> T:
-    nested: dict[str, Any] = {f.name: f.type for f in dataclasses.fields(cls) if dataclasses.is_dataclass(f.type)}  # type: ignore[arg-type]
-    return cls(**{k: _to_dataclass(nested[k], v) if k in nested else v for k, v in values.items()})
 
 
 def resolve_model(name: str) -> Path:

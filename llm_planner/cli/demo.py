@@ -13,10 +13,10 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from llm_planner.assembly import load_config
 from llm_planner.bench.demo import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
 from llm_planner.cli.output import console
+from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics
 from llm_planner.robots.interpreter import Outcome

@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.assembly import load_config
 from llm_planner.cli.emulate import FIRST_ADDRESS, addresses, emulated
 from llm_planner.cli.options import BackendOption, BaseUrlOption, ConfigOption, JsonOption, ModelOption, PolicyOption
 from llm_planner.cli.output import console, plain, print_error, print_json
+from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from llm_planner.assembly import load_config
 from llm_planner.bench.timely.benchmark import Lab
 from llm_planner.cli.output import error_console
+from llm_planner.configuration import load_config
 from llm_planner.core.config import PlannerConfig
 
 

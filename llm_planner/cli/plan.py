@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from llm_planner.assembly import build_admission, build_loop, load_config
+from llm_planner.assembly import build_admission, build_loop
 from llm_planner.cli.options import (
     BackendOption,
     BaseUrlOption,
@@ -18,6 +18,7 @@ from llm_planner.cli.options import (
     RobotOption,
 )
 from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
+from llm_planner.configuration import load_config
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
