@@ -3,10 +3,19 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from llm_planner.prediction.throughput.table import Combination
+
+
+class Familiarity(Enum):
+    """How much of a combination was measured."""
+
+    SEEN = "seen"  # the combination itself
+    UNSEEN = "unseen"  # its hardware, framework and model, but not together
+    FOREIGN = "foreign"  # not even all of these
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_planner.prediction.throughput.error_scale import ErrorScale
+from llm_planner.prediction.throughput.error_scale import ErrorScale, Familiarity
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.kernel import Kernel
 from llm_planner.prediction.throughput.points import Encoder, Floats, Points
@@ -50,19 +50,19 @@ class KernelModel:
         encoder: Turns combinations and workloads into numbers.
         kernel: Similarity.
         posterior: What was learned.
-        scales: Errors to expect, of combinations that were measured (True) and of others (False).
+        scales: Errors to expect.
     """
 
     method = "kernel"
 
     def __init__(
-        self, encoder: Encoder, kernel: Kernel, posterior: Posterior, scales: Mapping[bool, ErrorScale]
+        self, encoder: Encoder, kernel: Kernel, posterior: Posterior, scales: Mapping[Familiarity, ErrorScale]
     ) -> None:
         self.encoder = encoder
         self.kernel = kernel
         self.posterior = posterior
         self.scales = scales
-        self._seen = set(posterior.points.combination.tolist())
+        self._known = [set(column.tolist()) for column in posterior.points.names.T]
         self._place = lru_cache(maxsize=128)(self._exponents)
 
     def estimate(self, combination: Combination, workload: Workload) -> Estimate:
@@ -76,8 +76,8 @@ class KernelModel:
         covariances = self._covariances(combination, length, workload.batch_size)
         posterior = self.posterior
         log_throughput = posterior.mean + float(covariances @ posterior.coefficients)
-        is_seen = self.encoder.place(combination).names[-1] in self._seen
-        scale = self.scales[is_seen]
+        familiarity = self.familiarity(combination)
+        scale = self.scales[familiarity]
         deviation = math.sqrt(self._variance_left(covariances))
         typical = scale.typical(combination, deviation)
         unequal = abs(math.log(workload.input_tokens / workload.output_tokens))
@@ -91,8 +91,17 @@ class KernelModel:
             high_tokens_per_s=math.exp(log_throughput + reach),
             predicted_error=math.expm1(min(typical, 10.0)),
             confidence=scale.chance_within(math.log1p(CLOSE), typical),
-            is_seen=is_seen,
+            is_seen=familiarity is Familiarity.SEEN,
         )
+
+    def familiarity(self, combination: Combination) -> Familiarity:
+        """Returns how much of a combination was measured."""
+        *parts, whole = (
+            n in known for n, known in zip(self.encoder.place(combination).names, self._known, strict=True)
+        )
+        if whole:
+            return Familiarity.SEEN
+        return Familiarity.UNSEEN if all(parts) else Familiarity.FOREIGN
 
     def estimates(self, queries: Sequence[tuple[Combination, Workload]]) -> list[Estimate]:
         """Returns what to expect of each query."""

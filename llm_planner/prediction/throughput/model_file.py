@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.prediction.throughput.catalogue import catalogue_of
-from llm_planner.prediction.throughput.error_scale import ErrorScale
+from llm_planner.prediction.throughput.error_scale import ErrorScale, Familiarity
 from llm_planner.prediction.throughput.kernel import Kernel
 from llm_planner.prediction.throughput.kernel_model import KernelModel, Posterior
 from llm_planner.prediction.throughput.points import COLUMNS, Encoder, encode
@@ -43,8 +43,7 @@ class _Document(BaseModel):
     mean: float
     combinations: tuple[tuple[str, int, str, str], ...]
     points: tuple[tuple[int, int, int, float, float], ...]
-    seen: _Scale
-    unseen: _Scale
+    scales: dict[Familiarity, _Scale]
 
 
 def write_kernel_model(model: KernelModel, table: Sequence[Measurement], path: Path) -> None:
@@ -67,8 +66,7 @@ def write_kernel_model(model: KernelModel, table: Sequence[Measurement], path: P
             [numbers[m.combination], m.length_tokens, m.batch_size, float(coefficient), float(noise)]
             for m, coefficient, noise in rows
         ],
-        "seen": _scale_document(model.scales[True]),
-        "unseen": _scale_document(model.scales[False]),
+        "scales": {familiarity.value: _scale_document(scale) for familiarity, scale in model.scales.items()},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document) + "\n", encoding="utf-8")
@@ -106,7 +104,9 @@ def load_kernel_model(path: Path | None = None) -> KernelModel:
     kernel = Kernel(np.array(document.variances, dtype=np.float32), np.array(document.weights, dtype=np.float32))
     coefficients, noise = np.array([row[3:] for row in document.points]).T
     posterior = Posterior(encode(encoder, pairs), coefficients, noise, document.mean)
-    return KernelModel(encoder, kernel, posterior, {True: _scale(document.seen), False: _scale(document.unseen)})
+    if set(document.scales) != set(Familiarity):
+        raise _invalid(path, "lacks scales of errors")
+    return KernelModel(encoder, kernel, posterior, {f: _scale(scale) for f, scale in document.scales.items()})
 
 
 def _scale(scale: _Scale) -> ErrorScale:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import nnls
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import DecodeCost, EngineProfile, MoveCost, PrefillCost
@@ -57,6 +56,8 @@ def server_profile(model: KernelModel, combination: Combination, end: End = midd
     Raises:
         PlannerError: INVALID_CONFIG if the framework's rows are of one sequence, or the model does not fit the device.
     """
+    from scipy.optimize import nnls  # heavy, and every planner imports this module
+
     if combination.framework in SINGLE_SEQUENCE:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,

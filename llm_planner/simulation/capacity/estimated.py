@@ -14,8 +14,8 @@ from llm_planner.simulation.capacity.engine import server_profile
 
 PREFIX = "estimate:"
 MOST_PESSIMISM = 100.0
-TYPICAL = Workload(input_tokens=1024, output_tokens=128, batch_size=8)
-"""A planner's: long prompts, short plans."""
+TYPICAL = Workload(input_tokens=512, output_tokens=512, batch_size=8)
+"""Its mean context while decoding is that of a planner with a long prompt and a short plan, roughly."""
 
 
 class EstimatedProfile(NamedTuple):

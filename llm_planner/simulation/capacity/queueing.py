@@ -4,12 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.simulation.capacity.fleet import Demand
 
 NETWORK_S = 0.016
 """To the planner and back."""
 ROUNDS = 60
+CONVERGED = 1e-4
 QUANTILES = tuple((number + 0.5) / 20 for number in range(20))
 STATIC_TOKENS = 1100
 """In the cache of every sequence."""
@@ -42,37 +47,61 @@ def outlook(demands: Sequence[Demand], profile: EngineProfile, max_num_seqs: int
     from Little's law with steps as long as that many sequences make them (a fixed point); whoever finds all places
     taken waits as in an M/M/c queue (Erlang C). The scheduler serves urgent requests first, which this leaves out.
     """
-    rate_per_s = math.fsum(d.per_s for d in demands)
-    num_seqs = 1.0
+    server = _Server(demands, profile)
+    num_seqs, occupied = 1.0, 0.0
     for _ in range(ROUNDS):
-        occupied = math.fsum(d.per_s * _service_s(d, d.num_tokens, profile, num_seqs) for d in demands)
-        target = min(float(max_num_seqs), 1.0 + occupied)
-        num_seqs += 0.5 * (target - num_seqs)
+        occupied = server.occupied(num_seqs)
+        change = min(float(max_num_seqs), 1.0 + occupied) - num_seqs
+        num_seqs += 0.5 * change
+        if abs(change) < CONVERGED:
+            break
     load = occupied / max_num_seqs
     if load >= 1.0:
         return OVERLOADED
+    rate_per_s = float(server.per_s.sum())
     waits = _waits_s(occupied, max_num_seqs, rate_per_s)
     in_slo, utility, most, response_s = 0.0, 0.0, 0.0, 0.0
-    for d in demands:
-        first_s = NETWORK_S + _service_s(d, d.first_tokens, profile, num_seqs)
+    for d, first_s in zip(demands, server.first_s(num_seqs), strict=True):
         weight = d.per_s / (rate_per_s * len(waits))
         for wait_s in waits:
-            in_slo += weight * (first_s + wait_s <= slo_s)
-            utility += weight * max(0.0, d.time_utility(first_s + wait_s))
-            response_s += weight * (first_s + wait_s)
+            whole_s = NETWORK_S + float(first_s) + wait_s
+            in_slo += weight * (whole_s <= slo_s)
+            utility += weight * max(0.0, d.time_utility(whole_s))
+            response_s += weight * whole_s
         most += weight * len(waits) * d.time_utility.beta
-    return Outlook(utility=utility / most, share_in_slo=in_slo, mean_response_s=response_s, load=load)
-
-
-def _service_s(demand: Demand, num_tokens: int, profile: EngineProfile, num_seqs: float) -> float:
-    """Returns the seconds that so many tokens of a request take among ``num_seqs``, its prompt included."""
-    decode = profile.decode
-    kv_tokens = num_seqs * (STATIC_TOKENS + demand.num_tokens / 2)
-    step_s = (
-        decode.base_s.value + decode.per_sequence_s.value * (num_seqs - 1.0) + decode.per_kv_token_s.value * kv_tokens
+    return Outlook(
+        utility=min(1.0, utility / most), share_in_slo=min(1.0, in_slo), mean_response_s=response_s, load=load
     )
-    prefill_s = profile.step_s([Chunk(max(17, round(demand.num_prompt_tokens)), STATIC_TOKENS)])
-    return prefill_s + (num_tokens - 1) * step_s
+
+
+class _Server:
+    """What the requests of a load take on one server, all kinds at once."""
+
+    def __init__(self, demands: Sequence[Demand], profile: EngineProfile) -> None:
+        self.per_s = np.array([d.per_s for d in demands])
+        self._first = np.array([d.first_tokens for d in demands], dtype=np.float64)
+        self._total = np.array([d.num_tokens for d in demands], dtype=np.float64)
+        self._prefill_s = np.array([_prefill_s(d, profile) for d in demands])
+        self._decode = profile.decode
+
+    def occupied(self, num_seqs: float) -> float:
+        """Returns how many places are taken on the mean, if steps are as long as ``num_seqs`` make them."""
+        return float(self.per_s @ self._service_s(self._total, num_seqs))
+
+    def first_s(self, num_seqs: float) -> NDArray[np.float64]:
+        """Returns the seconds until the first segments are written."""
+        return self._service_s(self._first, num_seqs)
+
+    def _service_s(self, num_tokens: NDArray[np.float64], num_seqs: float) -> NDArray[np.float64]:
+        decode = self._decode
+        kv_tokens = num_seqs * (STATIC_TOKENS + self._total / 2)
+        step_s = decode.base_s.value + decode.per_sequence_s.value * (num_seqs - 1.0)
+        return self._prefill_s + (num_tokens - 1.0) * (step_s + decode.per_kv_token_s.value * kv_tokens)
+
+
+def _prefill_s(demand: Demand, profile: EngineProfile) -> float:
+    num_tokens = max(MOST_DECODED_TOKENS + 1, round(demand.num_prompt_tokens))
+    return profile.step_s([Chunk(num_tokens, STATIC_TOKENS)])
 
 
 def _waits_s(occupied: float, num_places: int, rate_per_s: float) -> Sequence[float]:

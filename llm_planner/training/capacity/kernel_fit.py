@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.throughput.catalogue import Catalogue, load_catalogue
+from llm_planner.prediction.throughput.error_scale import Familiarity
 from llm_planner.prediction.throughput.kernel_model import NUM_NEAR, KernelModel, Posterior, variance_left
-from llm_planner.prediction.throughput.points import Encoder, Points, encode
+from llm_planner.prediction.throughput.points import NAMES, Encoder, Points, encode
 from llm_planner.prediction.throughput.table import Measurement
 from llm_planner.training.capacity.error_scale_fit import fit_error_scale
 from llm_planner.training.capacity.hyperparameters import Hyperparameters, choose_hyperparameters, inverted
@@ -45,15 +46,20 @@ def fit_kernel_model(
     noise, inverse, mean = _robust(covariance, y, chosen)
     coefficients = inverse @ (y - mean)
     posterior = Posterior(points, coefficients, noise, mean)
-    groups = {
-        True: np.arange(len(table)),
-        False: _folds(points, rng),
+    groupings = {
+        Familiarity.SEEN: [np.arange(len(table))],
+        Familiarity.UNSEEN: [_folds(points, rng)],
+        Familiarity.FOREIGN: _names_left_out(points) or [_folds(points, rng)],
     }
+    combinations = [m.combination for m in table]
     scales = {}
-    for is_seen, group in groups.items():
-        errors = np.abs(_held_out_errors(inverse, coefficients, group))
-        deviations = np.sqrt([_variance_without(covariance, noise, group, row) for row in range(len(table))])
-        scales[is_seen] = fit_error_scale([m.combination for m in table], deviations, errors, is_seen=is_seen)
+    for familiarity, groups in groupings.items():
+        errors = [np.abs(_held_out_errors(inverse, coefficients, group)) for group in groups]
+        variances = [_variance_without(covariance, noise, group, row) for group in groups for row in range(len(table))]
+        is_seen = familiarity is Familiarity.SEEN
+        scales[familiarity] = fit_error_scale(
+            combinations * len(groups), np.sqrt(variances), np.concatenate(errors), is_seen=is_seen
+        )
     return KernelModel(encoder, kernel, posterior, scales)
 
 
@@ -102,6 +108,12 @@ def _folds(points: Points, rng: np.random.Generator) -> NDArray[np.intp]:
     return folds
 
 
+def _names_left_out(points: Points) -> list[NDArray[np.intp]]:
+    """Returns the groups by hardware and by model: what is left out as a whole is as foreign as a new one."""
+    columns = (points.names[:, NAMES.index(name)] for name in ("hardware", "model"))
+    return [column for column in columns if len(np.unique(column)) > 1]
+
+
 def _held_out_errors(inverse: Vector, coefficients: Vector, groups: NDArray[np.intp]) -> Vector:
     """Returns what is off for each row if its group is not known, without fitting again.
 
@@ -120,6 +132,7 @@ def _variance_without(covariance: Vector, noise: Vector, groups: NDArray[np.intp
     """Returns the variance left of a row by the nearest rows of other groups, as a new point would have it."""
     others = np.where(groups == groups[row], -np.inf, covariance[row])
     near = np.argpartition(-others, NUM_NEAR)[:NUM_NEAR]
+    near = near[np.isfinite(others[near])]
     return variance_left(
         float(covariance[row, row]), covariance[row, near], covariance[np.ix_(near, near)], noise[near]
     )

@@ -13,7 +13,7 @@ from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.table import Combination, Workload
 from llm_planner.simulation.capacity.engine import fast, middle, server_profile, slow
 from llm_planner.simulation.capacity.fleet import Demand, demands, fleet_trace, parse_fleet
-from llm_planner.simulation.capacity.plan import Objective, check_in_simulation, choose, plan_capacity, spread
+from llm_planner.simulation.capacity.plan import Objective, _limits, check_in_simulation, choose, plan_capacity, spread
 from llm_planner.simulation.capacity.queueing import OVERLOADED, _erlang_c, outlook
 from tests.simulation.builders import PROFILE, ROBOTS, SCRIPTS
 
@@ -106,7 +106,7 @@ def test_the_fewest_servers_that_keep_the_objective_are_chosen():
     assert choice.num_servers > 1
     assert choice.outlook.share_in_slo >= 0.9
     fewer = spread(load, choice.num_servers - 1)
-    assert all(outlook(fewer, PROFILE, limit, 0.4).share_in_slo < 0.9 for limit in (1, 2, 4, 8, 16, 32, 64))
+    assert all(outlook(fewer, PROFILE, limit, 0.4).share_in_slo < 0.9 for limit in _limits(PROFILE))
     assert choose(PROFILE, [replace(load[0], per_s=600.0)], objective).num_servers > choice.num_servers
 
 
