@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from llm_planner.bench.pipeline.figures import draw_pipeline
 from llm_planner.bench.pipeline.offline import OFFLINE, fidelity, run_offline, summary
+from llm_planner.bench.pipeline.online import OVERLOAD_PER_S, OVERLOADED, run_online
+from llm_planner.bench.pipeline.page import write_page
 from llm_planner.bench.pipeline.published import TABLE_1, Workload
+from llm_planner.bench.pipeline.sweeps import run_sweeps
+from llm_planner.bench.pipeline.timeline import timelines
 from llm_planner.bench.section7 import rounded
-from llm_planner.bench.timely import commit
+from llm_planner.bench.timely.benchmark import commit
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.simulation.pipeline.profile import DEFAULT_PIPELINE, PipelineProfile, find_pipeline
-from llm_planner.simulation.pipeline.schedulers import BASELINE, BOTH, NAMES, OURS, VLLM_TODAY
+from llm_planner.simulation.pipeline.schedulers import BOTH, NAMES, OURS, VLLM_TODAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class PipelineBench:
         num_stages: Instead of the profile's.
         bandwidth_mbps: Instead of the profile's.
         token_budget: Instead of the profile's static budget.
+        num_online_seeds: Traces of the online scenario; 0 leaves it out.
+        has_sweeps: Whether bandwidth, stages and skew are varied.
     """
 
     profile: str = DEFAULT_PIPELINE
@@ -32,6 +39,8 @@ class PipelineBench:
     num_stages: int | None = None
     bandwidth_mbps: float | None = None
     token_budget: int | None = None
+    num_online_seeds: int = 1
+    has_sweeps: bool = True
 
 
 def run_pipeline(bench: PipelineBench, on_progress: Callable[[str], None]) -> dict[str, Any]:
@@ -42,17 +51,26 @@ def run_pipeline(bench: PipelineBench, on_progress: Callable[[str], None]) -> di
     """
     profile = changed_profile(bench)
     rows = run_offline(profile, bench.workloads, OFFLINE, on_progress)
+    parts: dict[str, Any] = {}
+    if bench.num_online_seeds:
+        seeds = range(1, bench.num_online_seeds + 1)
+        parts["online"] = run_online(profile, seeds, on_progress)
+        parts["overload"] = run_online(profile, seeds, on_progress, OVERLOAD_PER_S, OVERLOADED)
+    if bench.has_sweeps:
+        parts["sweeps"] = run_sweeps(profile, on_progress)
+    return assemble(profile, rows, parts)
+
+
+def assemble(profile: PipelineProfile, rows: list[dict[str, Any]], parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns the document of what was run."""
+    both, ours = summary(rows, BOTH), summary(rows, OURS)
     document = {
         "workloads": rows,
-        **{key: value for key, value in summary(rows, OURS).items() if not key.startswith("min_")},
-        "summary": {
-            "both": summary(rows, BOTH),
-            "ours": summary(rows, OURS),
-            "ours_against_vllm_0_32": summary(rows, OURS, VLLM_TODAY),
-            "both_against_vllm_0_32": summary(rows, BOTH, VLLM_TODAY),
-            "vllm_0_32": summary(rows, VLLM_TODAY, BASELINE),
-        },
+        **{key: value for key, value in both.items() if not key.startswith("min_")},
+        "ours": ours,
+        "against_vllm_0_32": {"both": summary(rows, BOTH, VLLM_TODAY), "ours": summary(rows, OURS, VLLM_TODAY)},
         "fidelity": fidelity(rows),
+        **parts,
         "setup": {
             "profile": profile.name,
             "num_stages": profile.num_stages,
@@ -73,8 +91,6 @@ def changed_profile(bench: PipelineBench) -> PipelineProfile:
     Raises:
         PlannerError: INVALID_CONFIG if one of them is not possible, saying why.
     """
-    from dataclasses import replace
-
     profile = find_pipeline(bench.profile)
     if bench.token_budget is not None:
         try:
@@ -88,10 +104,19 @@ def changed_profile(bench: PipelineBench) -> PipelineProfile:
     return profile
 
 
-def write_pipeline(document: dict[str, Any], json_file: Path | None) -> list[Path]:
-    """Writes the document; returns what was written."""
-    if json_file is None:
-        return []
-    json_file.parent.mkdir(parents=True, exist_ok=True)
-    json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return [json_file]
+def write_pipeline(
+    document: dict[str, Any], bench: PipelineBench, json_file: Path | None, page: Path | None
+) -> list[Path]:
+    """Writes the document, and the page with its figures beside; returns what was written."""
+    written: list[Path] = []
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        written.append(json_file)
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        lines = timelines(changed_profile(bench), OFFLINE)
+        written += draw_pipeline(document, lines, page.parent / "figures")
+        write_page(document, page)
+        written.append(page)
+    return written

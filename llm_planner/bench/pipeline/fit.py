@@ -3,10 +3,12 @@
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from llm_planner.bench.pipeline.offline import run_workload
 from llm_planner.bench.pipeline.published import TABLE_1, Workload
@@ -39,6 +41,18 @@ class Physical:
     latency_s: float
     bytes_per_stage: float
 
+    @classmethod
+    def of(cls, profile: PipelineProfile) -> "Physical":
+        """Returns the numbers of a profile."""
+        return cls(
+            layer_s=profile.stage.layer_s.value,
+            layer_token_s=profile.stage.layer_token_s.value,
+            layer_kv_token_s=profile.stage.layer_kv_token_s.value,
+            bytes_per_s=profile.link.bytes_per_s.value,
+            latency_s=profile.link.latency_s.value,
+            bytes_per_stage=profile.memory.bytes_per_stage.value,
+        )
+
     def into(self, profile: PipelineProfile) -> PipelineProfile:
         """Returns the profile with these numbers."""
         return replace(
@@ -61,7 +75,7 @@ DATA_SHEET = Physical(
     latency_s=1e-3,
     bytes_per_stage=0.9 * 12.0e9,
 )
-"""An RTX 4070: 504 GB/s, 29 TFLOP/s, 12 GB, of which vLLM uses 90 %; the fit begins here."""
+"""An RTX 4070: 504 GB/s, 29 TFLOP/s, 12 GB, of which vLLM uses 90 %."""
 
 
 def baseline_errors(profile: PipelineProfile, workloads: Sequence[Workload]) -> list[tuple[float, float]]:
@@ -87,19 +101,27 @@ def loss(errors: Sequence[tuple[float, float]]) -> float:
 
 def fit(
     profile: PipelineProfile,
+    start: Physical,
     num_evaluations: int = NUM_EVALUATIONS,
     workloads: Sequence[Workload] = tuple(TABLE_1),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[Physical, dict[str, Any]]:
     """Returns the six numbers, and how far the baseline is off with them.
 
-    Nelder and Mead's simplex on the logarithms, from the data sheet on; nothing is random. Only the Baseline columns
-    are looked at, never those of the schemes that the profile is to predict.
+    Nelder and Mead's simplex on the logarithms; nothing is random. Only the Baseline columns are looked at, never those
+    of the schemes that the profile is to predict.
+
+    Args:
+        profile: Whose numbers are replaced.
+        start: Where the search begins.
+        num_evaluations: Most of them.
+        workloads: Of Table 1.
+        on_progress: Told whenever something better is found.
     """
     from scipy.optimize import minimize
 
-    names = tuple(DATA_SHEET.__dataclass_fields__)
-    start = np.log([getattr(DATA_SHEET, name) for name in names])
+    names = tuple(field.name for field in fields(Physical))
+    begin = np.log([getattr(start, name) for name in names])
     best = math.inf
 
     def physical(logarithms: np.ndarray) -> Physical:
@@ -117,12 +139,12 @@ def fit(
             on_progress(f"loss {value:.4f}: {numbers}")
         return value
 
-    simplex = np.vstack([start, *(start + np.eye(6)[i] * step for i, step in enumerate(_FIRST_STEP))])
+    simplex = np.vstack([begin, *(begin + np.eye(6)[i] * step for i, step in enumerate(_FIRST_STEP))])
     bounds = [(None, None)] * 6
     bounds[3] = (None, math.log(DATA_SHEET.bytes_per_s))
     result = minimize(
         evaluate,
-        start,
+        begin,
         method="Nelder-Mead",
         bounds=bounds,
         options={"initial_simplex": simplex, "maxfev": num_evaluations, "xatol": 1e-3, "fatol": 1e-4},
@@ -134,6 +156,11 @@ def fit(
         for w, (c, p) in zip(workloads, errors, strict=True)
     ]
     return numbers, {"loss": float(result.fun), "num_evaluations": int(result.nfev), "baseline_errors": rows}
+
+
+def write_fitted(profile: PipelineProfile, path: Path) -> None:
+    """Writes a profile as YAML."""
+    path.write_text(yaml.safe_dump(asdict(profile), sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 def _fitted(value: float) -> Coefficient:

@@ -21,7 +21,6 @@ class PipelineLoad:
         next_prompt_tokens: Of the first waiting request, if memory has room for it; else 0.
         waiting_tokens: Of all waiting requests that memory has room for, the first one included.
         num_urgent_ready: Sequences among ``num_ready`` that lose by being held back (``urgency.py``).
-        urgent_prefill_tokens: Tokens among the two kinds above of requests that lose by being held back.
     """
 
     num_decodes: int = 0
@@ -31,7 +30,6 @@ class PipelineLoad:
     next_prompt_tokens: int = 0
     waiting_tokens: int = 0
     num_urgent_ready: int = 0
-    urgent_prefill_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +136,8 @@ class UrgentFirst:
     """A pacer whose balanced shares hold back nobody who is urgent.
 
     Ours, beside the paper, which balances regardless of who waits. The scheduler takes urgent sequences first; the
-    share is widened where it would not hold all of them. An urgent prompt is still computed in chunks, so that the
-    stages work on it at the same time, but in consecutive micro-batches and before any other prompt.
+    share is widened where it would not hold all that decode. An urgent prompt comes before any other, but its chunks
+    are no larger: a micro-batch that is longer than the others holds up the urgent ones behind it too.
 
     Args:
         pacer: Whose shares are widened.
@@ -156,9 +154,7 @@ class UrgentFirst:
         if num_in_flight >= share.num_in_flight:
             return share
         decodes = None if share.num_decodes is None else max(share.num_decodes, load.num_urgent_ready)
-        prompt_tokens = -(-load.urgent_prefill_tokens // share.num_in_flight)
-        urgent = load.num_urgent_ready + prompt_tokens
-        budget = min(max(share.token_budget, urgent), self._max_num_batched_tokens)
+        budget = min(max(share.token_budget, load.num_urgent_ready), self._max_num_batched_tokens)
         return replace(share, token_budget=budget, num_decodes=decodes)
 
     def scheduled(self, num_prefill_tokens: int) -> None:

@@ -66,6 +66,11 @@ class Sequence:
         return self.num_tokens - self.num_scheduled
 
     @property
+    def waits_since_s(self) -> float:
+        """When it came, or its last token did."""
+        return self.token_times_s[-1] if self.token_times_s else self.request.arrival_s
+
+    @property
     def num_output_tokens(self) -> int:
         """Tokens that came out."""
         return self.num_tokens - self.request.num_prompt_tokens

@@ -1,10 +1,8 @@
 """The scheduler of a simulated pipeline: running and waiting sequences, as vLLM keeps them, and a pacer's shares."""
 
 from collections import deque
-from collections.abc import Iterable
 from enum import Enum
 
-from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.scheduling.pipeline.kv_peak import peak_kv_tokens
 from llm_planner.scheduling.pipeline.pacer import Pacer, PipelineLoad
 from llm_planner.scheduling.pipeline.urgency import urgent
@@ -33,7 +31,7 @@ class PipelineScheduler:
         num_blocks: KV blocks of every stage.
         block_size: Tokens of a block.
         admission: What must fit before a request begins.
-        times: For how long somebody would be held back; None if nobody's urgency counts.
+        hold_back_s: For how long somebody would be held back by missing a micro-batch; None if urgency does not count.
     """
 
     def __init__(
@@ -42,13 +40,14 @@ class PipelineScheduler:
         num_blocks: int,
         block_size: int,
         admission: Admission,
-        times: PipelineTimes | None = None,
+        hold_back_s: float | None = None,
     ) -> None:
         self._pacer = pacer
         self._pool = KVPool(num_blocks)
         self._block_size = block_size
         self._admission = admission
-        self._urgency_times = times
+        self._hold_back_s = hold_back_s
+        self._urgent_ones: frozenset[int] = frozenset()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self.num_preemptions = 0
@@ -72,21 +71,20 @@ class PipelineScheduler:
 
     def schedule(self, now_s: float, num_in_flight: int) -> MicroBatch | None:
         """Returns the next micro-batch; None if there is nothing for one, or enough are in flight."""
-        urgent_ones = self._urgent(now_s)
-        share = self._pacer.next(self._load(urgent_ones), num_in_flight)
+        self._urgent_ones = self._find_urgent(now_s)
+        share = self._pacer.next(self._load(), num_in_flight)
         if num_in_flight >= share.num_in_flight or share.token_budget <= 0:
             return None
         batch = MicroBatchBuilder(share)
-        if self._add_running(batch, urgent_ones):
-            self._add_waiting(batch, urgent_ones)
+        if self._add_running(batch):
+            self._add_waiting(batch)
         if not batch.parts:
             return None
         self._pacer.scheduled(batch.num_prefill_tokens)
         return batch.build()
 
-    def complete(self, batch: MicroBatch, now_s: float) -> list[Sequence]:
-        """Books the tokens that a micro-batch brought; returns who is done."""
-        done = []
+    def complete(self, batch: MicroBatch, now_s: float) -> None:
+        """Books the tokens that a micro-batch brought."""
         for sequence, num_preemptions, brings_token in batch.members:
             if not brings_token or sequence.num_preemptions != num_preemptions:
                 continue  # it was not the end of its prompt, or it lost its KV meanwhile
@@ -95,14 +93,12 @@ class PipelineScheduler:
             if sequence.num_output_tokens >= sequence.request.num_output_tokens:
                 self._running.remove(sequence)
                 self._pool.free(sequence, is_preempted=False)
-                done.append(sequence)
-        return done
 
-    def _add_running(self, batch: MicroBatchBuilder, urgent_ones: frozenset[int]) -> bool:
+    def _add_running(self, batch: MicroBatchBuilder) -> bool:
         """Adds who runs, decodes before prompts; returns whether nobody had to lose his KV for it."""
         began_with = self.num_preemptions
         prompts: list[Sequence] = []
-        for sequence in self._ordered(self._running, urgent_ones):
+        for sequence in self._by_urgency(self._running):
             num_tokens = sequence.num_tokens - sequence.num_scheduled
             if num_tokens == 0:
                 continue
@@ -124,7 +120,7 @@ class PipelineScheduler:
             return True  # somebody before it took its KV
         num_blocks = self._blocks(sequence.num_scheduled + num_tokens) - sequence.num_blocks
         while num_blocks > self._pool.num_free:
-            victim = next((s for s in reversed(self._running) if not batch.holds(s)), sequence)
+            victim = next((s for s in reversed(self._running) if not (batch.holds(s) or self._is_urgent(s))), sequence)
             self._preempt(victim)
             if victim is sequence:
                 return False
@@ -133,9 +129,9 @@ class PipelineScheduler:
         batch.add(sequence, num_tokens)
         return True
 
-    def _add_waiting(self, batch: MicroBatchBuilder, urgent_ones: frozenset[int]) -> None:
+    def _add_waiting(self, batch: MicroBatchBuilder) -> None:
         while self._waiting and batch.has_room_for_prompt:
-            sequence = next((s for s in self._waiting if s.request.request_id in urgent_ones), self._waiting[0])
+            sequence = self._next_waiting()
             cached_blocks = min(sequence.num_cached_blocks, (sequence.num_tokens - 1) // self._block_size)
             num_cached = cached_blocks * self._block_size
             num_tokens = min(sequence.num_tokens - num_cached, batch.budget)
@@ -172,27 +168,22 @@ class PipelineScheduler:
         sequence.num_preemptions += 1
         self.num_preemptions += 1
 
-    def _load(self, urgent_ones: frozenset[int]) -> PipelineLoad:
-        num_decodes = num_ready = kv_tokens = num_prefill = num_urgent = urgent_prefill = 0
+    def _load(self) -> PipelineLoad:
+        num_decodes = num_ready = kv_tokens = num_prefill = num_urgent = 0
         for sequence in self._running:
             num_tokens = sequence.num_tokens - sequence.num_scheduled  # no property: this is the hottest loop
             if num_tokens > 1:
                 num_prefill += num_tokens
-                if urgent_ones and sequence.request.request_id in urgent_ones:
-                    urgent_prefill += num_tokens
                 continue
             num_decodes += 1
             kv_tokens += sequence.num_tokens
             if num_tokens == 1:
                 num_ready += 1
-                num_urgent += bool(urgent_ones) and sequence.request.request_id in urgent_ones
+                num_urgent += self._is_urgent(sequence)
         first = waiting = 0
-        if self._waiting and self._fits(self._waiting[0], self._waiting[0].num_tokens):
-            first = self._waiting[0].num_tokens
+        if self._waiting and self._fits(self._next_waiting(), self._next_waiting().num_tokens):
+            first = self._next_waiting().num_tokens
             waiting = self._admissible_tokens()
-        for sequence in self._waiting if urgent_ones else ():
-            if sequence.request.request_id in urgent_ones:
-                urgent_prefill += sequence.num_tokens
         return PipelineLoad(
             num_decodes=num_decodes,
             num_ready=num_ready,
@@ -201,7 +192,6 @@ class PipelineScheduler:
             next_prompt_tokens=first,
             waiting_tokens=waiting,
             num_urgent_ready=num_urgent,
-            urgent_prefill_tokens=urgent_prefill,
         )
 
     def _admissible_tokens(self) -> int:
@@ -214,23 +204,24 @@ class PipelineScheduler:
             total += sequence.num_tokens
         return total
 
-    def _urgent(self, now_s: float) -> frozenset[int]:
-        if self._urgency_times is None or not self.has_work:
+    def _find_urgent(self, now_s: float) -> frozenset[int]:
+        if self._hold_back_s is None or not self.has_work:
             return frozenset()
         everybody = [*self._running, *self._waiting]
-        cycle_s = self._urgency_times.traversal_s(1, 1) * 4
-        waits = [(s.request.time_utility, now_s - _since_s(s)) for s in everybody]
-        flags = urgent(waits, cycle_s)
+        waits = [(s.request.time_utility, now_s - s.waits_since_s) for s in everybody]
+        flags = urgent(waits, self._hold_back_s)
         return frozenset(s.request.request_id for s, flag in zip(everybody, flags, strict=True) if flag)
 
-    def _ordered(self, sequences: Iterable[Sequence], urgent_ones: frozenset[int]) -> list[Sequence]:
-        if not urgent_ones:
+    def _is_urgent(self, sequence: Sequence) -> bool:
+        return bool(self._urgent_ones) and sequence.request.request_id in self._urgent_ones
+
+    def _next_waiting(self) -> Sequence:
+        return next(filter(self._is_urgent, self._waiting), self._waiting[0])
+
+    def _by_urgency(self, sequences: list[Sequence]) -> list[Sequence]:
+        if not self._urgent_ones:
             return list(sequences)
-        return sorted(sequences, key=lambda s: s.request.request_id not in urgent_ones)
+        return sorted(sequences, key=lambda s: not self._is_urgent(s))
 
     def _blocks(self, num_tokens: int) -> int:
         return -(-num_tokens // self._block_size)
-
-
-def _since_s(sequence: Sequence) -> float:
-    return sequence.token_times_s[-1] if sequence.token_times_s else sequence.request.arrival_s

@@ -2,6 +2,7 @@
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.pipeline.balanced import BalancedPacer
+from llm_planner.scheduling.pipeline.micro_batch import cycle_s
 from llm_planner.scheduling.pipeline.pacer import Pacer, PaperPacer, StaticPacer, UrgentFirst
 from llm_planner.simulation.pipeline.profile import PipelineProfile
 from llm_planner.simulation.pipeline.scheduler import Admission, PipelineScheduler
@@ -44,5 +45,5 @@ def build_scheduler(name: str, profile: PipelineProfile) -> PipelineScheduler:
         profile.num_kv_tokens // profile.block_size,
         profile.block_size,
         admission,
-        times if is_urgent else None,
+        cycle_s(stages, stages, times, 1.0, 0.0) if is_urgent else None,
     )

@@ -36,11 +36,9 @@ def test_both_algorithms_together_fly_more_micro_batches_over_a_slow_link():
 
 
 def test_urgent_ones_always_fit():
-    load = PipelineLoad(
-        num_decodes=8, num_ready=8, num_urgent_ready=6, urgent_prefill_tokens=400, num_prefill_tokens=400
-    )
-    share = UrgentFirst(PaperPacer(4, 2048), 2048).next(load, 0)
-    assert share.token_budget >= 6 + 100
+    load = PipelineLoad(num_decodes=8, num_ready=8, num_urgent_ready=6)
+    assert PaperPacer(4, 2048).next(load, 0).token_budget == 2
+    assert UrgentFirst(PaperPacer(4, 2048), 2048).next(load, 0).token_budget == 6
 
 
 def test_without_urgency_nothing_is_widened():

@@ -26,9 +26,9 @@ def make_requests(num_requests=8, num_prompt_tokens=64, num_output_tokens=16, **
 
 
 def make_scheduler(
-    pacer: Pacer | None = None, num_blocks=64, block_size=16, admission=Admission.FIRST_CHUNK, times=None
+    pacer: Pacer | None = None, num_blocks=64, block_size=16, admission=Admission.FIRST_CHUNK, hold_back_s=None
 ) -> PipelineScheduler:
-    return PipelineScheduler(pacer or StaticPacer(4, 2048), num_blocks, block_size, admission, times)
+    return PipelineScheduler(pacer or StaticPacer(4, 2048), num_blocks, block_size, admission, hold_back_s)
 
 
 def run(requests, scheduler=None, num_stages=4, times=TIMES, **kwargs) -> PipelineRun:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.time_utility import URGENT
 from llm_planner.scheduling.pipeline.balanced import BalancedPacer
 from llm_planner.scheduling.pipeline.pacer import PaperPacer, StaticPacer, UrgentFirst
 from llm_planner.simulation.pipeline.request import PipelineRequest
@@ -98,10 +99,10 @@ requests_ = st.lists(st.tuples(st.floats(0, 20), st.integers(1, 200), st.integer
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(requests_, st.sampled_from(sorted(PACERS)), st.sampled_from(Admission), st.integers(16, 60), st.integers(1, 5))
 def test_everybody_gets_all_tokens_in_order(requests, name, admission, num_blocks, num_stages):
-    scheduler = make_scheduler(PACERS[name](), num_blocks, 16, admission, TIMES if name == "urgent" else None)
+    scheduler = make_scheduler(PACERS[name](), num_blocks, 16, admission, 0.1 if name == "urgent" else None)
     result = run(requests, scheduler, num_stages)
     for sequence, request in zip(result.sequences, requests, strict=True):
         assert len(sequence.token_times_s) == request.num_output_tokens
@@ -111,3 +112,16 @@ def test_everybody_gets_all_tokens_in_order(requests, name, admission, num_block
     assert scheduler.num_free_blocks == num_blocks
     assert result.idle_s >= 0.0
     assert all(busy_s <= result.completion_s + 1e-9 for busy_s in result.busy_s)
+
+
+def test_an_urgent_request_overtakes_among_normal_ones():
+    requests = make_requests(40, 200, 60)
+    requests[30] = replace(requests[30], arrival_s=5.0, time_utility=URGENT)
+    pacers = {"balanced": None, "urgent": 0.1}
+    first_s = {
+        name: run(requests, make_scheduler(PACERS[name](), 200, 16, Admission.LOOKAHEAD, hold_back_s))
+        .sequences[30]
+        .token_times_s[0]
+        for name, hold_back_s in pacers.items()
+    }
+    assert first_s["urgent"] < 0.5 * first_s["balanced"]
