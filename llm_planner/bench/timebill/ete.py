@@ -118,6 +118,10 @@ def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
             rows.append((alpha, measured_s, predicted_s, wcet_s, true_s))
     return {
         "wcet_share": fmean(measured_s <= wcet_s for _, measured_s, _, wcet_s, _ in rows),
+        "wcet_share_by_ratio": {
+            f"{ratio:g}": fmean(measured_s <= wcet_s for alpha, measured_s, _, wcet_s, _ in rows if alpha == ratio)
+            for ratio in (0.0, *ALPHAS)
+        },
         "n": len(rows),
         "mape": fmean(abs(predicted_s / measured_s - 1.0) for _, measured_s, predicted_s, _, _ in rows),
         "mape_true_length": fmean(abs(true_s / measured_s - 1.0) for _, measured_s, _, _, true_s in rows),
