@@ -36,7 +36,7 @@ class Evaluation:
     middle: int = 400
     num_seeds: int = 3
     theorem_jobs: int = NUM_JOBS
-    online_rate: float = 0.1
+    online_rate: float = 0.3
 
 
 def quick(evaluation: Evaluation) -> Evaluation:
@@ -57,7 +57,7 @@ def run_evaluation(
     document = {
         "agreement": run_experiment(agreement, usual, on_progress),
         "sweep": run_experiment(sweep, usual, on_progress),
-        "step_time": _step_times(agreement, usual, on_progress),
+        "step_time": _step_times(agreement, usual, max(evaluation.num_jobs), on_progress),
         "online": run_experiment(replace(agreement, rate_per_s=evaluation.online_rate), usual, on_progress),
         "theorems": [check(claim) for claim in claims(rng, evaluation.theorem_jobs)],
         "setup": {"commit": commit(), "policies": list(POLICIES), "profile": PROFILE, "num_jobs": evaluation.middle},
@@ -66,12 +66,17 @@ def run_evaluation(
 
 
 def _step_times(
-    experiment: AdmissionExperiment, jobs: Sequence[TrueJob], on_progress: Callable[[str, float], None]
+    experiment: AdmissionExperiment,
+    jobs: Sequence[TrueJob],
+    largest: int,
+    on_progress: Callable[[str, float], None],
 ) -> list[dict[str, Any]]:
     """Returns ratios to H-SF by lengths and step times: what makes A_min and H-SF alike?"""
     rows = []
-    for name, sample in (("Azure", jobs), ("chat-like", chat_like_jobs())):
+    most = replace(experiment, num_jobs=(largest,))
+    for name, of_size, sample in (("Azure", experiment, jobs), ("chat-like", most, chat_like_jobs())):
         for step in (UNIT, PROFILE):
-            document = run_experiment(replace(experiment, step=step), sample, on_progress)
-            rows.append({"lengths": name, "step": step, "ratio_to_h_sf": document["ratio_to_h_sf"]})
+            document = run_experiment(replace(of_size, step=step), sample, on_progress)
+            ratios = document["ratio_to_h_sf"]
+            rows.append({"lengths": name, "n": of_size.num_jobs[0], "step": step, "ratio_to_h_sf": ratios})
     return rows

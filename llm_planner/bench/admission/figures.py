@@ -36,6 +36,7 @@ def draw_admission(sweep: Document, directory: Path) -> list[Path]:
             _draw_lines(axes, sweep["runs"], interval)
         grid[0][0].set_ylabel("mean latency [steps]")
         grid[0][0].legend(fontsize=8)
+        grid[0][0].set_ylim(bottom=0)  # shared by all panels, once all lines are there
         paths.append(directory / name)
         figure.savefig(paths[-1], dpi=_DPI)
         plt.close(figure)
@@ -52,5 +53,4 @@ def _draw_lines(axes: Any, runs: Sequence[Document], interval: str) -> None:  # 
         axes.plot(numbers, [statistics.fmean(latencies[n]) for n in numbers], **style)
     axes.set_title(f"interval {interval}", fontsize=9)
     axes.set_xlabel("number of jobs")
-    axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)

@@ -122,7 +122,9 @@ def _step_time(rows: Sequence[Document]) -> str:
     for row in rows:
         for name in ("a_max", "a_min", "ours"):
             by_interval = row["ratio_to_h_sf"][name]
-            cells.append([row["lengths"], row["step"], _NAMES[name], *(_cell(r) for r in by_interval.values())])
+            cells.append(
+                [row["lengths"], str(row["n"]), row["step"], _NAMES[name], *(_cell(r) for r in by_interval.values())]
+            )
     text = _wrapped(
         "The paper: under Vidur's batch times for LLaMA2-70B on two A100, A_min is nearly identical to H-SF already "
         "with [1, 1000]. Two things differ from the table above: step times and lengths. `llama2-70b-2xa100` is a "
@@ -130,7 +132,7 @@ def _step_time(rows: Sequence[Document]) -> str:
         "and the caches that it reads; `chat-like` lengths are log-normal with the means, medians and maxima of the "
         "paper's chats.\n"
     )
-    return text + "\n" + table_of(["lengths", "steps", "policy", *rows[0]["ratio_to_h_sf"]["h_sf"]], cells)
+    return text + "\n" + table_of(["lengths", "n", "steps", "policy", *rows[0]["ratio_to_h_sf"]["h_sf"]], cells)
 
 
 def _theorems(rows: Sequence[Document]) -> str:
@@ -139,6 +141,7 @@ def _theorems(rows: Sequence[Document]) -> str:
             row["theorem"],
             _NAMES.get(row["policy"], "A_l"),
             row["distribution"],
+            str(row["kv_tokens"]),
             f"{row['ratio']:.3f}",
             "" if row["expected"] is None else f"{row['expected']:.3f}",
             f"{row['bound']:.3f}",
@@ -147,7 +150,7 @@ def _theorems(rows: Sequence[Document]) -> str:
         for row in rows
     ]
     text = "Prompts are empty, one sample each; the bounds hold up to O(1 / M). Outputs are drawn, so they scatter.\n\n"
-    return text + table_of(["theorem", "policy", "outputs", "ratio", "paper's ratio", "bound", "within"], cells)
+    return text + table_of(["theorem", "policy", "outputs", "M", "ratio", "paper's ratio", "bound", "within"], cells)
 
 
 def _online(experiment: Document) -> str:

@@ -98,7 +98,7 @@ def test_bounds_of_the_paper():
 def test_two_points_stay_within_theorem_6():
     claim = next(iter(claims(random.Random(0), 300)))
     assert (claim.theorem, claim.policy) == ("6", "a_min")
-    row = check(claim, kv_tokens=400)
+    row = check(claim)
     assert 1.0 < row["ratio"] < row["bound"] + 0.1
 
 
