@@ -59,7 +59,8 @@ _FIELDS = """## The JSON document
 | `ete.prefill_mape`, `ete.decode_mape` | mean absolute percentage errors, as fractions, on held-out lengths |
 | `ete.decode_run_mape`, `ete.decode_run_noise_floor` | the same for the mean of `ete.run_steps` decode steps in a row |
 | `ete.noise_floor` | the larger of `prefill_noise_floor`, `decode_noise_floor`: errors of the repeats' own median |
-| `ete.end_to_end` | whole responses: `mape`, `mape_true_length` (the length known), `n`, `wcet_share_by_ratio`, and `vanilla`: every request |
+| `ete.end_to_end` | whole responses: `mape`, `mape_true_length` (the length known), `n`, `wcet_share_by_ratio` |
+| `ete.end_to_end.vanilla` | every request without eviction: `measured_s`, `predicted_s`, `wcet_s` |
 | `rlp.NAME` | `mae`, `rmse` in tokens, `r2`; measured when the predictor was trained |
 | `interval_coverage_90` | share of held-out lengths in their 90 % intervals |
 | `wcet_share` | share of whole responses that took no longer than Eq. (9) with k = 5 said |
@@ -129,8 +130,8 @@ def _times(document: Document) -> str:
         "responses have them.\n\n"
         f"Whole responses ({whole['n']}, vanilla and every fixed ratio) are off by {percent(whole['mape'])} with the "
         f"predicted length and by {percent(whole['mape_true_length'])} with the true one; "
-        f"{percent(document['wcet_share'])} stay below the worst case of k = 5 ({by_ratio}): it knows nothing of a plan "
-        "that an eviction makes longer. What evicting takes itself, which Eq. (8) leaves out, is counted.\n\n"
+        f"{percent(document['wcet_share'])} stay below the worst case of k = 5 ({by_ratio}): it knows nothing of a "
+        "plan that an eviction makes longer. What evicting takes itself, which Eq. (8) leaves out, is counted.\n\n"
         "![Predicted and worst-case times against measured ones](figures/timebill_end_to_end.png)"
     )
     return table_of(["step", "MAPE", "noise floor", "paper"], rows) + "\n" + text
