@@ -57,6 +57,7 @@ class ModelServer:
 
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
         self._url = _checked_url(config.base_url)
+        self._key_variable = config.api_key_variable
         headers = {"Authorization": f"Bearer {_checked_key(api_key, config)}"} if api_key else {}
         self._client = httpx2.AsyncClient(
             base_url=f"{self._url}/",
@@ -154,7 +155,7 @@ class ModelServer:
         message = f"the model server {self._url} answers {status}: {said}"
         if status in {401, 403}:
             code = ErrorCode.INVALID_CONFIG
-            message += "; put its API key into the environment variable that openai.api_key_variable names"
+            message += f"; put its API key into the environment variable {self._key_variable}"
         elif status == 404:
             code = ErrorCode.INVALID_CONFIG
             message += "; openai.base_url must be the address that ends in /v1, openai.model a model of that server"
@@ -185,7 +186,7 @@ def _message(response: httpx2.Response) -> str:
 def _checked_url(base_url: str) -> str:
     try:
         url = httpx2.URL(base_url)
-    except httpx2.InvalidURL as error:
+    except (httpx2.InvalidURL, ValueError) as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"openai.base_url is no address: {error}") from error
     if url.userinfo:
         raise PlannerError(

@@ -26,7 +26,14 @@ TASKS = {
     "stack": ("indy7", "put the red block on the blue block, then say done", "red_block, blue_block, cup"),
     "turn": ("tello", "turn left 90 degrees, fly up 50 cm and forward 2 meters", ""),
 }
-PATIENCE_S = 60.0
+PLANS = {
+    "scan": "g(cat_2);tp();",
+    "square": "4{mf(100);tc(90);}",
+    "stack": "pick(red_block);place(red_block,blue_block);say('done');",
+    "turn": "tu(90);mu(50);mf(200);",
+}
+"""What the scripted server writes: the bundled model's own plans, as ``test_backend`` sees to."""
+PATIENCE_S = 170.0
 
 
 @dataclass(slots=True)

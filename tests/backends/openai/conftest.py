@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.openai.builders import MODEL_DIR, ServerProcess
+from tests.backends.openai.builders import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def start_server(*options: str) -> tuple[subprocess.Popen, int]:
     """Returns a running server process and its port."""
-    command = [sys.executable, "-m", "tests.backends.openai.model_server", str(MODEL_DIR), *options]
+    command = [sys.executable, "-m", "tests.backends.openai.model_server", *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     return process, int(process.stdout.readline())
 
@@ -27,9 +27,19 @@ def server_process():
 
 @pytest.fixture
 def server(server_process):
-    """A server without faults, whose counts begin at zero."""
+    """A scripted server without faults, whose counts begin at zero."""
     server_process.order(forget=True)
     return server_process
+
+
+@pytest.fixture(scope="session")
+def engine_server():
+    """A server with our engine and the bundled model behind it."""
+    process, port = start_server("--engine")
+    with process.stdout:
+        yield ServerProcess(process, port)
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

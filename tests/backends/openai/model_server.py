@@ -1,6 +1,8 @@
-"""A small OpenAI-compatible server on loopback, with our torch engine behind it and faults that a test can order.
+"""A small OpenAI-compatible server on loopback, and faults that a test can order.
 
-    python -m tests.backends.openai.model_server MODEL_DIR [--owned-by vllm] [--api-key KEY] [--port 0]
+    python -m tests.backends.openai.model_server [--engine] [--api-key KEY] [--port 0]
+
+With ``--engine`` our torch engine is behind it; without, it writes the plans of ``builders.PLANS``.
 
 It prints its port. ``POST /faults`` orders faults for the completions to come, ``GET /stats`` tells what was asked.
 """
@@ -10,14 +12,15 @@ import codecs
 import json
 import threading
 import time
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
-from pathlib import Path
+from itertools import count, islice
 
+from llguidance import LLMatcher
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
-from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
-from llm_planner.engine.backend import TorchBackend
+from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence, StepOutput
+from tests.backends.openai.builders import MODEL_DIR, PLANS, TOKENIZER, make_sequence
 
 NO_FAULTS = {
     "drop_after": None,
@@ -37,49 +40,66 @@ class RefusedError(Exception):
         self.status = status
 
 
-class Engine:
+class ScriptedEngine:
+    """Writes the plan of a task behind its prompt and whatever of the plan follows that already."""
+
+    max_model_len = 4096
+
+    def __init__(self) -> None:
+        self._plans = {make_sequence(n).prompt_token_ids: TOKENIZER.encode(p) for n, p in PLANS.items()}
+
+    def open(self, prompt: list[int], sampling: SamplingParams, grammar: str | None) -> Iterator[int]:
+        """Returns the tokens of a completion, ended by the model."""
+        if grammar is not None:
+            is_bad, message = LLMatcher.validate_grammar_with_warnings(LLMatcher.grammar_from_lark(grammar))
+            if is_bad:
+                raise RefusedError(400, str(message))
+        for known, plan in self._plans.items():
+            if tuple(prompt[: len(known)]) == known:
+                return iter(plan[len(prompt) - len(known) :])
+        return iter(TOKENIZER.encode("yes"))
+
+
+class TorchEngine:
     """Runs each completion token by token; completions at the same time take turns."""
 
-    def __init__(self, model_dir: Path) -> None:
-        self.backend = TorchBackend(model_dir, num_kv_blocks=512, num_threads=1)
-        self.name = model_dir.name
+    def __init__(self) -> None:
+        from llm_planner.engine.backend import TorchBackend
+
+        self._backend = TorchBackend(MODEL_DIR, num_kv_blocks=512, num_threads=1)
+        self.max_model_len = self._backend.info.max_model_len
         self._lock = threading.Lock()
         self._ids = map(str, count())
 
-    def open(self, prompt: list[int], sampling: SamplingParams, grammar: str | None):
-        """Returns the id of a completion and the tokens of its first step."""
-        request_id = next(self._ids)
-        sequence = Sequence(request_id=request_id, prompt_token_ids=tuple(prompt), sampling=sampling, grammar=grammar)
-        output = self._run(SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: len(prompt)}))
-        if request_id in output.failed:
-            raise RefusedError(400, output.failed[request_id])
-        return request_id, output
+    def open(self, prompt: list[int], sampling: SamplingParams, grammar: str | None) -> Iterator[int]:
+        name = next(self._ids)
+        sequence = Sequence(request_id=name, prompt_token_ids=tuple(prompt), sampling=sampling, grammar=grammar)
+        output = self._run(SchedulerOutput(new=(sequence,), num_scheduled_tokens={name: len(prompt)}))
+        if name in output.failed:
+            raise RefusedError(400, output.failed[name])
+        return self._tokens(name, output)
 
-    def tokens(self, request_id: str, output, max_tokens: int):
-        """Yields tokens one by one, then why they end."""
-        for _ in range(max_tokens):
-            yield from output.token_ids[request_id]
-            if request_id in output.finished:
-                yield "stop"
-                return
-            output = self._run(SchedulerOutput(num_scheduled_tokens={request_id: 1}))
-        yield "length"
+    def _tokens(self, name: str, output: StepOutput) -> Iterator[int]:
+        try:
+            while True:
+                yield from output.token_ids[name]
+                if name in output.finished:
+                    return
+                output = self._run(SchedulerOutput(num_scheduled_tokens={name: 1}))
+        finally:
+            self._run(SchedulerOutput(release=(name,)))
 
-    def release(self, request_id: str) -> None:
-        self._run(SchedulerOutput(release=(request_id,)))
-
-    def _run(self, scheduled: SchedulerOutput):
+    def _run(self, scheduled: SchedulerOutput) -> StepOutput:
         with self._lock:
-            return self.backend.execute(scheduled)
+            return self._backend.execute(scheduled)
 
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address, engine: Engine, owned_by: str, api_key: str | None) -> None:
+    def __init__(self, address, engine: ScriptedEngine | TorchEngine, api_key: str | None) -> None:
         super().__init__(address, Handler)
         self.engine = engine
-        self.owned_by = owned_by
         self.api_key = api_key
         self.lock = threading.Lock()
         self.forget()
@@ -113,9 +133,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path != "/v1/models":
             self._json(404, {"error": {"message": f"no {self.path}"}})
         elif self._is_allowed():
-            card = {"id": self.server.engine.name, "object": "model", "owned_by": self.server.owned_by}
-            max_model_len = self.server.engine.backend.info.max_model_len
-            self._json(200, {"object": "list", "data": [card | {"max_model_len": max_model_len}]})
+            card = {"id": MODEL_DIR.name, "object": "model", "owned_by": "vllm"}
+            self._json(200, {"object": "list", "data": [card | {"max_model_len": self.server.engine.max_model_len}]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -163,33 +182,30 @@ class Handler(BaseHTTPRequestHandler):
     def _stream(self, body: dict, fault: dict) -> None:
         if fault["status"]:
             raise RefusedError(fault["status"], "ordered by a test")
-        engine, sampling = self.server.engine, SamplingParams(temperature=body["temperature"], seed=body["seed"])
+        sampling = SamplingParams(temperature=body["temperature"], seed=body["seed"])
         time.sleep(fault["first_token_s"])
-        request_id, first = engine.open(body["prompt"], sampling, _grammar(body))
+        tokens = self.server.engine.open(body["prompt"], sampling, _grammar(body))
         self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            for number, token in enumerate(engine.tokens(request_id, first, body["max_tokens"])):
-                if number == fault["drop_after"]:
-                    return
-                if number == fault["garbage_after"]:
-                    self.wfile.write(b"data: {nonsense\n\n")
-                time.sleep(fault["token_s"])
-                choice = {"index": 0, "text": "", "finish_reason": None}
-                if isinstance(token, str):
-                    choice["finish_reason"] = token
-                else:
-                    choice["text"] = decoder.decode(engine.backend.tokenizer.token_bytes(token))
-                    if body.get("return_token_ids"):
-                        choice["token_ids"] = [token]
-                self.wfile.write(f"data: {json.dumps({'choices': [choice]})}\n\n".encode())
-            self.wfile.write(b"data: [DONE]\n\n")
-        finally:
-            engine.release(request_id)
+        for number, token in enumerate(islice(tokens, body["max_tokens"])):
+            if number == fault["drop_after"]:
+                return
+            if number == fault["garbage_after"]:
+                self.wfile.write(b"data: {nonsense\n\n")
+            time.sleep(fault["token_s"])
+            choice = {"index": 0, "text": decoder.decode(TOKENIZER.token_bytes(token)), "finish_reason": None}
+            if body.get("return_token_ids"):
+                choice["token_ids"] = [token]
+            self._event({"choices": [choice]})
+        self._event({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _event(self, value: dict) -> None:
+        self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
 
 
 def _grammar(body: dict) -> str | None:
@@ -202,12 +218,12 @@ def _grammar(body: dict) -> str | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("model_dir", type=Path)
-    parser.add_argument("--owned-by", default="vllm")
+    parser.add_argument("--engine", action="store_true")
     parser.add_argument("--api-key")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
-    server = Server(("127.0.0.1", options.port), Engine(options.model_dir), options.owned_by, options.api_key)
+    engine = TorchEngine() if options.engine else ScriptedEngine()
+    server = Server(("127.0.0.1", options.port), engine, options.api_key)
     print(server.server_address[1], flush=True)
     server.serve_forever()
 

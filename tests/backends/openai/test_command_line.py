@@ -11,8 +11,9 @@ def plan(*options):
     return CliRunner().invoke(app, ["plan", "turn left 90 degrees, fly up 50 cm", "--backend", "openai", *options])
 
 
-def test_a_plan_from_a_server(server):
-    result = plan("--base-url", server.base_url, "--json")
+def test_a_plan_from_a_server(engine_server):
+    engine_server.order(forget=True)
+    result = plan("--base-url", engine_server.base_url, "--json")
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
     assert answer["plan"] == "tu(90);mu(50);"

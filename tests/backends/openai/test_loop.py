@@ -17,7 +17,7 @@ from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
-from tests.backends.openai.builders import LIBRARY, PATIENCE_S, TASKS, make_backend
+from tests.backends.openai.builders import LIBRARY, PATIENCE_S, PLANS, TASKS, make_backend
 from tests.serving.builders import make_request, started, succeeded
 
 
@@ -82,24 +82,18 @@ def plans(one: Play) -> dict[str, str]:
     return {name: result.plan for name, result in one.results.items()}
 
 
-@pytest.mark.parametrize("policy", ["fcfs_stream", "tardiness"])
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "tardiness"])
 def test_every_policy_gets_the_same_plans(play, policy):
-    one, reference = play(policy=policy, max_num_seqs=2), play(policy="fcfs")
+    one = play(policy=policy, max_num_seqs=2)
     for name in TASKS:
         one.submit(name, name)
-        one.go()
-        reference.submit(name, name)
-    reference.go()
-    for name in TASKS:
-        one.submit(f"{name} again", name)
     one.go()
-    expected = plans(reference)
-    assert plans(one) == expected | {f"{name} again": plan for name, plan in expected.items()}
+    assert plans(one) == PLANS
 
 
 def test_suspended_while_the_robot_is_at_work(play, server):
     one = play(execution_s=0.5)
-    one.submit("a", "square")
+    one.submit("a", "stack")
     one.go()
     assert one.results["a"].metrics.num_suspensions >= 1
     assert len(server.stats["requests"]) >= 2
@@ -110,8 +104,7 @@ def test_an_urgent_request_passes_those_that_wait_and_those_that_run(play, serve
     one = play(max_num_seqs=2, execution_s=30.0)
     for name in "abcd":
         one.submit(name, "square")
-    one.go(until=lambda: one.loop.status.num_running == 2 and server.stats["active"] == 2)
-    assert not one.segments
+    one.go(until=lambda: one.loop.status.num_running == 2)
     one.submit("urgent", "turn", urgency=Urgency.URGENT, time_utility=Urgency.URGENT.time_utility)
     one.go(until=lambda: set("abcd") <= set(one.segments))
     assert one.segments.index("urgent") < min(one.segments.index(name) for name in "cd")
@@ -119,16 +112,12 @@ def test_an_urgent_request_passes_those_that_wait_and_those_that_run(play, serve
 
 
 def test_a_broken_connection_harms_nobody(play, server):
-    reference = play(policy="fcfs")
-    for name in TASKS:
-        reference.submit(name, name)
-    reference.go()
     server.order(times=3, drop_after=5)
     one = play()
     for name in TASKS:
         one.submit(name, name)
     one.go()
-    assert plans(one) == plans(reference)
+    assert plans(one) == PLANS
 
 
 def test_a_server_that_does_not_answer_ends_each_goal_with_its_code(play, server):
