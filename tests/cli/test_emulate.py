@@ -29,11 +29,10 @@ def test_an_impossible_share_is_refused():
 def test_a_program_keeps_its_ports_on_one_address_and_gets_its_arguments(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "import socket, sys\n"
-        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-        "s.bind(('', 0))\n"
-        "open(sys.argv[1], 'w').write(' '.join([s.getsockname()[0], *sys.argv[2:]]))\n"
-        "s.close()\n"
+        "import pathlib, socket, sys\n"
+        "with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:\n"
+        "    s.bind(('', 0))\n"
+        "    pathlib.Path(sys.argv[1]).write_text(' '.join([s.getsockname()[0], *sys.argv[2:]]))\n"
     )
     said = tmp_path / "said"
     here = loopback(40)
