@@ -143,8 +143,8 @@ def _explained(rows: Sequence[Document]) -> str:
         before, after = (row["ratio_to_h_sf"]["a_min"]["1:1000"]["mean"] - 1.0 for row in (unit, profiled))
         share = f", which explains {100 * (1 - after / before):.0f} % of it" if before > 0.01 else ""
         sentences.append(
-            f"{unit['lengths']} lengths, n = {unit['n']}: A_min is {100 * before:.0f} % behind H-SF with unit steps and "
-            f"{100 * after:.0f} % with those of the profile{share}."
+            f"{unit['lengths']} lengths, n = {unit['n']}: A_min is {100 * before:.0f} % behind H-SF with unit steps, "
+            f"and {100 * after:.0f} % with those of the profile{share}."
         )
     note = "The rest stays: where the memory is what is short, A_min and H-SF are not nearly identical in this model."
     return _wrapped(" ".join([*sentences, note]) + "\n")
