@@ -36,11 +36,12 @@ def bench(
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         with Progress(*columns, console=error_console, transient=True) as progress:
             task = progress.add_task("capacity bench", total=None)
-            document = run_bench(
-                settings,
-                read_table(shipped_table()),
-                lambda text: (progress.update(task, description=text), console.print(text))[0],
-            )
+
+            def note(text: str) -> None:
+                progress.update(task, description=text)
+                console.print(text)
+
+            document = run_bench(settings, read_table(shipped_table()), note)
         json.parent.mkdir(parents=True, exist_ok=True)
         json.write_text(json_library.dumps(plain(document)) + "\n", encoding="utf-8")
     document = json_library.loads(json.read_text(encoding="utf-8"))
