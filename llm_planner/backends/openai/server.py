@@ -186,7 +186,7 @@ def _message(response: httpx2.Response) -> str:
 def _checked_url(base_url: str) -> str:
     try:
         url = httpx2.URL(base_url)
-    except (httpx2.InvalidURL, ValueError) as error:
+    except httpx2.InvalidURL as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"openai.base_url is no address: {error}") from error
     if url.userinfo:
         raise PlannerError(

@@ -161,7 +161,7 @@ class TestAtTheStart:
             ("no address", "http://"),
             ("ftp://127.0.0.1/v1", "http://"),
             ("http://me:secret@127.0.0.1/v1", "environment"),
-            ("http://[bad/v1", "address"),
+            ("http://127.0.0.1:port/v1", "address"),
         ],
     )
     def test_wrong_address(self, start, server, base_url, hint):
