@@ -21,6 +21,9 @@ CPU_BLOCK_TOKENS = 32
 CPU_KV_BYTES = 1 << 30
 """Memory of the KV cache on a CPU unless the number of blocks is given: robots, ROS and weights live there too."""
 
+MAX_REASON = 400
+"""Characters of vLLM's own words in an error."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
@@ -161,7 +164,7 @@ def _start(config: "VllmConfig", *, is_stock: bool) -> Engine:
 
 def _explain(settings: EngineSettings, error: Exception) -> PlannerError:
     """Returns what vLLM's error means, with what to do."""
-    text = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+    text = " ".join(str(error).split())[:MAX_REASON] or repr(error)
     if "architecture" in text or "not supported for now" in text:
         return PlannerError(
             ErrorCode.UNSUPPORTED_ARCHITECTURE,

@@ -43,10 +43,10 @@ class Driver:
             SchedulerOutput(new=new, num_scheduled_tokens={n: max(1, k) for n, k in left.items()}, asleep=tuple(asleep))
         )
         assert not output.failed, output.failed
-        assert set(output.token_ids) <= set(named)
+        assert not set(output.token_ids) & set(asleep)
         self.computed.update(output.num_computed_tokens)
         for name, token_ids in output.token_ids.items():
-            self.tokens[name] += token_ids
+            self.tokens[name] = [*self.tokens[name], *token_ids][:MAX_TOKENS]
         for name in list(self.unfinished):
             if name in output.finished or len(self.tokens[name]) >= MAX_TOKENS:
                 self.unfinished.remove(name)
