@@ -88,7 +88,8 @@ class Ours:
             index: Of each.
             used_tokens: After the next step.
         """
-        suspended, started = [], []
+        suspended: list[int] = []
+        started: list[int] = []
         while used_tokens > self._capacity_tokens:
             index.pop()
             used_tokens -= self._suspend(suspended, running.pop())
