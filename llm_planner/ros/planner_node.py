@@ -23,6 +23,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.capacity import CapacityService
 from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.live_view import PlannerView, ViewPublisher
 from llm_planner.ros.loading import ServerLoader
@@ -90,6 +91,7 @@ class PlannerNode(LifecycleNode):
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
         self._book = GoalBook(client_timeout_s=self._settings.client_timeout_s, memory_s=self._settings.result_memory_s)
+        self._capacity = CapacityService(self, lambda: self._config, self._book)
         self._action: PlanAction | None = None  # from configure to clean-up: a double that ends itself never has one
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
