@@ -58,6 +58,10 @@ class Hyperparameters:
     noise: float
 
 
+JITTERS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)
+"""Shares of the mean variance."""
+
+
 def choose_hyperparameters(
     points: Points,
     log_throughput: Vector,
@@ -151,11 +155,20 @@ class _Objective:
 
 
 def inverted(covariance: Vector) -> tuple[Vector, float]:
-    """Returns the inverse of a positive definite matrix and the logarithm of its determinant; overwrites it."""
-    factor, problem = lapack.dpotrf(covariance, lower=1, overwrite_a=1)
-    if problem:
-        raise np.linalg.LinAlgError("the covariance is not positive definite")
-    log_determinant = 2.0 * float(np.log(np.diag(factor)).sum())
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    lower = np.tril(inverse, -1)
-    return lower + lower.T + np.diag(np.diag(inverse)), log_determinant
+    """Returns the inverse of a positive definite matrix and the logarithm of its determinant.
+
+    Distances are of single precision, so that a matrix may miss being positive definite by rounding: then as much as
+    it takes is added to its diagonal.
+
+    Raises:
+        numpy.linalg.LinAlgError: If it misses it by more than rounding.
+    """
+    for share in JITTERS:
+        jittered = covariance + share * np.mean(np.diag(covariance)) * np.eye(len(covariance))
+        factor, problem = lapack.dpotrf(jittered, lower=1, overwrite_a=1)
+        if not problem:
+            log_determinant = 2.0 * float(np.log(np.diag(factor)).sum())
+            inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+            lower = np.tril(inverse, -1)
+            return lower + lower.T + np.diag(np.diag(inverse)), log_determinant
+    raise np.linalg.LinAlgError("the covariance is not positive definite")
