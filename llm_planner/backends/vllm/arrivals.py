@@ -31,8 +31,7 @@ class Arrival:
 class Arrivals:
     """Keeps what arrives; of requests that sleep, until they run again.
 
-    With steps in flight, a token or two come after the end of a segment. They belong to the next one: if the robot's
-    word is inserted first, they are void (``VllmBackend.insert``).
+    With steps in flight, a token or two come after the end of a segment. They belong to the next one.
     """
 
     def __init__(self) -> None:
@@ -42,10 +41,9 @@ class Arrivals:
         """Returns what arrived of a request, to be added to."""
         return self._arrivals.setdefault(request_id, Arrival())
 
-    def forget(self, request_id: str) -> int:
-        """Drops what is held back of a request; returns how many tokens that were."""
-        arrival = self._arrivals.pop(request_id, None)
-        return 0 if arrival is None else len(arrival.token_ids)
+    def forget(self, request_id: str) -> None:
+        """Drops what is held back of a request that has ended."""
+        self._arrivals.pop(request_id, None)
 
     def take(self, asleep: Collection[str]) -> dict[str, Arrival]:
         """Returns, once, what arrived of all requests that do not sleep."""

@@ -83,26 +83,11 @@ class VllmBackend:
         for sequence in scheduled.new:
             try:
                 self._add(sequence)
-            except ValueError as error:
+            except Exception as error:  # noqa: BLE001 (whatever vLLM finds wrong with one, the others go on)
                 self._arrivals.of(sequence.request_id).failure = f"vLLM refuses the request: {error}"
         if scheduled.num_scheduled_tokens:
             self._step(scheduled.num_scheduled_tokens, scheduled.asleep)
         return self._output(scheduled, start_s)
-
-    def insert(self, request_id: str, token_ids: Seq[int]) -> None:
-        """Puts tokens, e.g. what its robot has seen, behind what a suspended request has yielded so far.
-
-        What steps in flight brought beyond that is void. The tokens count as the request's own from then on.
-
-        Raises:
-            PlannerError: UNKNOWN_GOAL if vLLM has no such request, or it has ended.
-        """
-        name = self._names.inner(request_id)
-        while (request := self._scheduler.requests.get(name)) is not None and request.num_in_flight_tokens:
-            self._step({})
-        if request is None:
-            raise PlannerError(ErrorCode.UNKNOWN_GOAL, f"vLLM has no request {request_id!r} to insert tokens into")
-        self._scheduler.insert(request, self._arrivals.forget(request_id), token_ids)
 
     def close(self) -> None:
         """Frees everything; safe to call twice."""

@@ -42,7 +42,6 @@ HOOKS = (
     Hook("vllm.v1.core.kv_cache_manager:KVCacheManager.get_computed_blocks", "what a prompt shares", ("request",)),
     Hook("vllm.v1.core.kv_cache_manager:KVCacheManager.get_block_ids", "what a request holds", ("request_id",)),
     Hook("vllm.v1.core.block_pool:BlockPool.get_num_free_blocks", "what is free", ()),
-    Hook("vllm.v1.request:Request.append_output_token_ids", "inserts what a robot saw", ("token_ids",)),
     Hook("vllm.v1.request:RequestStatus.PREEMPTED", "lost its KV"),
     Hook(f"{_CORE}.add_request", "takes requests", ("request",)),
     Hook(f"{_CORE}.preprocess_add_request", "hashes prompts, compiles grammars", ("request",)),
@@ -55,7 +54,6 @@ HOOKS = (
     Hook("vllm.renderers:renderer_from_config", "loads the tokenizer", ("config",)),
     Hook("vllm.v1.executor:Executor.get_class", "starts the workers", ("vllm_config",)),
     Hook("vllm.engine.arg_utils:EngineArgs.create_engine_config", "settings"),
-    Hook("vllm.v1.structured_output.backend_guidance:GuidanceGrammar.rollback", "takes tokens back", ("num_tokens",)),
     Hook("vllm.sampling_params:StructuredOutputsParams", "grammars"),
 )
 """Attributes of instances, which no import shows, are in ``scheduler_mixin``; the identity tests exercise them."""

@@ -4,7 +4,7 @@ Suspension is: not being named. To vLLM the request goes on running, so it keeps
 place in its grammar; it is merely out of sight while a step is scheduled.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -100,24 +100,6 @@ class RosterMixin(_Base):
         self._preempt_request(request, timestamp=0.0)  # for statistics, which are off
         self.given_up.append(request.request_id)
         self.num_given_up += 1
-
-    def insert(self, request: Request, num_void: int, token_ids: Sequence[int]) -> None:
-        """Puts tokens behind what a suspended request has generated, in the place of its last ``num_void`` ones.
-
-        Its KV is given up: whole blocks of what stays are found again in the prefix cache, and the worker is told the
-        new tokens as those of a request that was preempted. The grammar stands where it stood before the void ones and
-        does not see the inserted ones.
-        """
-        if request.status is RequestStatus.RUNNING:
-            self.give_up_kv(request)
-        end = request.num_tokens - num_void
-        del request._all_token_ids[end:], request._output_token_ids[end - request.num_prompt_tokens :]  # noqa: SLF001
-        del request.block_hashes[end // self.hash_block_size :]
-        structured = request.structured_output_request
-        if num_void and structured is not None and structured.grammar is not None:
-            structured.grammar.rollback(num_void)
-        request.append_output_token_ids(list(token_ids))
-        request.max_tokens += len(token_ids) - num_void
 
     def _make_room(self, named: list[Request], roster: Roster) -> None:
         """Takes KV from the suspended until those that are named should fit."""

@@ -43,11 +43,6 @@ class FakeCore:
 
         return RequestStatus.FINISHED_ABORTED
 
-    def set_token_ids(self, request_id, token_ids):
-        """Tells the "model" what it would read in a prompt that is computed anew."""
-        (name,) = (name for name in self._token_ids if name.partition("#")[0] == request_id)
-        self._token_ids[name] = list(token_ids)
-
     def post_step(self, model_executed):
         pass
 

@@ -1,13 +1,11 @@
 """However a request is suspended, passed over or robbed of its KV: the same tokens as without all that."""
 
 import random
-import re
 
 import pytest
 
 pytest.importorskip("vllm")
 
-from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.step import SchedulerOutput
 from tests.backends.vllm.fake_core import next_token, with_steps_in_flight
 from tests.engine.builders import PROMPT, sequence
@@ -128,45 +126,3 @@ def test_little_memory(backend):
     pool.free_blocks(taken)
     assert tokens == expected
     assert backend._scheduler.num_given_up > given_up
-
-
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_what_a_robot_saw_is_inserted_in_the_place_of_what_came_too_late(backend, depth):
-    fake = with_steps_in_flight(backend, depth)
-    one, seen = sequence("a"), (5, 6, 7)
-    driver = Driver(fake, [one])
-    while len(driver.tokens["a"]) < 12:
-        driver.step(["a"])
-    for _ in range(depth):
-        driver.step(["nobody"], asleep=["a"])
-    yielded = len(driver.tokens["a"])
-    fake.insert("a", seen)
-    known = [*one.prompt_token_ids, *driver.tokens["a"], *seen]
-    fake.engine.core.set_token_ids("a", known)
-    expected = list(known)
-    while driver.unfinished:
-        driver.step(["a"])
-    for _ in driver.tokens["a"][yielded:]:
-        expected.append(next_token(expected))
-    assert [*known, *driver.tokens["a"][yielded:]] == expected
-    assert not fake._scheduler.requests
-
-
-def test_the_grammar_goes_on_behind_what_was_inserted(backend):
-    one = sequence("a", grammar=GRAMMAR)
-    driver = Driver(backend, [one])
-    while len(driver.tokens["a"]) < 12:
-        driver.step(["a"])
-    before = list(driver.tokens["a"])
-    backend.insert("a", PROMPT[:40])
-    while driver.unfinished:
-        driver.step(["a"])
-    text = b"".join(map(backend.tokenizer.token_bytes, driver.tokens["a"])).decode()
-    assert driver.tokens["a"][: len(before)] == before
-    assert re.fullmatch(r"(m[fbud]\(-?[1-9][0-9]{0,2}\);)*m?[fbud]?\(?-?[0-9]{0,3}\)?;?", text), text
-
-
-def test_nothing_is_inserted_into_what_has_ended(backend):
-    with pytest.raises(PlannerError, match="no request") as error:
-        backend.insert("gone", PROMPT)
-    assert error.value.code is ErrorCode.UNKNOWN_GOAL

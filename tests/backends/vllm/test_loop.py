@@ -121,6 +121,7 @@ def test_an_urgent_request_takes_a_slot_and_nobody_loses_their_kv(backend, expec
     run.go(until_s=0.1)
     urgent = make_request("urgent", INSTRUCTIONS[4], max_tokens=48, urgency=Urgency.URGENT)
     run.take(run.loop.submit(urgent, run.now_s))
+    run.loop._scheduler.reserve("urgent", 1)
     num_before = len(run.loop._backend.handed_over)
     run.go()
     run.loop.step(run.now_s)
