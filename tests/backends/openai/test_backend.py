@@ -67,14 +67,14 @@ def test_what_is_not_scheduled_leaves_the_server(driver, server):
 
 def test_a_statement_that_was_begun_is_completed_before_it_leaves(driver, server):
     server.order(token_s=0.02)
-    driver.add(make_sequence("square"))
-    while not driver.text["square"].endswith("("):
-        driver.step("square")
+    driver.add(make_sequence("stack"))
+    while not driver.text["stack"].endswith("("):
+        driver.step("stack")
     driver.step()
     server.wait_idle()
     assert server.stats["aborted"] == 1
     driver.run()
-    assert driver.text["square"] == PLANS["square"]
+    assert driver.text["stack"] == PLANS["stack"]
     assert all("structured_outputs" in request for request in server.stats["requests"])
 
 

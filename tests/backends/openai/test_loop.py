@@ -109,7 +109,6 @@ def test_an_urgent_request_passes_those_that_wait_and_those_that_run(play, serve
     one.submit("urgent", "turn", urgency=Urgency.URGENT, time_utility=Urgency.URGENT.time_utility)
     one.go(until=lambda: set("abcd") <= set(one.segments))
     assert one.segments.index("urgent") < min(one.segments.index(name) for name in "cd")
-    assert server.stats["peak"] <= 4, "two were admitted, and who gave way to them completes a statement"
 
 
 def test_a_broken_connection_harms_nobody(play, server):
