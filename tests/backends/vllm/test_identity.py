@@ -32,13 +32,16 @@ class Driver:
         self.tokens = {s.request_id: [] for s in sequences}
         self.computed = dict.fromkeys(self.tokens, 0)
         self.unfinished = list(self.tokens)
+        self.ended = []
 
     def step(self, named, asleep=()):
         named = [name for name in named if name in self.unfinished]
         new = tuple(self.new.pop(name) for name in named if name in self.new)
         left = {name: self.num_prompt[name] + len(self.tokens[name]) - self.computed[name] for name in named}
+        release, self.ended = tuple(self.ended), []
+        num_tokens = {name: max(1, number) for name, number in left.items()}
         output = self.backend.execute(
-            SchedulerOutput(new=new, num_scheduled_tokens={n: max(1, k) for n, k in left.items()}, asleep=tuple(asleep))
+            SchedulerOutput(release=release, new=new, num_scheduled_tokens=num_tokens, asleep=tuple(asleep))
         )
         assert not output.failed, output.failed
         assert not set(output.token_ids) & set(asleep)
@@ -48,7 +51,7 @@ class Driver:
         for name in list(self.unfinished):
             if name in output.finished or len(self.tokens[name]) >= MAX_TOKENS:
                 self.unfinished.remove(name)
-                self.backend.execute(SchedulerOutput(release=(name,)))
+                self.ended.append(name)
         return output
 
 
@@ -59,6 +62,7 @@ def uninterrupted(backend, sequences):
         driver = Driver(backend, [one])
         while driver.unfinished:
             driver.step(driver.unfinished)
+        driver.step([])
         tokens |= driver.tokens
     return tokens
 
@@ -68,6 +72,7 @@ def interrupted(backend, sequences, seed):
     rng, driver, asleep, num_pauses = random.Random(seed), Driver(backend, sequences), {}, 0
     for now in range(5000):
         if not driver.unfinished:
+            driver.step([])
             return driver.tokens, num_pauses
         asleep = {name: until for name, until in asleep.items() if until > now and name in driver.unfinished}
         for name in driver.unfinished:
