@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Document = Mapping[str, Any]
+LATE_IS_ALLOWED = "skip_next"
+"""A strategy under which a late plan is waited for, so that being in time is no promise of it."""
 
 
 def aims(document: Document) -> str:
@@ -13,7 +15,8 @@ def aims(document: Document) -> str:
     best_mae = min((row["mae"] for row in others.values()), default=None)
     tightest = min(row["budget_fraction"] for row in document["sweep"])
     ours = [r for r in document["sweep"] if r["approach"] == "ours" and r["budget_fraction"] == tightest]
-    in_time = min((r["in_time_of_admitted"] for r in ours if r["in_time_of_admitted"] is not None), default=None)
+    in_time = {r["strategy"]: r["in_time_of_admitted"] for r in ours}
+    hard = [share for strategy, share in in_time.items() if strategy != LATE_IS_ALLOWED and share is not None]
     won = [row for row in document["against_best_alpha"] if _is_above(row)]
     lost = [
         row for row in document["against_best_alpha"] if row["ci95"] is not None and row["difference"] < -row["ci95"]
@@ -48,8 +51,9 @@ def aims(document: Document) -> str:
             "in time at the tightest budget",
             "like 95 %",
             ">= 99 % of the admitted",
-            f"{percent(in_time)} at worst; refused {', '.join(str(r['refused']) for r in ours)} of {ours[0]['n']}",
-            in_time is not None and in_time >= 0.99,
+            f"{', '.join(_of_strategy(name, share) for name, share in in_time.items())}; "
+            f"refused {', '.join(str(r['refused']) for r in ours)} of {ours[0]['n']}",
+            bool(hard) and min(hard) >= 0.99,
         ),
         (
             "score against the best fixed ratio",
@@ -79,6 +83,10 @@ def aims(document: Document) -> str:
     )
     missed = [name for name, *_, is_met in rows if not is_met]
     return table + ("\nNot reached: " + "; ".join(missed) + ".\n" if missed else "\nAll were reached.\n")
+
+
+def _of_strategy(name: str, share: float | None) -> str:
+    return f"{name} {percent(share)}" + (" (waits for late ones)" if name == LATE_IS_ALLOWED else "")
 
 
 def _is_above(row: Document) -> bool:
