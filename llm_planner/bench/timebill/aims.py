@@ -16,6 +16,8 @@ def aims(document: Document) -> str:
     tightest = min(row["budget_fraction"] for row in document["sweep"])
     ours = [r for r in document["sweep"] if r["approach"] == "ours" and r["budget_fraction"] == tightest]
     in_time = {r["strategy"]: r["in_time_of_admitted"] for r in ours}
+    tightest_shares = ", ".join(_of_strategy(name, share) for name, share in in_time.items())
+    refused = ", ".join(str(row["refused"]) for row in ours)
     hard = [share for strategy, share in in_time.items() if strategy != LATE_IS_ALLOWED and share is not None]
     won = [row for row in document["against_best_alpha"] if _is_above(row)]
     lost = [
@@ -51,8 +53,7 @@ def aims(document: Document) -> str:
             "in time at the tightest budget",
             "like 95 %",
             ">= 99 % of the admitted",
-            f"{', '.join(_of_strategy(name, share) for name, share in in_time.items())}; "
-            f"refused {', '.join(str(r['refused']) for r in ours)} of {ours[0]['n']}",
+            f"{tightest_shares}; refused {refused} of {ours[0]['n']}",
             bool(hard) and min(hard) >= 0.99,
         ),
         (
