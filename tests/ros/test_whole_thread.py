@@ -137,7 +137,8 @@ def test_a_budget_for_the_whole_plan_that_cannot_be_kept_ends_the_goal(slow_plan
     operator = start_operator("victim", planner="/slow")
     operator.instruct("patrol", budget_scope=1, time_budget_s=1.5)
     outcome = operator.outcome()
-    assert outcome.error_code in (ErrorCode.BUDGET_EXCEEDED, ErrorCode.BUDGET_INFEASIBLE)
+    codes = (ErrorCode.BUDGET_EXCEEDED, ErrorCode.BUDGET_INFEASIBLE, ErrorCode.PLAN_PARTIAL)
+    assert outcome.error_code in codes  # whole it is not
     assert list(outcome.reflexes) == []  # it was no emergency
 
 

@@ -24,6 +24,8 @@ class View:
     num_segments: int = 0
     num_segment_steps: int = 0
     num_uncomputed_tokens: int = 1
+    num_output_tokens: int = 0
+    output_bounds: tuple[int, int] = (1, 512)
     robot_idle_at_s: float = 0.0
 
     @property
