@@ -78,8 +78,8 @@ def plan(
     console.print(table)
     if simulated and simulated["expected"].share_in_slo < share:
         console.print(
-            f"[yellow]the simulation keeps less than {share:.0%} within {slo:g} s, by queues that the closed form does not "
-            "see: take a server more, or plan with a larger --share[/]"
+            f"[yellow]the simulation keeps less than {share:.0%} within {slo:g} s, by queues that the closed form does "
+            "not see: take a server more, or plan with a larger --share[/]"
         )
     warning = "" if found.is_seen else "; this combination was never measured: measure it before you buy"
     console.print(f"confidence in the throughput {found.confidence:.2f}{warning}")
