@@ -22,7 +22,7 @@ def bench(
     iterations: Annotated[int, typer.Option(min=2, help="Subsets of the search for Fig. 7.")] = 30,
     seed: SeedOption = 0,
 ) -> None:
-    """Compare all throughput models on splits of the shipped table and write the page; about ten minutes."""
+    """Compare all throughput models on splits of the shipped table and write the page; about 25 minutes."""
     from llm_planner.cli.capacity import shipped_table
     from llm_planner.prediction.throughput.table import read_table
     from llm_planner.training.capacity.figures import write_figures
