@@ -11,7 +11,7 @@ import re
 from collections.abc import Set as AbstractSet
 
 MAX_SPARED_SHARE = 0.9
-"""Of the scene's characters. With more left out, plans got numbers wrong (docs/benchmarks/timebill.md)."""
+"""Of the scene's characters. Assumed: nine tenths cost no plan (docs/benchmarks/timebill.md), more was not measured."""
 
 _ENTRY = re.compile(r"(?:\([^()\n]*\)|[^,;\n])+[,;\n]?\s*")
 _HEADING = re.compile(r"(?:[^,;:\n]*:)+\s*")

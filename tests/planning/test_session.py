@@ -22,9 +22,6 @@ class BytesTokenizer:
     def __init__(self, pieces: list[bytes]) -> None:
         self.pieces = pieces
 
-    def encode(self, text, *, allow_special=False):
-        raise NotImplementedError
-
     def token_bytes(self, token_id):
         return self.pieces[token_id]
 

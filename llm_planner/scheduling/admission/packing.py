@@ -2,6 +2,7 @@
 
 import heapq
 import random
+from abc import ABC, abstractmethod
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.admission.interface import Decision, Job
@@ -10,7 +11,7 @@ from llm_planner.scheduling.admission.memory import FutureMemory
 Place = tuple[float, ...]
 
 
-class Packing:
+class Packing(ABC):
     """Starts waiting jobs in order until the first does not fit, each with an assumed output length.
 
     The paper selects the largest set in order; nobody overtakes the first that does not fit, which with prompts of
@@ -30,13 +31,13 @@ class Packing:
         self.jobs: dict[int, Job] = {}
         self._waiting: list[tuple[Place, float, int]] = []
 
+    @abstractmethod
     def assumed_tokens(self, job: Job) -> int:
         """Returns the output length that Eq. (3) counts on; >= 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def place(self, job: Job) -> Place:
         """Returns where a job that waits stands in line, the smallest first; ties are broken at random."""
-        raise NotImplementedError
 
     def give_way(self, step: int) -> list[int]:  # noqa: ARG002
         """Returns running jobs that are cancelled, out of ``memory`` and in line again."""
@@ -78,7 +79,7 @@ class Packing:
             started.append(job.job_id)
         return Decision(start=tuple(started), cancel=tuple(cancelled))
 
-    def started(self, job: Job, step: int) -> None:
+    def started(self, job: Job, step: int) -> None:  # noqa: B027 - a hook: most policies have nothing to note
         """Hears that a job starts at ``step``."""
 
     def finish(self, job_id: int) -> None:

@@ -1,17 +1,19 @@
 """What policies that look ahead in memory have in common: they count on an output length (Eq. 3 of A_min)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 
-class MemorySafe:
+class MemorySafe(ABC):
     """Base of policies under which nobody starts whose future, as far as it is counted on, does not fit.
 
     ``scheduling.memory_gate`` checks Eq. (3) for them, and lets the one give way, if one must, that is the cheapest to
     start again.
     """
 
+    @abstractmethod
     def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
         """Returns how many output tokens, generated ones included, are counted on; at least one more than these.
 
@@ -19,7 +21,6 @@ class MemorySafe:
             generation: Whose.
             can_offload: Whether giving way costs a move of its KV instead of its KV.
         """
-        raise NotImplementedError
 
 
 class BoundOrder(MemorySafe):
