@@ -11,9 +11,10 @@ from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, plain, print_json
 from llm_planner.cli.top_screen import screen
 from llm_planner.serving.meter import Rates, rates
+from llm_planner.serving.planner_view import PlannerView
 
 if TYPE_CHECKING:
-    from llm_planner.ros.live_view import PlannerView, ViewListener
+    from llm_planner.ros.live_view import ViewListener
 
 SECOND_LOOK_TIMEOUT_S = 1.0
 RATES_OVER_S = 2.0
@@ -45,7 +46,7 @@ def top(
             _watch(listener, now)
 
 
-def _watch(listener: "ViewListener", first: "PlannerView") -> None:
+def _watch(listener: "ViewListener", first: PlannerView) -> None:
     """Refreshes the screen with every view, or with the time since the last one, until Ctrl-C."""
     views, silent_s = (
         deque([first]),
@@ -63,14 +64,14 @@ def _watch(listener: "ViewListener", first: "PlannerView") -> None:
                 views.popleft()
 
 
-def _age_s(before: "PlannerView", after: "PlannerView") -> float:
+def _age_s(before: PlannerView, after: PlannerView) -> float:
     """Returns how much older one view is; infinity if the engine did not answer at both times, or began anew."""
     if before.loop is None or after.loop is None or after.num_restarts > before.num_restarts:
         return float("inf")
     return after.loop.at_s - before.loop.at_s
 
 
-def _rates(before: "PlannerView", after: "PlannerView") -> Rates | None:
+def _rates(before: PlannerView, after: PlannerView) -> Rates | None:
     if before.loop is None or after.loop is None:
         return None
     return rates(before.loop.totals, after.loop.totals, after.loop.at_s - before.loop.at_s)

@@ -1,7 +1,6 @@
 """The screen of ``llm-planner top``: a view of a planner as text."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -10,10 +9,8 @@ from rich.text import Text
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.serving.meter import Rates
+from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.view import GoalView, LoopView
-
-if TYPE_CHECKING:
-    from llm_planner.ros.live_view import PlannerView
 
 BAR_WIDTH = 20
 STALE_S = 2.0
@@ -24,7 +21,7 @@ _STATE_STYLES = {"running": "bold green", "ready": "yellow", "waiting": "yellow"
 
 
 def screen(
-    view: "PlannerView", measured: Rates | None, *, silent_s: float = 0.0, max_goals: int | None = None
+    view: PlannerView, measured: Rates | None, *, silent_s: float = 0.0, max_goals: int | None = None
 ) -> RenderableType:
     """Returns what the terminal shows.
 
@@ -51,7 +48,7 @@ def screen(
     return Group(*parts)
 
 
-def _headline(view: "PlannerView") -> Text:
+def _headline(view: PlannerView) -> Text:
     style = "bold green" if view.state == "ACTIVE" and view.is_ready else "bold yellow"
     text = Text.assemble((view.planner, "bold"), "  ", (view.state, style))
     text.append(f"  model {view.model}  policy {view.policy}")
@@ -150,7 +147,7 @@ def _left(seconds: float | None) -> Text:
     return Text(f"{seconds:.1f}", style="bold red" if seconds <= 0 else "yellow" if seconds < 1.0 else "")
 
 
-def _idle(view: "PlannerView") -> str:
+def _idle(view: PlannerView) -> str:
     robots = (
         f"{escape(robot.robot_id)} ({robot.idle_s:.0f} s"
         + (f", after {ErrorCode(robot.error_code).name}" if robot.error_code else "")

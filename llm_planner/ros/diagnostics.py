@@ -8,7 +8,7 @@ from rclpy.node import Node
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.ros.goal_book import GoalBook
-from llm_planner.ros.live_view import IdleRobot, PlannerView
+from llm_planner.serving.planner_view import IdleRobot, PlannerView
 from llm_planner.serving.server import PlanServer, ServerStatus
 
 STATES = ("LOADING", "INACTIVE", "ACTIVE")  # by the numbers of msg/PlannerStatus

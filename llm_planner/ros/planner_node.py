@@ -25,10 +25,11 @@ from llm_planner.ros import diagnostics, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.capacity import CapacityService
 from llm_planner.ros.goal_book import Goal, GoalBook
-from llm_planner.ros.live_view import PlannerView, ViewPublisher
+from llm_planner.ros.live_view import ViewPublisher
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer
 
 STATUS_PERIOD_S = 0.5

@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
 from rich.console import Console
 
 from llm_planner.cli.top_screen import screen
 from llm_planner.core.errors import ErrorCode
 from llm_planner.serving.meter import Rates, Totals
+from llm_planner.serving.planner_view import IdleRobot, PlannerView
 from llm_planner.serving.view import GoalView, LoopStatus, LoopView
-
-live_view = pytest.importorskip("llm_planner.ros.live_view", reason="rclpy or the compiled interfaces are missing")
 
 RATES = Rates(tokens_per_s=120.0, computed_tokens_per_s=400.0, steps_per_s=20.0, busy_share=0.4, decision_s=0.00012)
 
@@ -56,7 +54,7 @@ def make_view(*goals: GoalView, num_goals: int | None = None, **changes):
         goals=goals,
     )
     fields = {"planner": "/planner", "state": "ACTIVE", "model": "small", "policy": "tardiness", "is_ready": True}
-    return live_view.PlannerView(**({"loop": loop, "age_s": 0.1} | fields | changes))
+    return PlannerView(**({"loop": loop, "age_s": 0.1} | fields | changes))
 
 
 def lines(view, measured=RATES, **options) -> list[str]:
@@ -117,8 +115,8 @@ def test_troubles_are_said():
 
 def test_idle_robots_and_how_their_last_goal_ended():
     idle = (
-        live_view.IdleRobot(robot_id="arm_[1]", idle_s=12.2, error_code=0),
-        live_view.IdleRobot(robot_id="drone_2", idle_s=3.0, error_code=int(ErrorCode.SKILL_FAILED)),
+        IdleRobot(robot_id="arm_[1]", idle_s=12.2, error_code=0),
+        IdleRobot(robot_id="drone_2", idle_s=3.0, error_code=int(ErrorCode.SKILL_FAILED)),
     )
     shown = lines(make_view(idle_robots=idle))
     assert "arm_[1] (12 s), drone_2 (3 s, after SKILL_FAILED)" in line(shown, "idle")

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.ros.live_view import PERIOD_S, PlannerView, ViewListener
+from llm_planner.ros.live_view import PERIOD_S, ViewListener
 from llm_planner.serving.meter import Totals
+from llm_planner.serving.planner_view import PlannerView
 from tests.cli.test_top_screen import make_goal, make_view
 from tests.ros.nodes import Spinner, wait_until
 
