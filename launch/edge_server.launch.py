@@ -18,6 +18,7 @@ ARGUMENTS = {
     "backend": ("", "What runs the model: torch, vllm, openai or fake; as in the config file if empty."),
     "base_url": ("", "With backend:=openai: the server's address, up to /v1; as in the config file if empty."),
     "config": ("", "A parameter file; config/planner.yaml of the package if empty."),
+    "metrics_port": ("", "TCP port of Prometheus figures; as in the config file if empty, which is off."),
     "name": ("planner", "Node name; the interfaces live below it."),
     "namespace": ("", "Namespace of the node."),
 }
@@ -33,6 +34,8 @@ def start_planner(context: LaunchContext) -> list[Node]:
     values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     config = values["config"] or str(Path(get_package_share_directory("llm_planner")) / "config" / "planner.yaml")
     overrides = {parameter: values[name] for name, parameter in PARAMETERS.items() if values[name]}
+    if values["metrics_port"]:
+        overrides["metrics_port"] = int(values["metrics_port"])
     return [
         Node(
             package="llm_planner",

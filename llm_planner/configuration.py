@@ -12,8 +12,10 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 T = TypeVar("T")
-NODE_ONLY = frozenset({"autostart", "startup_check_s", "client_timeout_s", "result_memory_s"})
-"""Parameters of the ROS node that are no settings of a planner (``ros.parameters.NodeSettings``)."""
+NODE_ONLY = frozenset(
+    {"autostart", "startup_check_s", "client_timeout_s", "result_memory_s", "metrics_port", "metrics_host"}
+)
+"""Parameters of the ROS node that are no settings of a planner (``ros.node_settings``)."""
 
 
 def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> PlannerConfig:

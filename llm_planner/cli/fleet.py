@@ -54,6 +54,9 @@ def up(
         None
     ),
     emulate: Annotated[int, typer.Option(min=0, max=100, help="How many drones are emulated Tellos, over UDP.")] = 0,
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of Prometheus figures on 127.0.0.1; 0 for none.")
+    ] = 0,
 ) -> None:
     """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
 
@@ -67,6 +70,8 @@ def up(
     composition = Composition(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
     )
+    if metrics_port:
+        composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     stopped = threading.Event()
 

@@ -34,15 +34,24 @@ class PlanAction:
         clock: For heartbeats and the memory of finished goals.
         book: What is known of the goals.
         active_server: Returns the server while the node is active, None otherwise.
+        memory_s: How long a result can still be asked for.
+        on_result: Hears how every goal ended, those that were refused included.
     """
 
     def __init__(
-        self, node: Node, clock: Clock, book: GoalBook, active_server: Callable[[], PlanServer | None], memory_s: float
+        self,
+        node: Node,
+        clock: Clock,
+        book: GoalBook,
+        active_server: Callable[[], PlanServer | None],
+        memory_s: float,
+        on_result: Callable[[PlanResult], None] = lambda _: None,
     ) -> None:
         self._node = node
         self._clock = clock
         self._book = book
         self._active_server = active_server
+        self._on_result = on_result
         self._handles: dict[str, ServerGoalHandle] = {}
         self._dirty: set[str] = set()
         self._action = _DeferringActionServer(
@@ -97,6 +106,7 @@ class PlanAction:
         self._node.get_logger().info(f"goal {result.request_id} ended: {result.error_code.name} {result.error_msg}")
         self._action.finish(self._handles.pop(result.request_id), result)
         self._events.finished(result)
+        self._on_result(result)
 
     def end(self, goal: Goal, verdict: PlannerError) -> None:
         """Ends a goal because the node says so: through the server, which knows the metrics."""
@@ -122,7 +132,9 @@ class PlanAction:
         except PlannerError as error:
             self._node.get_logger().warning(f"goal {goal_id} refused: {error}")
             handle.execute()
-            self._action.finish(handle, _refusal(goal_id, error, ()))
+            refusal = _refusal(goal_id, error, ())
+            self._action.finish(handle, refusal)
+            self._on_result(refusal)
             return
         self._book.open(request)
         self._handles[goal_id] = handle

@@ -8,7 +8,6 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
@@ -18,7 +17,7 @@ from rclpy.parameter import Parameter
 
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.config import PlannerConfig, setting
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
@@ -27,6 +26,8 @@ from llm_planner.ros.capacity import CapacityService
 from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.live_view import ViewPublisher
 from llm_planner.ros.loading import ServerLoader
+from llm_planner.ros.metrics_endpoint import MetricsEndpoint
+from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.planner_view import PlannerView
@@ -35,22 +36,6 @@ from llm_planner.serving.server import PlanServer
 STATUS_PERIOD_S = 0.5
 DIAGNOSTICS_PERIOD_S = 1.0
 CLOSE_TIMEOUT_S = 3.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
-    """What only the node needs, beside the planner's own configuration."""
-
-    autostart: bool = setting(True, "Configure and activate without being told by a lifecycle manager.")
-    startup_check_s: float = setting(
-        1.0, "How long to look for another planner of this name before activating.", minimum=0.0, maximum=60.0
-    )
-    client_timeout_s: float = setting(
-        5.0, "A client whose heartbeats stop for this long is gone, and its goal ends.", minimum=0.5, maximum=3600.0
-    )
-    result_memory_s: float = setting(
-        60.0, "How long a finished goal's result and segments can still be asked for.", minimum=1.0, maximum=3600.0
-    )
 
 
 ServerFactory = Callable[[PlannerConfig, Callable[[Event], None]], PlanServer]
@@ -97,6 +82,7 @@ class PlannerNode(LifecycleNode):
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._view = ViewPublisher(self, lambda: self._server, self._describe)
+        self._metrics = MetricsEndpoint(self, self._settings, lambda: self._server, self._describe)
         self.create_subscription(msgs.PlannerStatus, "~/status", self._on_status, qos.STATUS)
         self.create_timer(STATUS_PERIOD_S, self._on_status_timer)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
@@ -117,7 +103,7 @@ class PlannerNode(LifecycleNode):
         finally:
             self._loader = None
         self._action = PlanAction(
-            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s
+            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s, self._metrics.count
         )
         self.get_logger().info(f"model {self._config.engine.model} is ready")
         return super().on_configure(state)
@@ -152,6 +138,7 @@ class PlannerNode(LifecycleNode):
 
     def close(self) -> None:
         """Frees the model and the node."""
+        self._metrics.close()
         self._close_server()
         self._close_action()
         self.destroy_node()

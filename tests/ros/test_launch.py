@@ -19,7 +19,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
 @pytest.mark.parametrize(
     ("name", "arguments", "num_nodes"),
     [
-        ("edge_server", {"model", "policy", "backend", "base_url", "config", "name", "namespace"}, 1),
+        ("edge_server", {"model", "policy", "backend", "base_url", "metrics_port", "config", "name", "namespace"}, 1),
         ("cluster_node", {"cluster", "node"}, 1),
         ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos"}, 4),
     ],

@@ -1,0 +1,1 @@
+"""What is going on: the fleet as a dashboard shows it, metrics for Prometheus, recordings."""

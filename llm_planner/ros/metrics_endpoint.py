@@ -1,0 +1,79 @@
+"""``/metrics`` of a planner node: served by a thread of its own, off unless a port is given."""
+
+from collections.abc import Callable
+
+from prometheus_client import start_http_server
+from rclpy.node import Node
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanResult
+from llm_planner.monitoring.prometheus import PlannerMetrics
+from llm_planner.ros.node_settings import NodeSettings
+from llm_planner.serving.planner_view import PlannerView
+from llm_planner.serving.server import PlanServer
+
+PERIOD_S = 1.0
+
+
+class MetricsEndpoint:
+    """Counts results and shows the planner to Prometheus. A port that is taken is logged, and the planner goes on.
+
+    A scrape reads what the node's own thread noted at most a second ago: neither waits for the other.
+
+    Args:
+        node: The planner node.
+        settings: Its parameters.
+        server: Returns its server, if it has one now.
+        describe: Returns its view.
+
+    Attributes:
+        failure: Why nothing is served although a port was given; None while all is well.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        settings: NodeSettings,
+        server: Callable[[], PlanServer | None],
+        describe: Callable[[], PlannerView],
+    ) -> None:
+        self._server = server
+        self._describe = describe
+        self._metrics: PlannerMetrics | None = None
+        self._http = None
+        self.failure: PlannerError | None = None
+        if not settings.metrics_port:
+            return
+        metrics = PlannerMetrics(node.get_parameter("engine.model").value)
+        try:
+            self._http, _ = start_http_server(settings.metrics_port, settings.metrics_host, metrics.registry)
+        except OSError as error:
+            self.failure = PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"no metrics: {settings.metrics_host}:{settings.metrics_port} cannot be listened on "
+                f"({error.strerror}); give another metrics_port or metrics_host",
+            )
+            node.get_logger().error(str(self.failure))
+            return
+        self._metrics = metrics
+        node.get_logger().info(f"metrics on http://{settings.metrics_host}:{settings.metrics_port}/metrics")
+        node.create_timer(PERIOD_S, self._tick)
+
+    def count(self, result: PlanResult) -> None:
+        """Adds a goal that ended."""
+        if self._metrics is not None:
+            self._metrics.count(result)
+
+    def close(self) -> None:
+        """Ends the thread and frees the port."""
+        if self._http is not None:
+            self._http.shutdown()
+            self._http.server_close()
+            self._http = None
+
+    def _tick(self) -> None:
+        if self._metrics is None:
+            return
+        self._metrics.show(self._describe())
+        if (server := self._server()) is not None:
+            server.look()
