@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -140,7 +141,8 @@ def _preparer(
         sampling=sampling,
     )
     if length_predictor is not None:
-        plans = LengthPreparer(plans, length_predictor)
+        beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
+        plans = LengthPreparer(plans, length_predictor, beside)
     unit = ProseUnit(config.chat_segments)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
 

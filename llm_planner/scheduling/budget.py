@@ -50,7 +50,6 @@ class Task:
             never falls. Empty if nothing can be, or the prefill has begun.
         lengths: Of what is still to be generated.
         max_tokens: N_max: most tokens that it may still generate, >= 1.
-        predict_s: t_Predict: seconds that a prediction of the length still takes; what the prefill hides is free.
     """
 
     num_uncomputed_tokens: int
@@ -59,7 +58,6 @@ class Task:
     spare_tokens: tuple[int, ...] = ()
     lengths: Lengths
     max_tokens: int
-    predict_s: float = 0.0
 
     @property
     def num_prefilled_tokens(self) -> int:
@@ -96,13 +94,13 @@ class Setup:
 
 
 def prefill_phase_s(task: Task, setup: Setup, time: ExecutionTime) -> float:
-    """Returns the seconds until the first token is out, and what the prefill does not hide of the prediction.
+    """Returns the seconds until the first token is out: ``t_prefill-phase`` of TimeBill, Eq. (10b).
 
-    ``t_Predict`` of TimeBill, Eq. (10b). Deviation: the paper counts it whole or not at all; here its end counts.
+    ``t_Predict`` is no part of it. Nobody waits for a prediction that the prefill hides, and what another one takes is
+    over before the decision: it is gone from the budget (``serving.budgets``).
     """
     num_tokens = max(1, task.num_uncomputed_tokens - setup.num_omitted_tokens)
-    prefill_s = time.prefill_s(num_tokens, task.kv_len, setup.chunk_tokens, setup.company)
-    return setup.wait_s + max(prefill_s, task.predict_s)
+    return setup.wait_s + time.prefill_s(num_tokens, task.kv_len, setup.chunk_tokens, setup.company)
 
 
 def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:

@@ -20,6 +20,8 @@ from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
 
+HARMLESS = frozenset({Lever.RESERVED_SLOT, Lever.THIN_BATCH})
+"""Levers that leave a plan as it would have been."""
 RECHECKED = 4
 """Goals without a reserved slot that are looked at again before a step."""
 
@@ -68,10 +70,26 @@ class Budgets:
         self._kept: dict[str, KeptBudget] = {}
         self.lengths = ExpectedLengths()
 
-    def open(self, goal: Goal) -> None:
-        """Looks after a goal from now on, if it has a budget that is not kept yet."""
-        if goal.budget_ends_at_s is not None:
-            self._kept[goal.request.request_id] = KeptBudget(goal=goal)
+    def open(self, goal: Goal, now_s: float) -> None:
+        """Looks after a goal from now on, if it has a budget that is not kept yet.
+
+        The prediction of its length is waited for only where it matters before the prefill; what that takes is gone
+        from the budget. Else the prefill hides it (TimeBill, section 5.1).
+        """
+        if goal.budget_ends_at_s is None:
+            return
+        kept = self._kept[goal.request.request_id] = KeptBudget(goal=goal)
+        if not goal.foresee() and self._hangs_on_length(kept, now_s):
+            goal.foresee(waits=True)
+
+    def _hangs_on_length(self, kept: KeptBudget, now_s: float) -> bool:
+        """Returns whether it can be refused, or its plan harmed, as little as is known of its length so far."""
+        if self._scope(kept.goal) is BudgetScope.FIRST_SEGMENT:
+            return False
+        try:
+            return not HARMLESS.issuperset(self._solve(kept, now_s).levers)
+        except PlannerError:
+            return True
 
     def close(self, request_id: str) -> None:
         """Forgets a goal."""
@@ -133,23 +151,24 @@ class Budgets:
 
     def _decide(self, kept: KeptBudget, now_s: float) -> None:
         times, task = self._scheduler.times, self._task(kept)
-        budget_s = kept.left_s(now_s)
+        decision = self._solve(kept, now_s)
+        if times.is_known and (kept.decision is None or kept.goal.wcet_s is None):
+            num_tokens = math.ceil(decision.num_tokens * self.lengths.tokens_per_step(kept.goal))
+            kept.num_promised_tokens = kept.goal.generation.num_output_tokens + num_tokens
+        if times.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
+            self._note_prediction(kept, decision, task, now_s)
+        self._pull(kept, decision)
+        kept.worst_s = self._worst_s(kept)
+
+    def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
+        times, budget_s = self._scheduler.times, kept.left_s(now_s)
         if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step and the way to the robot earlier
             budget_s -= self._scheduler.config.network_latency_s + times.cautious.decode_line(1).q_s
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
-            decision = Decision(
-                levers=(Lever.RESERVED_SLOT,), max_company=most, num_tokens=1, wcet_s=0.0, setup=Setup()
-            )
-        else:
-            # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
-            decision = self._solver.solve(max(budget_s, 1e-9), task, self._load(kept, now_s), times.cautious)
-        if kept.goal.wcet_s is None and times.is_known:
-            num_tokens = math.ceil(decision.num_tokens * self.lengths.tokens_per_step(kept.goal))
-            kept.num_promised_tokens = kept.goal.generation.num_output_tokens + num_tokens
-            self._note_prediction(kept, decision, task, now_s)
-        self._pull(kept, decision)
-        kept.worst_s = self._worst_s(kept)
+            return Decision(levers=(Lever.RESERVED_SLOT,), max_company=most, num_tokens=1, wcet_s=0.0, setup=Setup())
+        # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
+        return self._solver.solve(max(budget_s, 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
 
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
@@ -182,8 +201,7 @@ class Budgets:
         goal, generation = kept.goal, kept.goal.generation
         can_evict = self._info.can_evict and not generation.num_evicted_tokens
         is_new = generation.state is GenerationState.WAITING and not generation.num_preemptions
-        streams = self._scheduler.policy.streams or goal.request.overrun is OverrunStrategy.PARTIAL
-        lengths = self.lengths.remaining(goal, goal.request.budget_scope if streams else BudgetScope.WHOLE_PLAN)
+        lengths = self.lengths.remaining(goal, self._scope(goal))
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
             lengths = replace(lengths, lower=self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT).lower)
         lengths = _in_steps(lengths, self.lengths.tokens_per_step(goal))
@@ -195,6 +213,11 @@ class Budgets:
             lengths=lengths,
             max_tokens=max(1, generation.num_tokens_left),
         )
+
+    def _scope(self, goal: Goal) -> BudgetScope:
+        """Returns what must be out in time: under a policy that delivers whole plans, all of it."""
+        streams = self._scheduler.policy.streams or goal.request.overrun is OverrunStrategy.PARTIAL
+        return goal.request.budget_scope if streams else BudgetScope.WHOLE_PLAN
 
     def _load(self, kept: KeptBudget, now_s: float) -> Load:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id

@@ -11,6 +11,7 @@ from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.budget import Lever
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
+from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.preparation import Session
 
 
@@ -42,7 +43,8 @@ class Goal:
         held: Segments that wait for the end of the plan (whole-plan policies).
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
-        length: Predicted when it was prepared, if it was.
+        length: Predicted, as far as it is known.
+        awaited_length: The prediction, while it is still in the making.
         predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
         wcet_s: The same at the worst.
         levers: What was done to keep the budget.
@@ -59,9 +61,24 @@ class Goal:
     is_plan_complete: bool = False
     is_partial: bool = False
     length: LengthDistribution | None = None
+    awaited_length: AwaitedLength | None = None
     predicted_time_s: float | None = None
     wcet_s: float | None = None
     levers: tuple[str, ...] = ()
+
+    def foresee(self, *, waits: bool = False) -> bool:
+        """Takes over how long the plan will be, if that is predicted by now; returns whether nothing is awaited.
+
+        Args:
+            waits: Until it is predicted.
+        """
+        awaited = self.awaited_length
+        if awaited is None or not (waits or awaited.is_here):
+            return awaited is None
+        self.length, self.awaited_length = awaited.wait(), None
+        if self.length is not None:
+            self.generation.output_interval = self.length.interval()
+        return True
 
     def replay(self, history: History) -> None:
         """Brings the record up to what happened before: deliveries and reports in the order of their times."""

@@ -8,7 +8,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
 from llm_planner.core.request import BudgetScope, PlanRequest
 from llm_planner.core.segment import SegmentReport
-from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
+from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.scheduling.scheduler import Scheduler
@@ -20,6 +20,7 @@ from llm_planner.serving.meter import Meter
 from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.view import LoopStatus, LoopView, count, look
+from llm_planner.serving.warm_up import run_once
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class PlannerLoop:
         self._do_clients_report = do_clients_report
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
+        self._unforeseen: list[Goal] = []  # predictions of their lengths may be in the making
         self._deadlines = Deadlines(scheduler.config, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
@@ -81,9 +83,10 @@ class PlannerLoop:
             return [Finished(refusal(request, error))]
         self._goals[request.request_id] = goal
         self._deadlines.watch(goal)
-        self._budgets.open(goal)
         if not goal.is_plan_complete:
             self._scheduler.add(goal.generation)
+        self._budgets.open(goal, now_s)
+        self._unforeseen.append(goal)
         return self._finish_if_done(goal)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
@@ -115,20 +118,7 @@ class PlannerLoop:
         for request in requests:
             prepared = self._preparer.prepare(request)
             pin_prefix(prepared, self._scheduler)
-            self._run_once(prepared.sequence)
-
-    def _run_once(self, sequence: Sequence) -> None:
-        """Computes the first token of a sequence and forgets it, if there is room in the KV cache."""
-        ledger, request_id = self._scheduler.ledger, sequence.request_id
-        num_tokens = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
-        if num_tokens > ledger.free_blocks * ledger.block_size:
-            return
-        step = SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens})
-        while request_id not in {*(output := self._backend.execute(step)).token_ids, *output.finished}:
-            if request_id in output.failed:
-                raise PlannerError(ErrorCode.ENGINE_FAILED, f"no plan can be made: {output.failed[request_id]}")
-            step = SchedulerOutput(num_scheduled_tokens={request_id: num_tokens})  # an engine may have steps in flight
-        self._backend.execute(SchedulerOutput(release=(request_id,)))
+            run_once(prepared.sequence, self._backend, self._scheduler.ledger)
 
     # --- One step
 
@@ -139,6 +129,7 @@ class PlannerLoop:
         at once, and the next call runs it: an end or a closed plan does not wait for a step.
         """
         events: list[Event] = []
+        self._unforeseen = [goal for goal in self._unforeseen if not goal.foresee()]
         if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
             events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
         for goal in self._deadlines.take_due(self._goals, now_s):

@@ -57,14 +57,13 @@ def open_goal(
         arrival_s=history.arrival_s,
         execution=execution,
         max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
-        output_interval=None if prepared.length is None else prepared.length.interval(),
     )
     goal = Goal(
         request=request,
         session=prepared.session,
         generation=generation,
         execution=execution,
-        length=prepared.length,
+        awaited_length=prepared.length,
     )
     goal.replay(history)
     goal.is_plan_complete |= prepared.session.is_complete

@@ -7,7 +7,7 @@ from typing import Protocol
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import Sequence
 from llm_planner.planning.session import Progress
-from llm_planner.prediction.length import LengthDistribution
+from llm_planner.serving.awaited_length import AwaitedLength
 
 
 class Session(Protocol):
@@ -33,13 +33,13 @@ class Prepared:
 
     Attributes:
         num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart.
-        length: How many tokens are to be generated, as far as it can be predicted.
+        length: How many tokens are to be generated, as soon as it is predicted; None if nobody predicts it.
     """
 
     sequence: Sequence
     session: Session
     num_delivered_tokens: int = 0
-    length: LengthDistribution | None = None
+    length: AwaitedLength | None = None
 
 
 class Preparer(Protocol):

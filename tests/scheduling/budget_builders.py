@@ -74,7 +74,6 @@ def _tasks(draw):
         spare_tokens=tuple(left for left in accumulate(spare) if left < num_uncomputed),
         lengths=draw(lengths),
         max_tokens=draw(st.integers(1, 2000)),
-        predict_s=draw(st.just(0.0) | st.floats(0.0, 0.5)),
     )
 
 

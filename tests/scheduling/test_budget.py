@@ -9,7 +9,6 @@ from llm_planner.scheduling.budget import (
     alpha_star,
     decode_phase_s,
     execution_s,
-    prefill_phase_s,
     removal_needed,
     tokens_within,
 )
@@ -30,12 +29,6 @@ def test_the_worst_case_multiplies_the_expected_length_and_stops_at_the_limit():
     assert make_task(lengths=Lengths(expected=20.3), max_tokens=64).pessimistic_tokens(5.0) == 64
     assert make_task(lengths=Lengths(expected=20.3, upper=40), max_tokens=64).pessimistic_tokens(5.0) == 40
     assert make_task(lengths=Lengths(expected=1e300), max_tokens=64).pessimistic_tokens(5.0) == 64
-
-
-def test_only_the_part_of_the_prediction_that_outlasts_the_prefill_counts():
-    time = LinearTime(prefill_s_per_token=0.001, p_s=0.0)
-    assert prefill_phase_s(make_task(num_uncomputed_tokens=100, predict_s=0.05), Setup(), time) == pytest.approx(0.1)
-    assert prefill_phase_s(make_task(num_uncomputed_tokens=100, predict_s=0.25), Setup(), time) == pytest.approx(0.25)
 
 
 @given(tasks, times, st.floats(0.001, 100.0), st.floats(1.0, 8.0))

@@ -1,4 +1,7 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+
+import pytest
 
 from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner.prediction.length import LengthDistribution
@@ -20,27 +23,37 @@ class FixedPredictor:
         return LengthDistribution.from_buckets([1.0] * 40, 1)
 
 
-def prepared(**fields):
-    backend, predictor = FakeBackend(), FixedPredictor()
-    plans = PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
-    return LengthPreparer(plans, predictor).prepare(make_request(**(fields | {"robot_model": "tello"}))), predictor
+@pytest.fixture
+def executor():
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        yield beside
 
 
-def test_the_whole_prompt_is_read():
-    done, predictor = prepared()
+@pytest.fixture
+def prepare(executor):
+    def _prepare(**fields):
+        backend, predictor = FakeBackend(), FixedPredictor()
+        plans = PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
+        request = make_request(**(fields | {"robot_model": "tello"}))
+        return LengthPreparer(plans, predictor, executor).prepare(request), predictor
+
+    return _prepare
+
+
+def test_the_whole_prompt_is_read(prepare):
+    done, predictor = prepare()
+    assert done.length.wait().max_tokens == 40
     assert predictor.prompts == [done.sequence.prompt_token_ids]
-    assert done.length.max_tokens == 40
 
 
-def test_no_plan_is_longer_than_allowed():
-    done, _ = prepared(max_tokens=10)
-    assert done.length.max_tokens == 10
+def test_no_plan_is_longer_than_allowed(prepare):
+    assert prepare(max_tokens=10)[0].length.wait().max_tokens == 10
 
 
-def test_after_a_restart_only_the_rest_is_predicted():
+def test_after_a_restart_only_the_rest_is_predicted(prepare):
     delivered = (Segment(index=0, text="mf(50);", calls=(), expected=ZERO_DURATION),)
-    done, predictor = prepared(delivered=delivered)
+    done, predictor = prepare(delivered=delivered)
     count = done.num_delivered_tokens
     assert count > 0
+    assert done.length.wait().max_tokens == 40 - count
     assert predictor.prompts == [done.sequence.prompt_token_ids[:-count]]
-    assert done.length.max_tokens == 40 - count

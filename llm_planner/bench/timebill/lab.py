@@ -13,6 +13,7 @@ from llm_planner.core.request import OverrunStrategy, PlanRequest
 from llm_planner.prediction.length import LengthDistribution, LengthPredictor
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared
 
@@ -117,4 +118,5 @@ class MeasuredPreparer:
         prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
         session = self.lab.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
         sequence = replace(prepared.sequence, request_id=request.request_id)
-        return replace(prepared, sequence=sequence, session=session, length=length if self.predicts else None)
+        known = AwaitedLength.known(length) if self.predicts else None
+        return replace(prepared, sequence=sequence, session=session, length=known)

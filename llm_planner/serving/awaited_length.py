@@ -1,0 +1,54 @@
+"""A predicted length that may still be in the making, beside the engine's own work."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.prediction.length import LengthDistribution
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedLength:
+    """A prediction on another thread: whoever does not need it at once does not wait for it.
+
+    So TimeBill, section 5.1, hides it behind the prefill. One that fails is as good as none, and the log says so.
+
+    Attributes:
+        predict: Makes it.
+        future: Where it is being made.
+    """
+
+    predict: Callable[[], LengthDistribution]
+    future: Future[LengthDistribution]
+
+    @classmethod
+    def begin(cls, predict: Callable[[], LengthDistribution], executor: Executor) -> "AwaitedLength":
+        """Returns a prediction that is made as soon as the executor has come to it."""
+        return cls(predict, executor.submit(predict))
+
+    @classmethod
+    def known(cls, length: LengthDistribution) -> "AwaitedLength":
+        """Returns a prediction that was made before."""
+        future: Future[LengthDistribution] = Future()
+        future.set_result(length)
+        return cls(lambda: length, future)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.future.done()
+
+    def wait(self) -> LengthDistribution | None:
+        """Returns the prediction as soon as it is there; None if it failed.
+
+        One that waits behind others is made here and now.
+        """
+        try:
+            return self.predict() if self.future.cancel() else self.future.result()
+        except PlannerError as error:
+            _log.warning("a length could not be predicted: %s", error)
+            return None
