@@ -44,6 +44,8 @@ class BackendInfo:
         can_offload: Whether suspended KV can move to host memory.
         device: What it runs on, as an engine profile names it; empty if that means nothing.
         can_evict: Whether it can remove part of a sequence's KV (``SchedulerOutput.evict``).
+        can_insert: Whether it can append tokens to the context of a sequence whose KV it holds
+            (``SchedulerOutput.insert``).
         keeps_kv: Whether it accounts for its KV itself: it makes room among the suspended, or has a request wait.
     """
 
@@ -54,6 +56,7 @@ class BackendInfo:
     can_offload: bool
     device: str = ""
     can_evict: bool = False
+    can_insert: bool = False
     keeps_kv: bool = False
 
 

@@ -50,7 +50,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOutput:
-    """One step. A backend applies the fields in this order: release, offload, evict, restore, new, run.
+    """One step. A backend applies the fields in this order: release, offload, evict, restore, new, insert, run.
 
     Attributes:
         release: Requests that ended: free all they hold (unknown ids are ignored).
@@ -59,6 +59,11 @@ class SchedulerOutput:
             is computed. One that is also restored in this step is evicted right after its own restore.
         restore: Offloaded requests whose KV comes back to the accelerator, one after the other.
         new: Sequences that run for the first time in this step.
+        insert: Per request that runs in this step, tokens that are appended to its context behind all that it wrote.
+            Prompt, written tokens (without one that ended the sequence) and these are its prompt from now on, and it
+            writes anew: grammar and random numbers begin again, and one that had finished goes on. Its KV is kept.
+            Only for a backend that can (``BackendInfo.can_insert``); any other gets such a request in ``release``, and
+            in ``new`` with the whole prompt.
         num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the
             prompt (and of ``output_token_ids``); when decoding the last token, those that the grammar forced behind
             it, and any number of the draft that the backend offered (``StepOutput.num_draft_tokens``). A request that
@@ -73,6 +78,7 @@ class SchedulerOutput:
     evict: Mapping[str, int] = field(default_factory=dict)
     restore: tuple[str, ...] = ()
     new: tuple[Sequence, ...] = ()
+    insert: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
     asleep: tuple[str, ...] = ()
 

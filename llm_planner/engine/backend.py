@@ -88,6 +88,7 @@ class TorchBackend:
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
             can_evict=True,
+            can_insert=True,
             device=self._runner.device_name,
         )
         self._opener = SequenceOpener(
@@ -142,6 +143,8 @@ class TorchBackend:
             self._each(restore, lambda request_id: self._restore(request_id, runner, evict.get(request_id)), failed)
             new = {sequence.request_id: sequence for sequence in scheduled.new}
             self._each(new, lambda request_id: self._admit(new[request_id]), failed)
+            insert = scheduled.insert
+            self._each(insert, lambda request_id: self._insert(request_id, insert[request_id]), failed)
             output = self._run(scheduled.num_scheduled_tokens, runner, failed)
         duration_s = self._clock.now_s() - start_s
         return replace(output, free_kv_blocks=self._block_manager.num_free, duration_s=duration_s)
@@ -222,6 +225,9 @@ class TorchBackend:
             raise RequestError("another request of this name is not released yet")
         state = self._states[sequence.request_id] = self._opener.open(sequence)
         state.evictable = self._evictor.prospect(sequence)
+
+    def _insert(self, request_id: str, token_ids: Seq[int]) -> None:
+        self._opener.insert(self._state(request_id), token_ids, self.tokenizer.eos_token_ids)
 
     def _run(self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, str]) -> StepOutput:
         self._each(num_scheduled, lambda request_id: self._grow(request_id, num_scheduled[request_id], runner), failed)

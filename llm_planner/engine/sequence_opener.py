@@ -1,6 +1,7 @@
 """Checks a sequence that is handed to the engine, and opens it."""
 
 from collections.abc import Sequence as Seq
+from collections.abc import Set as AbstractSet
 
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import Sequence
@@ -46,6 +47,7 @@ class SequenceOpener:
             request_id=sequence.request_id,
             token_ids=token_ids,
             sampling=sequence.sampling,
+            grammar=sequence.grammar,
             matcher=self._matcher(sequence.grammar),
             drafter=self._lookahead.drafter(sequence),
         )
@@ -54,6 +56,27 @@ class SequenceOpener:
         if sequence.num_cached_tokens:
             self._share_prefix(state, sequence)
         return state
+
+    def insert(self, state: SequenceState, token_ids: Seq[int], eos_token_ids: AbstractSet[int]) -> None:
+        """Appends tokens to a sequence, behind all that it wrote but the token that ended it; it begins to write anew.
+
+        From here on it is a sequence of its own whose prompt is all of this, and whose KV is there already as far as
+        it was computed. The token that ended it never was.
+
+        Raises:
+            RequestError: If it cannot be run.
+        """
+        has_ended = state.is_finished and state.token_ids[-1] in eos_token_ids
+        prompt = (*(state.token_ids[:-1] if has_ended else state.token_ids), *token_ids)
+        self.check_token_ids(prompt)
+        sequence = Sequence(
+            request_id=state.request_id,
+            prompt_token_ids=prompt,
+            num_cached_tokens=state.num_shared_blocks * self._info.block_size,
+            sampling=state.sampling,
+            grammar=state.grammar,
+        )
+        state.begin_anew(prompt, self._matcher(state.grammar), self._lookahead.drafter(sequence))
 
     def check_token_ids(self, token_ids: Seq[int]) -> None:
         """Raises RequestError for tokens that the model cannot take."""

@@ -34,6 +34,7 @@ class SequenceState:
     request_id: str
     token_ids: list[int]
     sampling: SamplingParams = field(default_factory=SamplingParams)
+    grammar: str | None = None
     matcher: Matcher | None = None
     num_computed_tokens: int = 0
     kv_len: int = 0
@@ -47,6 +48,16 @@ class SequenceState:
     rng: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rng = random.Random(self.sampling.seed)
+
+    def begin_anew(self, token_ids: Iterable[int], matcher: Matcher | None, drafter: Drafter | None) -> None:
+        """Makes ``token_ids``, which begin with those that are computed, the prompt of what it writes from now on.
+
+        KV that was to be evicted stays: what is evicted counts on the prompt that it had.
+        """
+        self.token_ids = list(token_ids)
+        self.matcher, self.drafter, self.draft = matcher, drafter, ()
+        self.is_finished, self.evictable = False, None
         self.rng = random.Random(self.sampling.seed)
 
     @property

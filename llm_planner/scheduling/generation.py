@@ -1,5 +1,6 @@
 """The scheduler's mutable record of one request, and the only place where its state changes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -49,6 +50,8 @@ class Generation:
             before the first segment.
         resume_at_s: When a suspended one must run again.
         is_offloaded: Whether its KV is in host memory.
+        num_inserted_tokens: Tokens of its prompt that were inserted behind what it wrote.
+        num_earlier_tokens: Tokens of its prompt that it wrote itself, before the last insertion.
     """
 
     request: PlanRequest
@@ -72,6 +75,9 @@ class Generation:
     robot_idle_at_s: float = 0.0
     resume_at_s: float = 0.0
     is_offloaded: bool = False
+    num_inserted_tokens: int = 0
+    num_earlier_tokens: int = 0
+    _insertion: tuple[int, ...] = ()
     _num_prefill_tokens: int = 0
     _state: GenerationState = GenerationState.WAITING
 
@@ -97,7 +103,7 @@ class Generation:
 
     @property
     def num_output_tokens(self) -> int:
-        """Tokens generated so far."""
+        """Tokens generated so far, since the last insertion if there was one."""
         return len(self.output_token_ids)
 
     @property
@@ -176,6 +182,37 @@ class Generation:
         self.sequence = shortened(self.sequence, num_tokens)
         self._num_prefill_tokens = self.num_prompt_tokens
 
+    def insert(self, token_ids: Iterable[int], max_output_tokens: int) -> None:
+        """Appends tokens to its context behind all that it wrote; it writes anew behind them.
+
+        What it wrote and the new tokens are prompt from now on, and only they are computed if its KV is there. What was
+        ordered of evictions is forgotten, as it counted on another prompt; what was evicted stays so.
+
+        Args:
+            token_ids: Appended.
+            max_output_tokens: Most tokens that it may generate behind them.
+        """
+        if self._state not in (GenerationState.WAITING, GenerationState.SUSPENDED):
+            raise ValueError(f"{self.request_id} is {self._state.value}; nothing can be inserted into it")
+        inserted = tuple(token_ids)
+        self.num_inserted_tokens += len(inserted)
+        self.num_earlier_tokens += len(self.output_token_ids)
+        prompt = (*self.sequence.prompt_token_ids, *self.output_token_ids, *inserted)
+        self.sequence = replace(self.sequence, prompt_token_ids=prompt, evictable=(), spare=())
+        self.output_token_ids.clear()
+        self.max_output_tokens, self.output_interval = max_output_tokens, None
+        self.num_draft_tokens = self.num_segment_steps = 0
+        self._num_prefill_tokens = self.num_prompt_tokens
+        if not self.num_evicted_tokens:
+            self.eviction = None
+        if self._state is GenerationState.SUSPENDED:
+            self._insertion += inserted
+
+    def take_insertion(self) -> tuple[int, ...]:
+        """Returns, once, what the backend must insert now that it runs again."""
+        inserted, self._insertion = self._insertion, ()
+        return inserted
+
     def admit(self) -> Sequence:
         """WAITING -> RUNNING; returns what the backend must be handed."""
         self._move(GenerationState.RUNNING, GenerationState.WAITING)
@@ -202,6 +239,9 @@ class Generation:
         self.num_computed_tokens = self.sequence.num_cached_tokens
         self.num_evicted_tokens = 0
         self.num_draft_tokens = 0
+        self._insertion = ()
+        if self.num_inserted_tokens:
+            self.eviction = None
         self._num_prefill_tokens = self.num_tokens
         self.num_preemptions += 1
 

@@ -1,4 +1,4 @@
-"""Where generations are: in exactly one of three places, or ended with their KV still to be released."""
+"""Where generations are: in one of three places, at rest with a complete plan, or ended with KV to be released."""
 
 from collections.abc import Iterable
 
@@ -16,6 +16,8 @@ class Places:
         running: They hold a slot.
         ready: They could run: new ones, suspended ones that are due, paused and preempted ones.
         sleeping: They are suspended while their robot is busy.
+        resting: Their plan is complete. They run again only if something is inserted, and keep their KV for that while
+            nobody else needs the memory.
         released: They ended; their KV goes with the next step.
 
     Args:
@@ -26,6 +28,7 @@ class Places:
         self.running: dict[str, Generation] = {}
         self.ready = ReadyQueue(policy)
         self.sleeping = Sleepers()
+        self.resting: dict[str, Generation] = {}
         self.released: dict[str, Generation] = {}
 
     def find(self, request_id: str) -> Generation | None:
@@ -33,14 +36,22 @@ class Places:
         found = self.running.get(request_id) or self.ready.get(request_id)
         return found or self.sleeping.get(request_id)
 
+    def take(self, request_id: str) -> Generation | None:
+        """Takes a generation out of its place, if it is in one; one that ran is paused."""
+        generation = self.find(request_id) or self.resting.get(request_id)
+        if generation is not None:
+            if self.running.pop(request_id, None) is not None:
+                generation.pause()
+            self.sleeping.pop(request_id)
+            self.ready.pop(request_id)
+            self.resting.pop(request_id, None)
+        return generation
+
     def end(self, request_id: str) -> None:
         """Takes a generation out, if it is in, and finishes it."""
-        generation = self.find(request_id)
+        generation = self.take(request_id)
         if generation is None:
             return
-        self.running.pop(request_id, None)
-        self.sleeping.pop(request_id)
-        self.ready.pop(request_id)
         if generation.state is not GenerationState.WAITING:
             self.released[request_id] = generation
         generation.finish()
@@ -67,12 +78,12 @@ class Places:
     def check_integrity(self, ledger: KVLedger) -> None:
         """Asserts that every generation is in one place only, in the right state, and that the KV adds up."""
         ledger.check_integrity()
-        ids = [g.request_id for g in self.generations]
+        ids = [g.request_id for g in (*self.generations, *self.resting.values())]
         assert len(ids) == len(set(ids))
         assert all(g.state is GenerationState.RUNNING for g in self.running.values())
-        queued = (*self.sleeping.values(), *self.ready.values())
+        queued = (*self.sleeping.values(), *self.ready.values(), *self.resting.values())
         assert all(g.state in (GenerationState.WAITING, GenerationState.SUSPENDED) for g in queued)
-        for generation in self.generations:
+        for generation in (*self.generations, *self.resting.values()):
             shared = generation.sequence.num_cached_tokens // ledger.block_size
             kv_blocks = ledger.blocks_for(generation.kv_len) - shared
             expected = 0 if generation.is_offloaded else kv_blocks

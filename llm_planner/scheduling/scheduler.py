@@ -10,7 +10,7 @@ from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
 from llm_planner.scheduling.engine_ledger import EngineLedger
 from llm_planner.scheduling.forecast import EngineForecast
-from llm_planner.scheduling.generation import Generation
+from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 from llm_planner.scheduling.learned_times import LearnedTimes
 from llm_planner.scheduling.pace import GenerationPace
@@ -50,7 +50,7 @@ class Scheduler:
         self.times: EngineTimes = times or LearnedTimes(self.forecast.steps)
         self.reservations = Reservations()
         self._order = ReservedFirst(policy, self.reservations)
-        self._can_offload = info.can_offload
+        self._can_offload, self._can_insert = info.can_offload, info.can_insert
         self._places = Places(self._order)
         self._limiting: PricedPolicy | None = None  # the policy, if it limits batches
         if isinstance(policy, PricedPolicy):
@@ -71,6 +71,46 @@ class Scheduler:
         """Takes a generation out, finished, failed or cancelled; its KV is released in the next step."""
         self._places.end(request_id)
         self.reservations.end(request_id)
+
+    def rest(self, request_id: str) -> None:
+        """Puts a generation aside whose plan is complete, for something may yet be inserted; ``end`` takes it out.
+
+        Its KV is the first to go when memory is short, and goes at once if the backend could not use it.
+        """
+        generation = self._places.take(request_id)
+        if generation is None:
+            return
+        self.reservations.end(request_id)
+        if not self._can_insert:
+            self._drop_kv(generation)
+        self._places.resting[request_id] = generation
+
+    def insert(self, request_id: str, token_ids: Iterable[int], max_output_tokens: int, now_s: float) -> None:
+        """Appends tokens to what a generation has read and written; its robot waits, so it goes on at once.
+
+        Where the backend can insert, the KV of all before is used again. Else all of it is computed anew.
+
+        Args:
+            request_id: Unfinished; its plan may be complete.
+            token_ids: Appended.
+            max_output_tokens: Most tokens that it may generate behind them.
+            now_s: Since when the robot waits.
+        """
+        generation = self._places.take(request_id)
+        if generation is None:
+            raise ValueError(f"{request_id} has ended; nothing can be inserted")
+        if not self._can_insert:
+            self._drop_kv(generation)
+        generation.insert(token_ids, max_output_tokens)
+        generation.robot_idle_at_s = generation.resume_at_s = now_s
+        self._places.ready.add(generation)
+
+    def _drop_kv(self, generation: Generation) -> None:
+        """Takes the KV from a generation that was taken out of its place; it is released in the next step."""
+        if generation.state is not GenerationState.WAITING:
+            generation.preempt()
+            self.ledger.close(generation.request_id)
+            self._places.released[generation.request_id] = generation
 
     def reserve(self, request_id: str, max_company: int | None) -> None:
         """Gives a generation a slot at once, with at most ``max_company`` others beside it; None takes it back."""

@@ -18,6 +18,7 @@ class StepBuilder:
         self._evict: dict[str, int] = {}
         self._restore: list[str] = []
         self._new: list[Sequence] = []
+        self._insert: dict[str, tuple[int, ...]] = {}
         self._num_scheduled_tokens: dict[str, int] = {}
         self._drafting: list[Generation] = []
 
@@ -78,6 +79,8 @@ class StepBuilder:
             self._ledger.evict(generation.request_id, generation.kv_len, generation.peak_kv_len)
         elif to_eviction is not None:
             num_tokens = min(num_tokens, to_eviction)
+        if inserted := generation.take_insertion():
+            self._insert[generation.request_id] = inserted
         self._budget_tokens -= num_tokens
         self._num_scheduled_tokens[generation.request_id] = num_tokens
         self._ledger.grow(generation.request_id, generation.kv_len + num_tokens)
@@ -118,5 +121,6 @@ class StepBuilder:
             evict=self._evict,
             restore=tuple(self._restore),
             new=tuple(self._new),
+            insert=self._insert,
             num_scheduled_tokens=self._num_scheduled_tokens,
         )

@@ -224,14 +224,18 @@ class StepDecision:
     def _make_room(self, generation: Generation, headroom_blocks: int) -> bool:
         """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
 
-        Those whose robot is busy longest give first. Their KV is offloaded if the backend can, else lost.
+        Those whose plan is complete give first, and lose their KV; then those whose robot is busy longest, whose KV is
+        offloaded if the backend can, else lost.
         """
         ledger, places = self._rules.ledger, self._places
         needed = self._step.missing_blocks(generation) + headroom_blocks
         suspended = (*places.sleeping.values(), *places.ready.values())
         holders = [g for g in suspended if g is not generation and self._holds_memory(g)]
-        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in holders):
+        resting = [g for g in places.resting.values() if self._holds_memory(g)]
+        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in (*holders, *resting)):
             return False
+        while resting and needed > ledger.available_blocks:
+            self._step.preempt(resting.pop())
         holders.sort(key=lambda g: (g.resume_at_s, g.order))
         while needed > ledger.available_blocks:
             victim = holders.pop()

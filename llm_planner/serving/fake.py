@@ -77,7 +77,8 @@ class FakeBackend:
     An instruction such as ``exactly: mf(50);tc(90);`` is its own script.
 
     Args:
-        plans: Instruction to plan, in canonical MiniSpec. The longest instruction that occurs in the prompt counts.
+        plans: Instruction to plan, in canonical MiniSpec. The longest instruction that occurs in the prompt counts; one
+            that is inserted later makes it write another plan.
         default_plan: What it writes for anything else.
         timing: How long steps take.
         sleep: Called with the duration of each step, e.g. ``time.sleep``; None takes no time at all.
@@ -95,6 +96,7 @@ class FakeBackend:
     max_model_len: int = 32768
     can_offload: bool = True
     can_evict: bool = True
+    can_insert: bool = True
     _prefixes: dict[str, int] = field(default_factory=dict)
     _states: dict[str, _State] = field(default_factory=dict)
 
@@ -108,6 +110,7 @@ class FakeBackend:
             max_model_len=self.max_model_len,
             can_offload=self.can_offload,
             can_evict=self.can_evict,
+            can_insert=self.can_insert,
         )
 
     def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
@@ -132,6 +135,7 @@ class FakeBackend:
         for request_id, num_removed in scheduled.evict.items():
             self._states[request_id].kv_len -= num_removed
         failed = {s.request_id: "scripted failure" for s in scheduled.new if not self._open(s)}
+        failed |= {name: "scripted failure" for name, ids in scheduled.insert.items() if not self._insert(name, ids)}
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
@@ -169,24 +173,40 @@ class FakeBackend:
     def _open(self, sequence: Sequence) -> bool:
         """Looks up the script of a new sequence; returns False if it is to fail."""
         prompt = self.tokenizer.decode(sequence.prompt_token_ids)
-        known = sorted((text for text in (*self.plans, *self.fail) if text in prompt), key=len)
-        if known and known[-1] in self.fail:
+        plan = self._plan(prompt)
+        if plan is None:
             return False
-        exactly = _EXACTLY.search(prompt)
-        plan = self.plans[known[-1]] if known else exactly[1] if exactly else self.default_plan
-        ends = [n for n in range(len(plan), 0, -1) if plan[n - 1] in ";}"]
-        num_delivered = next((n for n in ends if prompt.endswith(plan[:n])), 0)
         num_output = len(sequence.output_token_ids)
         self._states[sequence.request_id] = _State(
             prompt=prompt,
             tokens_to_compute=len(sequence.prompt_token_ids) + num_output,
             num_computed_tokens=sequence.num_cached_tokens,
-            plan_token_ids=[*self.tokenizer.encode(plan[num_delivered:]), EOS_TOKEN_ID],
+            plan_token_ids=[*self.tokenizer.encode(plan), EOS_TOKEN_ID],
             num_generated=num_output,
             kv_len=sequence.num_cached_tokens,
             num_shared_blocks=sequence.num_cached_tokens // self.block_size,
         )
         return True
+
+    def _insert(self, request_id: str, token_ids: Seq[int]) -> bool:
+        """Looks up the script that follows what is inserted; returns False if it is to fail."""
+        state = self._states[request_id]
+        written = [t for t in state.plan_token_ids[: state.num_generated] if t != EOS_TOKEN_ID]
+        state.prompt += self.tokenizer.decode([*written, *token_ids])
+        plan = self._plan(state.prompt)
+        state.tokens_to_compute += len(token_ids) - (state.num_generated - len(written))
+        state.plan_token_ids, state.num_generated = [*self.tokenizer.encode(plan or ""), EOS_TOKEN_ID], 0
+        return plan is not None
+
+    def _plan(self, prompt: str) -> str | None:
+        """Returns what of the scripted plan is not in the prompt yet; None if it is to fail."""
+        known = sorted((text for text in (*self.plans, *self.fail) if text in prompt), key=len)
+        if known and known[-1] in self.fail:
+            return None
+        exactly = _EXACTLY.search(prompt)
+        plan = self.plans[known[-1]] if known else exactly[1] if exactly else self.default_plan
+        ends = [n for n in range(len(plan), 0, -1) if plan[n - 1] in ";}"]
+        return plan[next((n for n in ends if prompt.endswith(plan[:n])), 0) :]
 
     def _run(
         self,

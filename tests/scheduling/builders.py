@@ -59,6 +59,7 @@ def make_scheduler(
     num_kv_blocks: int = 1000,
     block_size: int = 4,
     can_offload: bool = True,
+    can_insert: bool = True,
     keeps_kv: bool = False,
     **config: Any,
 ) -> Scheduler:
@@ -68,6 +69,7 @@ def make_scheduler(
         block_size=block_size,
         max_model_len=num_kv_blocks * block_size,
         can_offload=can_offload,
+        can_insert=can_insert,
         keeps_kv=keeps_kv,
     )
     return Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)

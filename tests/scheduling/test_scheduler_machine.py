@@ -18,7 +18,8 @@ from tests.scheduling.builders import make_generation, make_report, make_schedul
 BLOCK_SIZE = 4
 SHARED_TOKENS = 8
 MAX_OUTPUT = 24
-NUM_BLOCKS = 16  # the longest generation alone takes (8 + 12 + 24 + 7) / 4 = 13, 2 of them shared
+MAX_INSERTED = 4
+NUM_BLOCKS = 16  # the longest generation alone takes (8 + 12 + 4 + 24 + 7) / 4 = 14, 2 of them shared
 
 
 class ModelBackend:
@@ -68,6 +69,7 @@ class ModelBackend:
             self.shared[sequence.request_id] = sequence.num_cached_tokens // BLOCK_SIZE
             self.to_compute[sequence.request_id] = len(sequence.prompt_token_ids) + len(sequence.output_token_ids)
             self.drafted[sequence.request_id] = 0
+        self._insert(scheduled)
         self.rejected = {}
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             assert request_id not in self.offloaded
@@ -88,6 +90,13 @@ class ModelBackend:
                 token_ids[request_id] = (self.to_compute[request_id],) * num_new
         return token_ids
 
+    def _insert(self, scheduled: SchedulerOutput) -> None:
+        for request_id, inserted in scheduled.insert.items():
+            assert request_id in scheduled.num_scheduled_tokens
+            self.to_compute[request_id] += len(inserted)
+            self.prompts[request_id] = self.to_compute[request_id]
+            self.drafted[request_id] = 0
+
 
 class SchedulerMachine(RuleBasedStateMachine):
     """Drives a scheduler with arrivals, cancels, reports and time, in front of a model of the backend."""
@@ -97,6 +106,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.now_s = 0.0
         self.num_added = 0
         self.alive: dict[str, Generation] = {}
+        self.resting: dict[str, Generation] = {}
         self.scheduler: Scheduler
 
     @initialize(
@@ -104,6 +114,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_seqs=st.integers(1, 4),
         max_num_batched_tokens=st.integers(1, 16),
         can_offload=st.booleans(),
+        can_insert=st.booleans(),
         backend=st.builds(ModelBackend, st.integers(0, 99), st.integers(0, 3), st.integers(0, 4)),
     )
     def start(
@@ -112,6 +123,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_seqs: int,
         max_num_batched_tokens: int,
         can_offload: bool,
+        can_insert: bool,
         backend: ModelBackend,
     ) -> None:
         self.backend = backend
@@ -121,6 +133,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             num_kv_blocks=NUM_BLOCKS,
             block_size=BLOCK_SIZE,
             can_offload=can_offload,
+            can_insert=can_insert,
             max_num_seqs=max_num_seqs,
             max_num_batched_tokens=max_num_batched_tokens,
         )
@@ -142,13 +155,36 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert self.alive.pop(name).state is GenerationState.FINISHED
         self.scheduler.end(name)  # twice is once
 
+    @precondition(lambda self: self.alive or self.resting)
+    @rule(data=st.data(), num_tokens=st.integers(1, MAX_INSERTED))
+    def insert(self, data: st.DataObject, num_tokens: int) -> None:
+        generations = {**self.alive, **self.resting}
+        name = data.draw(st.sampled_from(sorted(generations)))
+        generation = generations[name]
+        left = MAX_OUTPUT - generation.num_earlier_tokens - generation.num_output_tokens
+        if generation.num_inserted_tokens + num_tokens > MAX_INSERTED or left < 1:
+            return
+        before = (*generation.sequence.prompt_token_ids, *generation.output_token_ids)
+        self.scheduler.insert(name, range(num_tokens), left, self.now_s)
+        assert generation.sequence.prompt_token_ids == (*before, *range(num_tokens))
+        assert not generation.output_token_ids
+        self.resting.pop(name, None)
+        self.alive[name] = generation
+
+    @precondition(lambda self: self.resting)
+    @rule(data=st.data())
+    def end_at_rest(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.resting)))
+        self.scheduler.end(name)
+        assert self.resting.pop(name).state is GenerationState.FINISHED
+
     @precondition(lambda self: self.alive)
     @rule(data=st.data())
     def order_eviction(self, data: st.DataObject) -> None:
         generation = self.alive[data.draw(st.sampled_from(sorted(self.alive)))]
         sequence = generation.sequence
         num_own = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
-        if not generation.num_evicted_tokens:
+        if not generation.num_evicted_tokens and not generation.num_inserted_tokens:
             after = max(generation.num_prompt_tokens, generation.num_computed_tokens)
             removed = data.draw(st.integers(1, num_own))
             generation.eviction = Eviction(after_tokens=after, num_removed_tokens=removed)
@@ -185,7 +221,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         segments, ended = {}, []
         for name in token_ids:
             generation, outcome = self.alive[name], draw()
-            if outcome == 0 or generation.num_output_tokens + len(token_ids[name]) >= MAX_OUTPUT:
+            num_written = generation.num_earlier_tokens + generation.num_output_tokens + len(token_ids[name])
+            if outcome == 0 or num_written >= MAX_OUTPUT:
                 ended.append(name)
             elif outcome <= 3:
                 segments[name] = 1
@@ -200,8 +237,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler.update(scheduled, output, segments, self.now_s)
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
         for name in ended:
-            self.scheduler.end(name)
-            del self.alive[name]
+            if draw() < 5:
+                self.scheduler.rest(name)
+                self.resting[name] = self.alive.pop(name)
+            else:
+                self.scheduler.end(name)
+                del self.alive[name]
         return not scheduled.is_empty
 
     def _check_limits(self, scheduled: SchedulerOutput) -> None:
@@ -233,6 +274,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.now_s = max(self.now_s, wakeup_s)
             self._step(lambda: 1 + next(outcomes) % 7)
         assert not self.alive, "starved"
+        for name in self.resting:
+            self.scheduler.end(name)
         self.scheduler.schedule(self.now_s)
         assert self.scheduler.ledger.free_blocks == NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE
 

@@ -74,3 +74,19 @@ def test_a_backend_that_cannot_evict_says_so_before_it_does_anything():
     assert caught.value.code is ErrorCode.EVICTION_UNSUPPORTED
     assert backend.num_free_blocks == backend.num_kv_blocks
     assert not backend.info.can_evict
+
+
+def test_what_is_inserted_makes_it_write_another_plan():
+    backend = FakeBackend(plans={"go up": "mu(50);", "the way is blocked": "md(20);"})
+    encode = backend.tokenizer.encode
+    sequence = Sequence(request_id="a", prompt_token_ids=tuple(encode("go up ")))
+    backend.execute(SchedulerOutput(new=(sequence,), num_scheduled_tokens={"a": len(sequence.prompt_token_ids)}))
+    inserted = tuple(encode("the way is blocked "))
+    written, step = [], SchedulerOutput(insert={"a": inserted}, num_scheduled_tokens={"a": len(inserted) + 1})
+    while not (output := backend.execute(step)).finished:
+        written += output.token_ids["a"]
+        step = SchedulerOutput(num_scheduled_tokens={"a": 1})
+    assert backend.tokenizer.decode(written) == "md(20);"
+    again = tuple(encode("the way is blocked, go back "))  # one that had finished goes on; its last token has no KV
+    step = SchedulerOutput(insert={"a": again}, num_scheduled_tokens={"a": len(again)})
+    assert backend.execute(step).token_ids["a"]
