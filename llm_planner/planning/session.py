@@ -11,6 +11,7 @@ from llm_planner.core.segment import ExpectedDuration, Segment
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Return, Statement
+from llm_planner.planning.repetition import WordWatch
 
 
 class StatementParser(Protocol):
@@ -51,7 +52,8 @@ class Progress:
 class PlanSession:
     """Turns the tokens of one generation into segments, one per top-level statement.
 
-    However the tokens split the text, the segments are the same: the parser sees one character at a time.
+    However the tokens split the text, the segments are the same: the parser sees one character at a time. A model that
+    is stuck in a word is stopped there (``planning.repetition``).
 
     Args:
         tokenizer: Gives the bytes of a token.
@@ -78,6 +80,7 @@ class PlanSession:
         self._parser = parser
         self._gate = gate
         self._expected_duration = expected_duration
+        self._words = WordWatch()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._is_complete = False
@@ -99,6 +102,7 @@ class PlanSession:
             for token_id in token_ids:
                 self._num_tokens += 1
                 for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
+                    self._words.feed(character)
                     self._take(self._parser.feed(character), segments)
         except UnicodeDecodeError as error:
             return self._failed(segments, PlannerError(ErrorCode.PLAN_SYNTAX, f"the plan is not UTF-8: {error}"))

@@ -137,3 +137,20 @@ def test_a_delivered_segment_may_hold_several_statements():
     joined = Segment(index=0, text="mf(50);tc(90);", calls=(), expected=whole[0].expected)
     (following,) = read(b"ld();", delivered=(joined,)).segments
     assert following.index == 1
+
+
+@given(cuts=st.lists(st.integers(0, 120), max_size=8), size=st.integers(30, 60))
+def test_a_model_that_is_stuck_in_a_word_is_stopped_there(cuts, size):
+    text = f"mf(50);2{{g(sto{'ol' * size});}}mf(60);"
+    progress = read(text.encode(), cuts)
+    assert [s.text for s in progress.segments] == ["mf(50);"]
+    assert progress.error is not None
+    assert progress.error.code is ErrorCode.PLAN_SYNTAX
+    assert "it writes 'ol'" in progress.error.message
+    assert progress.is_complete
+
+
+def test_a_stuck_word_spends_no_more_tokens_than_it_takes_to_be_sure():
+    session = make_session(tokenizer=BytesTokenizer([b"g(", *[b"a"] * 60]))
+    ends = [index for index in range(61) if session.feed([index]).is_complete]
+    assert ends[0] == 25

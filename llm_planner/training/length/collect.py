@@ -12,6 +12,7 @@ from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.engine.fingerprint import weights_fingerprint
+from llm_planner.planning.repetition import MAX_REPETITION
 from llm_planner.training.evaluate import serve_all
 from llm_planner.training.length.prompts import Prompt
 
@@ -20,9 +21,9 @@ _BATCH = 32
 
 
 class LengthFile:
-    """Measured lengths of one model: a line that names the model, then one line for each prompt.
+    """Measured lengths of one model: a line that says how they were measured, then one line for each prompt.
 
-    Lengths of another model, or under another limit, are of no use: such a file is begun anew.
+    Lengths of another model, or under other limits, are of no use: such a file is begun anew.
 
     Args:
         path: The file; it need not exist.
@@ -35,7 +36,11 @@ class LengthFile:
 
     def __init__(self, path: Path, model: Path, max_tokens: int) -> None:
         self._path = path
-        self._header = {"fingerprint": weights_fingerprint(model), "max_tokens": max_tokens}
+        self._header = {
+            "fingerprint": weights_fingerprint(model),
+            "max_tokens": max_tokens,
+            "max_repetition": MAX_REPETITION,
+        }
         self.lengths: dict[Prompt, int] = {}
         lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
         if lines and self._read(lines[0], 1) == self._header:

@@ -60,12 +60,15 @@ def test_a_line_that_was_cut_off_is_measured_again(target, path, no_engine):
     assert collect(target, prompts(2), path) == dict.fromkeys(prompts(2), 7)
 
 
-def test_lengths_of_another_model_or_limit_do_not_count(target, tmp_path, path):
+def test_lengths_of_another_model_or_limit_do_not_count(target, tmp_path, path, monkeypatch):
     LengthFile(path, target, MAX_TOKENS).add(dict.fromkeys(prompts(3), 7))
     assert not LengthFile(path, target, MAX_TOKENS + 1).lengths
     LengthFile(path, target, MAX_TOKENS).add(dict.fromkeys(prompts(3), 7))
     other = save_target(tmp_path / "other", seed=5)
     assert not LengthFile(path, other, MAX_TOKENS).lengths
+    LengthFile(path, target, MAX_TOKENS).add(dict.fromkeys(prompts(3), 7))
+    monkeypatch.setattr(module, "MAX_REPETITION", 60)  # plans that are stuck were stopped earlier
+    assert not LengthFile(path, target, MAX_TOKENS).lengths
 
 
 def test_a_damaged_line_is_named(target, path):
