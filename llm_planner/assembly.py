@@ -22,6 +22,7 @@ from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.scheduling.learned_times import ENOUGH_STEPS
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.admission import Admission
@@ -38,6 +39,8 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.simulation.capacity.estimated import known_speed
 
 _log = logging.getLogger(__name__)
+REHEARSED = "look around, take a picture of everything that you see, then come back"
+"""What the model writes once at the start, for nobody: a few steps from which the scheduler learns their times."""
 OWN_PREDICTOR = "auto"
 """Asks for the length predictor that stands beside the model."""
 
@@ -111,10 +114,12 @@ def build_loop(
         do_clients_report=do_clients_report,
         stopwatch=MonotonicClock(),
     )
-    loop.warm_up(
-        PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction="-")
+    rehearsals = [
+        PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction=REHEARSED)
         for name in library.names()
-    )
+    ]
+    loop.warm_up(rehearsals)
+    loop.warm_up(rehearsals, num_steps=ENOUGH_STEPS)  # what was first is slow, and nothing to learn from
     return loop
 
 

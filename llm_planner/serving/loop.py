@@ -20,7 +20,7 @@ from llm_planner.serving.meter import Meter
 from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.view import LoopStatus, LoopView, count, look
-from llm_planner.serving.warm_up import run_once
+from llm_planner.serving.warm_up import rehearse
 
 _log = logging.getLogger(__name__)
 
@@ -107,10 +107,15 @@ class PlannerLoop:
         self._deadlines.watch(goal)
         return self._finish_if_done(goal)
 
-    def warm_up(self, requests: Iterable[PlanRequest]) -> None:
+    def warm_up(self, requests: Iterable[PlanRequest], num_steps: int = 0) -> None:
         """Loads the shared prefix of each request's robot model, compiles its grammar and runs the model once.
 
-        So no robot waits for what only the first request of its kind needs. The scheduler learns nothing from it.
+        So no robot waits for what only the first request of its kind needs.
+
+        Args:
+            requests: One for each robot model.
+            num_steps: Decode steps of each, from which the scheduler learns how long they take, so that even the first
+                goal with a time budget is promised, or refused, something sound.
 
         Raises:
             PlannerError: If a request cannot be prepared, or the engine cannot run it.
@@ -118,7 +123,7 @@ class PlannerLoop:
         for request in requests:
             prepared = self._preparer.prepare(request)
             pin_prefix(prepared, self._scheduler)
-            run_once(prepared.sequence, self._backend, self._scheduler.ledger)
+            rehearse(prepared.sequence, self._backend, self._scheduler, num_steps)
 
     # --- One step
 

@@ -3,22 +3,36 @@
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SchedulerOutput, Sequence
-from llm_planner.scheduling.kv_ledger import KVLedger
+from llm_planner.scheduling.scheduler import Scheduler
 
 
-def run_once(sequence: Sequence, backend: Backend, ledger: KVLedger) -> None:
-    """Computes the first token of a sequence and forgets it, if there is room in the KV cache.
+def rehearse(sequence: Sequence, backend: Backend, scheduler: Scheduler, num_steps: int = 0) -> None:
+    """Computes the first tokens of a sequence and forgets them, if there is room in the KV cache.
+
+    Args:
+        sequence: New to the backend.
+        backend: Runs it.
+        scheduler: Learns what a decode step takes; nothing else.
+        num_steps: Decode steps after the prefill; fewer if the answer ends before.
 
     Raises:
         PlannerError: ENGINE_FAILED if the engine cannot run it.
     """
-    request_id = sequence.request_id
+    request_id, ledger = sequence.request_id, scheduler.ledger
     num_tokens = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
-    if num_tokens > ledger.free_blocks * ledger.block_size:
+    if num_tokens + num_steps > ledger.free_blocks * ledger.block_size:
         return
     step = SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens})
     while request_id not in {*(output := backend.execute(step)).token_ids, *output.finished}:
         if request_id in output.failed:
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"no plan can be made: {output.failed[request_id]}")
         step = SchedulerOutput(num_scheduled_tokens={request_id: num_tokens})  # an engine may have steps in flight
+    step, kv_len = SchedulerOutput(num_scheduled_tokens={request_id: 1}), len(sequence.prompt_token_ids)
+    for _ in range(num_steps):
+        if request_id in output.finished or request_id in output.failed:
+            break
+        output = backend.execute(step)
+        scheduler.times.observe([(1, kv_len)], output.duration_s)
+        scheduler.forecast.observe_step(0, 1, output.duration_s)
+        kv_len += len(output.token_ids.get(request_id, ()))
     backend.execute(SchedulerOutput(release=(request_id,)))
