@@ -47,6 +47,7 @@ class BackendInfo:
         can_insert: Whether it can append tokens to the context of a sequence whose KV it holds
             (``SchedulerOutput.insert``).
         keeps_kv: Whether it accounts for its KV itself: it makes room among the suspended, or has a request wait.
+        num_stages: Of a pipeline, over which it divides the layers; what is scheduled runs in as many parts, or more.
     """
 
     model: str
@@ -58,6 +59,7 @@ class BackendInfo:
     can_evict: bool = False
     can_insert: bool = False
     keeps_kv: bool = False
+    num_stages: int = 1
 
 
 class Backend(Protocol):

@@ -71,6 +71,8 @@ class SchedulerOutput:
         asleep: Suspended requests whose robots are busy, the one that resumes last first. Only for an engine that
             keeps its KV itself (``BackendInfo.keeps_kv``): it takes memory from them in this order, and holds back what
             its steps in flight still bring of them.
+        urgent: Of those that run, who loses more than the others by being held back (``scheduling.pipeline.urgency``).
+            Only for an engine with several stages (``BackendInfo.num_stages``), which divides a step among them.
     """
 
     release: tuple[str, ...] = ()
@@ -81,6 +83,7 @@ class SchedulerOutput:
     insert: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
     asleep: tuple[str, ...] = ()
+    urgent: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:

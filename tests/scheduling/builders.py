@@ -61,6 +61,7 @@ def make_scheduler(
     can_offload: bool = True,
     can_insert: bool = True,
     keeps_kv: bool = False,
+    num_stages: int = 1,
     **config: Any,
 ) -> Scheduler:
     info = BackendInfo(
@@ -71,6 +72,7 @@ def make_scheduler(
         can_offload=can_offload,
         can_insert=can_insert,
         keeps_kv=keeps_kv,
+        num_stages=num_stages,
     )
     return Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)
 

@@ -1,5 +1,8 @@
 """A scheduler above an engine that keeps its KV itself, and may have steps in flight."""
 
+from dataclasses import replace
+
+from llm_planner.core.request import Urgency
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.generation import GenerationState
 from tests.scheduling.builders import make_generation, make_scheduler, make_segment
@@ -72,3 +75,16 @@ def test_a_step_in_flight_may_complete_the_segment_of_one_that_was_paused_meanwh
     assert slow.num_suspensions == 1
     assert scheduler.num_sleeping == 1
     assert scheduler.num_ready == 0
+
+
+def test_names_who_must_not_wait_for_another_micro_batch_of_a_pipeline():
+    def schedule(num_stages):
+        scheduler = make_scheduler(keeps_kv=True, num_stages=num_stages)
+        for name, urgency in (("a", Urgency.NORMAL), ("b", Urgency.URGENT), ("c", Urgency.NORMAL)):
+            generation = make_generation(name)
+            generation.request = replace(generation.request, urgency=urgency, time_utility=urgency.time_utility)
+            scheduler.add(generation)
+        return scheduler.schedule(100.0)
+
+    assert schedule(2).urgent == ("b",)
+    assert schedule(1).urgent == ()
