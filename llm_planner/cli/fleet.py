@@ -6,7 +6,6 @@ import threading
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -14,27 +13,22 @@ from typing import Annotated
 import typer
 
 from llm_planner.cli.emulate import FIRST_ADDRESS, addresses, emulated
-from llm_planner.cli.options import BackendOption, BaseUrlOption, ConfigOption, JsonOption, ModelOption, PolicyOption
+from llm_planner.cli.options import (
+    BackendOption,
+    BaseUrlOption,
+    ConfigOption,
+    JsonOption,
+    ModelOption,
+    Overrun,
+    OverrunOption,
+    PolicyOption,
+    ScopeOption,
+    budget_scope_of,
+)
 from llm_planner.cli.output import console, plain, print_error, print_json
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
-
-
-class Overrun(Enum):
-    """``core.request.OverrunStrategy``, as it is typed."""
-
-    KILL = "kill"
-    SKIP_NEXT = "skip-next"
-    PARTIAL = "partial"
-
-
-class Scope(Enum):
-    """``core.request.BudgetScope``, as it is typed."""
-
-    FIRST_SEGMENT = "first-segment"
-    WHOLE_PLAN = "whole-plan"
-
+from llm_planner.core.request import OverrunStrategy, Urgency
 
 DronesOption = Annotated[int, typer.Option(min=0, max=100, help="How many Tellos: drone_1, drone_2, ...")]
 ArmsOption = Annotated[int, typer.Option(min=0, max=100, help="How many Indy7 arms: arm_1, ...")]
@@ -97,13 +91,11 @@ def send(
     scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
     urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
     chat: Annotated[bool, typer.Option("--chat", help="It answers in words; the planner needs a chat model.")] = False,
-    time_budget: Annotated[float, typer.Option(help="Seconds until what --budget-scope says; 0 for none.")] = 0.0,
-    overrun: Annotated[
-        Overrun, typer.Option(help="At the end of the budget: end it, go on, or close the plan in time.")
-    ] = Overrun.KILL,
-    budget_scope: Annotated[
-        Scope, typer.Option(help="What must be there within the budget: what lets the robot begin, or all.")
-    ] = Scope.FIRST_SEGMENT,
+    time_budget: Annotated[
+        float, typer.Option("--time-budget", "--budget", help="Seconds until what --budget-scope says; 0 for none.")
+    ] = 0.0,
+    overrun: OverrunOption = Overrun.KILL,
+    budget_scope: ScopeOption = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -123,7 +115,7 @@ def send(
         urgency=(Urgency.CHAT if chat else Urgency.URGENT if urgent else Urgency.NORMAL).value,
         time_budget_s=time_budget,
         overrun=OverrunStrategy[overrun.name].value,
-        budget_scope=BudgetScope[budget_scope.name].value,
+        budget_scope=budget_scope_of(budget_scope, overrun).value,
         tag=tag,
     )
     with spinning("llm_planner_send") as node:

@@ -1,10 +1,40 @@
 """Options that several commands share."""
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from llm_planner.core.request import BudgetScope
+
+
+class Overrun(Enum):
+    """``core.request.OverrunStrategy``, as it is typed."""
+
+    KILL = "kill"
+    SKIP_NEXT = "skip-next"
+    PARTIAL = "partial"
+
+
+class Scope(Enum):
+    """``core.request.BudgetScope``, as it is typed."""
+
+    FIRST_SEGMENT = "first-segment"
+    WHOLE_PLAN = "whole-plan"
+
+
+OverrunOption = Annotated[
+    Overrun,
+    typer.Option(help="If the budget cannot be kept: end the goal, go on, or close the plan in time."),
+]
+ScopeOption = Annotated[
+    Scope | None,
+    typer.Option(
+        help="What must be there within the budget: what lets the robot begin, or all; by default all with "
+        "--overrun partial, else the first segment."
+    ),
+]
 RobotOption = Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ModelOption = Annotated[
@@ -25,3 +55,9 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everythi
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=0, help="CPU threads of the engine; 0 leaves the library's default.")
 ]
+
+
+def budget_scope_of(given: Scope | None, overrun: Overrun) -> BudgetScope:
+    """Returns what a budget covers: a plan that shall be closed in time is meant as a whole."""
+    default = Scope.WHOLE_PLAN if overrun is Overrun.PARTIAL else Scope.FIRST_SEGMENT
+    return BudgetScope[(given or default).name]

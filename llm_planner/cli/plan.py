@@ -2,7 +2,6 @@
 
 import time
 from contextlib import nullcontext
-from enum import Enum
 from typing import Annotated, Any
 
 import typer
@@ -14,34 +13,23 @@ from llm_planner.cli.options import (
     ConfigOption,
     JsonOption,
     ModelOption,
+    Overrun,
+    OverrunOption,
     PolicyOption,
     RobotOption,
+    ScopeOption,
+    budget_scope_of,
 )
 from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
 from llm_planner.configuration import load_config
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 
 EXIT_PARTIAL = 3
-
-
-class Overrun(Enum):
-    """``--overrun``: the overrun strategies as they are typed."""
-
-    KILL = "kill"
-    SKIP_NEXT = "skip-next"
-    PARTIAL = "partial"
-
-
-class Scope(Enum):
-    """``--budget-for``: what a time budget covers."""
-
-    FIRST_SEGMENT = "first"
-    WHOLE_PLAN = "plan"
 
 
 def plan(
@@ -61,14 +49,11 @@ def plan(
     ] = None,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
-    budget: Annotated[float | None, typer.Option("--budget", help="Time budget in seconds; none without.")] = None,
-    overrun: Annotated[
-        Overrun, typer.Option(help="What happens if the budget cannot be kept: end, go on, or close the plan in time.")
-    ] = Overrun.KILL,
-    budget_for: Annotated[
-        Scope | None,
-        typer.Option(help="What the budget covers; by default the plan with --overrun partial, else first."),
+    budget: Annotated[
+        float | None, typer.Option("--budget", "--time-budget", help="Time budget in seconds; none without.")
     ] = None,
+    overrun: OverrunOption = Overrun.KILL,
+    budget_scope: ScopeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan one instruction on this machine, without ROS and without moving anything.
@@ -98,7 +83,7 @@ def plan(
         max_tokens=max_tokens,
         time_budget_s=budget,
         overrun=OverrunStrategy[overrun.name],
-        budget_scope=_scope(budget_for, overrun),
+        budget_scope=budget_scope_of(budget_scope, overrun),
     )
     build_admission(settings).check(request, {})
     with nullcontext() if as_json else console.status("loading the model"):
@@ -117,12 +102,6 @@ def plan(
             f"after {1000 * (metrics.response_time_s or 0.0):.0f} ms"
         )
     raise typer.Exit({ErrorCode.NONE: 0, ErrorCode.PLAN_PARTIAL: EXIT_PARTIAL}.get(result.error_code, 1))
-
-
-def _scope(given: Scope | None, overrun: Overrun) -> BudgetScope:
-    """Returns what the budget covers: a plan that shall be cut is meant as a whole."""
-    default = Scope.WHOLE_PLAN if overrun is Overrun.PARTIAL else Scope.FIRST_SEGMENT
-    return BudgetScope[(given or default).name]
 
 
 def _run(loop: PlannerLoop, request: PlanRequest, *, show: bool) -> PlanResult:
