@@ -8,6 +8,7 @@ from enum import Enum
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.monitoring.robot_view import Thing
 from llm_planner.robots.drivers.connection import RobotConnection
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
@@ -207,6 +208,13 @@ class RobotControl:
         """Where it is now."""
         with self._lock:
             return self._driver.pose_at(self._now_s())
+
+    def surroundings(self) -> tuple[Pose, str, tuple[Thing, ...]]:
+        """Returns where it is now, what it holds (empty for nothing), and what it knows of, where that is now."""
+        with self._lock:
+            now_s = self._now_s()
+            things = tuple(Thing.of(thing, now_s) for thing in self._driver.world.objects.values())
+            return self._driver.pose_at(now_s), self._driver.state.held or "", things
 
     def snapshot(self) -> Snapshot:
         """Returns the robot and its world as they are, and what it did for the present goal."""

@@ -30,6 +30,7 @@ from llm_planner.ros.control_loop import ControlLoop
 from llm_planner.ros.mission import Mission
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import ReflexCause, ReflexEvent, RobotControl
+from llm_planner.ros.robot_view import RobotViewPublisher
 from llm_planner.ros.scenario import Event, load_scenario
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
@@ -95,6 +96,7 @@ class RobotNode(Node):
             on_reflex=self._post_reflex,
         )
         self._control = ControlLoop(self._robot.tick)
+        RobotViewPublisher(self, self._client.robot_id, self._robot, self._model, body.driver)
         self._mission: Mission | None = None  # which the robot carries out, or was the last to
         self._pending: list[Mission] = []  # whose outcome was not published yet
         self._heard_at_s = float("-inf")

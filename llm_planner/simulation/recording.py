@@ -47,6 +47,8 @@ def segment_sent(request_id: str, segment: Segment, time_s: float) -> Line:
         "text": segment.text,
         "num_tokens": segment.num_tokens,
         "expected_s": segment.expected.p50_s,
+        "expected_p90_s": segment.expected.p90_s,
+        "generation_s": segment.generation_time_s,
     }
 
 

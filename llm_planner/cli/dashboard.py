@@ -1,0 +1,31 @@
+"""``llm-planner dashboard``: a running planner and its robots in a browser."""
+
+from typing import Annotated
+
+import typer
+
+HostOption = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 shows the fleet to the network.")]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="TCP port; 0 lets the system choose one.")]
+AllowHostOption = Annotated[
+    list[str] | None, typer.Option(help="Host name that browsers may use, beside localhost and addresses; again.")
+]
+
+
+def dashboard(
+    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8080,
+    allow_host: AllowHostOption = None,
+) -> None:
+    """Show a running planner and its robots in a browser until Ctrl-C; it reads, and changes nothing.
+
+    The same as `ros2 run llm_planner dashboard_node`. `llm-planner up --dashboard` starts it with a fleet. Exit status
+    1 if the port is taken.
+    """
+    from llm_planner.ros import dashboard_node
+
+    names = [f'"{name}"' for name in allow_host or ()]
+    parameters = {"planner": planner, "host": host, "port": f"{port}"}
+    words = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
+    words += ["-p", f"allow_hosts:=[{','.join(names)}]"] if names else []
+    raise typer.Exit(dashboard_node.main(["--ros-args", *words]))

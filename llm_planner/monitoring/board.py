@@ -1,0 +1,45 @@
+"""A fleet's state, shared by who hears it and who shows it, and the documents that browsers get."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from llm_planner.core.interfaces import Clock
+from llm_planner.monitoring.fleet import FleetState
+
+PERIOD_S = 0.25
+"""Between two documents: as often as a planner shows itself."""
+
+
+class Board:
+    """Safe to use from any thread.
+
+    Args:
+        clock: The time of everything that is heard and shown.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._state = FleetState()
+        self._number = 0
+        self._shown: Mapping[str, int] = {}
+
+    @contextmanager
+    def changing(self) -> Iterator[tuple[FleetState, float]]:
+        """Yields the state and the time, for the one who changes it."""
+        with self._lock:
+            yield self._state, self._clock.now_s()
+
+    def whole(self) -> tuple[int, str]:
+        """Returns the number of the last document, and everything there is to show."""
+        with self._lock:
+            return self._number, json.dumps(self._state.document(self._clock.now_s()), separators=(",", ":"))
+
+    def news(self) -> tuple[int, str]:
+        """Returns the next document: what has changed since the one before."""
+        with self._lock:
+            document = self._state.document(self._clock.now_s(), self._shown)
+            self._number, self._shown = self._number + 1, document["revisions"]
+            return self._number, json.dumps(document, separators=(",", ":"))

@@ -1,0 +1,230 @@
+"""A fleet as a dashboard shows it: folded from what planner and robots say on their topics, and nothing else."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.monitoring.alerts import Alert, Journal, conditions
+from llm_planner.monitoring.lanes import WINDOW_S, Lanes, LaneSpan, Measured
+from llm_planner.monitoring.robot_view import RobotView
+from llm_planner.serving.meter import Rates, rates
+from llm_planner.serving.planner_view import PlannerView
+
+RATES_OVER_S = 2.0
+MAX_MEASURED = 500
+MAX_ROBOTS = 200
+
+
+@dataclass(slots=True)
+class SeenRobot:
+    """A robot, when it was last heard, and whether that has been shown since."""
+
+    view: RobotView
+    heard_s: float
+    num_lost: int = 0
+    things_revision: int = 0
+
+
+class FleetState:
+    """Everything that is known now. Not thread-safe; every method takes the time of one clock of this process.
+
+    What happened is kept on the planner's clock, which may be that of another machine; the offset between the clocks is
+    the least that was ever seen between an event and its arrival.
+    """
+
+    def __init__(self) -> None:
+        self.lanes = Lanes()
+        self.journal = Journal()
+        self.planner: PlannerView | None = None
+        self.planner_heard_s = -math.inf
+        self.robots: dict[str, SeenRobot] = {}
+        self.ended: Counter[str] = Counter()
+        self.num_lost_events = 0
+        self.num_broken = 0
+        self._views: deque[PlannerView] = deque()
+        self._measured: deque[tuple[int, Measured]] = deque(maxlen=MAX_MEASURED)
+        self._offset_s = math.inf
+        self._next_number: int | None = None
+        self._revision = 0
+
+    # What is heard
+
+    def hear_planner(self, view: PlannerView, now_s: float) -> None:
+        """Takes a planner's view of itself."""
+        before = self.planner
+        self.planner, self.planner_heard_s = view, now_s
+        if before is not None and view.num_restarts > before.num_restarts:
+            self._note(now_s, "bad", "the engine was restarted")
+            self._views.clear()
+        self._views.append(view)
+        if view.loop is None:
+            return
+        self._meet(view.loop.at_s + (view.age_s or 0.0), now_s)
+        while len(self._views) > 2 and _between_s(self._views[0], view) > RATES_OVER_S:
+            self._views.popleft()
+        for goal in view.loop.goals:
+            if goal.state == "planned":
+                self.lanes.complete(goal.request_id)
+
+    def hear_event(self, line: Mapping[str, Any], now_s: float) -> None:
+        """Takes a line of a planner's goal events; one that is broken is counted and passed over."""
+        try:
+            self._count(line.get("number"))
+            self._meet(float(line["time_s"]), now_s)
+            robot_id = self.lanes.robot_of(str(line["request_id"]))
+            measured = self.lanes.take(line)
+            if line["event"] == "finished":
+                self._note_end(ErrorCode(int(line["error_code"])), robot_id, float(line["time_s"]))
+        except (KeyError, TypeError, ValueError):
+            self.hear_broken("the planner", now_s)
+            return
+        if measured is not None:
+            self._revision += 1
+            self._measured.append((self._revision, measured))
+
+    def hear_robot(self, view: RobotView, now_s: float) -> None:
+        """Takes a robot's view of itself."""
+        seen = self.robots.get(view.robot_id)
+        if seen is None:
+            if len(self.robots) < MAX_ROBOTS:
+                self._revision += 1
+                self.robots[view.robot_id] = SeenRobot(view, now_s, things_revision=self._revision)
+            return
+        if view.number > seen.view.number + 1 and now_s - seen.heard_s < WINDOW_S:
+            seen.num_lost += view.number - seen.view.number - 1
+        if view.things != seen.view.things:
+            self._revision += 1
+            seen.things_revision = self._revision
+        seen.view, seen.heard_s = view, now_s
+
+    def hear_reflex(self, robot_id: str, reason: str, action: str, *, is_over: bool, now_s: float) -> None:
+        """Takes the beginning or the end of a robot's reflex."""
+        self.lanes.reflex(robot_id, self.planner_now_s(now_s), action, is_over=is_over)
+        if not is_over:
+            self._note(now_s, "bad", f"reflex: {reason}", robot_id)
+
+    def hear_diagnostic(self, name: str, level: int, message: str, now_s: float) -> None:
+        """Takes a line of /diagnostics: 0 is well, 1 a warning, 2 and 3 are errors."""
+        self.journal.diagnose(name, level, message, now_s)
+
+    def hear_broken(self, sender: str, now_s: float) -> None:
+        """Counts a message that made no sense."""
+        self.num_broken += 1
+        self._note(now_s, "warn", "a message that makes no sense was passed over", sender)
+
+    def resume(self, now_s: float) -> None:
+        """Forgives the silence of a time in which nobody listened."""
+        self.planner_heard_s = now_s
+        for robot in self.robots.values():
+            robot.heard_s = now_s
+
+    # What is shown
+
+    def planner_now_s(self, now_s: float) -> float:
+        """Returns what the planner's clock shows now, as far as known."""
+        return now_s if math.isinf(self._offset_s) else now_s - self._offset_s
+
+    def document(self, now_s: float, since: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Returns the fleet as JSON: whole, or only what changed since the ``revisions`` of an earlier document."""
+        since = since or {}
+        self.lanes.forget(self.planner_now_s(now_s) - WINDOW_S)
+        view = self.planner
+        silent_s = now_s - self.planner_heard_s
+        return {
+            "now_s": round(self.planner_now_s(now_s), 3),
+            "revisions": {"lanes": self.lanes.revision, "log": self.journal.revision, "other": self._revision},
+            "is_whole": not since,
+            "planner": None if view is None else {**_head(view), "silent_s": round(max(0.0, silent_s), 2)},
+            "rates": _plain(self._rates()),
+            "loop": None if view is None or view.loop is None else _plain(asdict(view.loop)),
+            "robots": [self._robot(robot, now_s, since.get("other", -1)) for robot in self.robots.values()],
+            "spans": [_span(span) for span in self.lanes.changed(since.get("lanes", -1))],
+            "measured": [_plain(asdict(m)) for number, m in self._measured if number > since.get("other", -1)],
+            "alerts": [asdict(alert) for alert in self.alerts(now_s)],
+            "log": [entry.as_json(self.planner_now_s(now_s)) for entry in self.journal.since(since.get("log", -1))],
+            "ended": dict(self.ended),
+            "num_lost": self.num_lost_events + sum(robot.num_lost for robot in self.robots.values()),
+            "num_broken": self.num_broken,
+        }
+
+    def alerts(self, now_s: float) -> list[Alert]:
+        """Returns what somebody should look at now, the worst first."""
+        heard = {name: now_s - robot.heard_s for name, robot in self.robots.items()}
+        found = [*conditions(self.planner, now_s - self.planner_heard_s, heard), *self.journal.diagnoses(now_s)]
+        found += [Alert("bad", "acts by reflex", robot) for robot in self._reflexes()]
+        return sorted(found, key=lambda alert: alert.level != "bad")
+
+    def _reflexes(self) -> Iterator[str]:
+        return (name for name, robot in self.robots.items() if robot.view.is_in_reflex)
+
+    def _robot(self, robot: SeenRobot, now_s: float, since: int) -> dict[str, Any]:
+        view = asdict(robot.view)
+        things = view.pop("things")
+        shown = {**_plain(view), "silent_s": round(now_s - robot.heard_s, 2), "num_lost": robot.num_lost}
+        return {**shown, "things": _plain(things)} if robot.things_revision > since else shown
+
+    def _rates(self) -> dict[str, Any] | None:
+        if len(self._views) < 2:
+            return None
+        first, last = self._views[0], self._views[-1]
+        if first.loop is None or last.loop is None:
+            return None
+        found: Rates | None = rates(first.loop.totals, last.loop.totals, last.loop.at_s - first.loop.at_s)
+        return None if found is None else asdict(found)
+
+    def _meet(self, time_s: float, now_s: float) -> None:
+        if not math.isfinite(time_s):
+            raise ValueError(f"time_s is {time_s}")
+        self._offset_s = min(self._offset_s, now_s - time_s)
+
+    def _count(self, number: object) -> None:
+        """Counts the events between two numbers; a planner that was started again counts from 0 on another clock."""
+        if not isinstance(number, int):
+            return
+        if self._next_number is not None and number > self._next_number:
+            self.num_lost_events += number - self._next_number
+        if self._next_number is not None and number < self._next_number:
+            self.lanes, self._offset_s = Lanes(), math.inf
+        self._next_number = number + 1
+
+    def _note(self, now_s: float, level: str, text: str, about: str = "") -> None:
+        """Notes what happened now; the journal is kept on the planner's clock, as events of the past come late."""
+        self.journal.note(self.planner_now_s(now_s), level, text, about)
+
+    def _note_end(self, code: ErrorCode, robot_id: str, time_s: float) -> None:
+        self.ended[code.name] += 1
+        if code not in (ErrorCode.NONE, ErrorCode.CANCELLED):
+            self.journal.note(time_s, "warn", f"a goal ended: {code.name} [{int(code)}]", robot_id)
+
+
+def _between_s(before: PlannerView, after: PlannerView) -> float:
+    if before.loop is None or after.loop is None:
+        return math.inf
+    return after.loop.at_s - before.loop.at_s
+
+
+def _head(view: PlannerView) -> dict[str, Any]:
+    names = ("planner", "state", "model", "policy", "is_ready", "num_restarts", "num_goals", "error_code", "error_msg")
+    idle = [asdict(robot) for robot in view.idle_robots]
+    return {name: getattr(view, name) for name in names} | {"age_s": view.age_s, "idle_robots": _plain(idle)}
+
+
+def _span(span: LaneSpan) -> list[Any]:
+    """Returns number, robot, kind, start, end, label, whether urgent, whether interrupted."""
+    end_s = None if span.end_s is None else round(span.end_s, 3)
+    flags = [int(span.is_urgent), int(span.is_interrupted)]
+    return [span.number, span.robot_id, span.kind.value, round(span.start_s, 3), end_s, span.label, *flags]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Returns a value with its numbers shortened; those that JSON lacks become null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return round(value, 4) if math.isfinite(value) else None
+    return value

@@ -1,0 +1,201 @@
+"""What every robot and its plan were doing, as spans of time: folded from a planner's goal events, as they come."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+WINDOW_S = 180.0
+"""How long an ended span is remembered."""
+SHORTEST_S = 0.02  # a robot that begins its next segment within this has not been waiting
+MAX_LABEL = 200
+
+
+class LaneKind(Enum):
+    """What a span of a lane shows."""
+
+    GENERATION = "generation"
+    SUSPENSION = "suspension"  # the generation sleeps, or is due and not yet back
+    WAITING = "waiting"  # the robot waits for the planner
+    EXECUTION = "execution"
+    REFLEX = "reflex"
+
+
+@dataclass(slots=True, kw_only=True)
+class LaneSpan:
+    """One bar. Times are on the planner's clock.
+
+    Attributes:
+        end_s: None while it lasts.
+        revision: Grows with every change of any span.
+    """
+
+    number: int
+    robot_id: str
+    kind: LaneKind
+    start_s: float
+    end_s: float | None = None
+    label: str = ""
+    is_urgent: bool = False
+    is_interrupted: bool = False
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A segment whose duration is known: what was foreseen, and what came."""
+
+    robot_id: str
+    text: str
+    expected_s: float
+    expected_p90_s: float
+    measured_s: float
+
+
+@dataclass(slots=True)
+class _Goal:
+    robot_id: str
+    is_urgent: bool
+    generated_until_s: float
+    segments: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    suspension: LaneSpan | None = None
+    waiting: LaneSpan | None = None
+    execution: LaneSpan | None = None
+
+
+class Lanes:
+    """Spans by robot. Feed it the lines of ``simulation.recording`` in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, LaneSpan] = {}
+        self._goals: dict[str, _Goal] = {}
+        self._reflexes: dict[str, LaneSpan] = {}
+        self._number = 0
+        self.revision = 0
+
+    @property
+    def spans(self) -> tuple[LaneSpan, ...]:
+        """All spans that are remembered, in the order in which they began to be known."""
+        return tuple(self._spans.values())
+
+    def changed(self, since: int) -> Iterator[LaneSpan]:
+        """Yields the spans that have changed since a revision."""
+        return (span for span in self._spans.values() if span.revision > since)
+
+    def take(self, line: Mapping[str, Any]) -> Measured | None:
+        """Notes an event; returns what it says of a duration that was predicted.
+
+        Raises:
+            KeyError, TypeError or ValueError: If the line is not as ``simulation.recording`` writes it.
+        """
+        request_id, event, time_s = str(line["request_id"]), line["event"], float(line["time_s"])
+        if event == "accepted" and request_id not in self._goals:
+            self._goals[request_id] = begun = _Goal(str(line["robot_id"]), line["urgency"] == "urgent", time_s)
+            begun.waiting = self._open(begun, LaneKind.WAITING, time_s)
+        goal = self._goals.get(request_id)
+        if goal is None or event == "accepted":
+            return None  # a goal that began before anybody listened
+        if event == "segment":
+            self._generated(goal, line, time_s)
+        elif event == "report":
+            return self._reported(goal, line, time_s)
+        elif event == "finished":
+            self._finished(self._goals.pop(request_id), time_s, is_error=bool(line["error_code"]))
+        return None
+
+    def robot_of(self, request_id: str) -> str:
+        """Returns the robot of an unfinished goal; empty if it is unknown."""
+        goal = self._goals.get(request_id)
+        return "" if goal is None else goal.robot_id
+
+    def complete(self, request_id: str) -> None:
+        """Notes that nothing more is generated for a goal: what looked like a suspension is none."""
+        goal = self._goals.get(request_id)
+        if goal is not None and goal.suspension is not None:
+            self._close(goal.suspension, goal.suspension.start_s)
+            goal.suspension = None
+
+    def reflex(self, robot_id: str, time_s: float, label: str, *, is_over: bool) -> None:
+        """Notes the beginning or the end of a reflex."""
+        if (running := self._reflexes.pop(robot_id, None)) is not None:
+            self._close(running, time_s)
+        if not is_over:
+            self._reflexes[robot_id] = self._add(robot_id, LaneKind.REFLEX, time_s, label=label)
+
+    def forget(self, before_s: float) -> None:
+        """Drops the spans that ended before a time."""
+        old = [n for n, span in self._spans.items() if span.end_s is not None and span.end_s < before_s]
+        for number in old:
+            del self._spans[number]
+
+    def _generated(self, goal: _Goal, line: Mapping[str, Any], time_s: float) -> None:
+        """A segment was written: from its start or resumption until now; before that, the generation slept."""
+        start_s = max(goal.generated_until_s, time_s - float(line.get("generation_s", 0.0)))
+        if goal.suspension is not None:
+            self._close(goal.suspension, start_s)
+        text = str(line["text"])[:MAX_LABEL]
+        done = self._add(goal.robot_id, LaneKind.GENERATION, start_s, label=text, is_urgent=goal.is_urgent)
+        self._close(done, time_s)
+        goal.generated_until_s = time_s
+        goal.segments[int(line["index"])] = line
+        goal.suspension = self._open(goal, LaneKind.SUSPENSION, time_s)
+
+    def _reported(self, goal: _Goal, line: Mapping[str, Any], time_s: float) -> Measured | None:
+        segment = goal.segments.get(int(line["index"]))
+        if line["status"] == "started":
+            self._end_waiting(goal, time_s)
+            if goal.execution is not None:  # a report was lost
+                self._close(goal.execution, time_s)
+            goal.execution = self._open(goal, LaneKind.EXECUTION, time_s)
+            goal.execution.label = "" if segment is None else str(segment["text"])[:MAX_LABEL]
+            return None
+        if goal.execution is not None:
+            goal.execution.is_interrupted = line["status"] == "failed"
+            self._close(goal.execution, time_s)
+            goal.execution = None
+        goal.waiting = goal.waiting or self._open(goal, LaneKind.WAITING, time_s)
+        if line["status"] == "failed" or segment is None:
+            return None
+        expected_s = float(segment["expected_s"])
+        p90_s = float(segment.get("expected_p90_s", expected_s))
+        text = str(segment["text"])[:MAX_LABEL]
+        return Measured(goal.robot_id, text, expected_s, p90_s, float(line["duration_s"]))
+
+    def _end_waiting(self, goal: _Goal, time_s: float) -> None:
+        if goal.waiting is not None:
+            is_short = time_s - goal.waiting.start_s < SHORTEST_S
+            self._close(goal.waiting, goal.waiting.start_s if is_short else time_s)
+            goal.waiting = None
+
+    def _finished(self, goal: _Goal, time_s: float, *, is_error: bool) -> None:
+        """Ends what was going on. After the last segment of a plan that went well, nobody waited or slept."""
+        for span in (goal.suspension, goal.waiting, goal.execution):
+            if span is None:
+                continue
+            span.is_interrupted = is_error
+            is_nothing = not is_error and span is not goal.execution
+            self._close(span, span.start_s if is_nothing else time_s)
+
+    def _open(self, goal: _Goal, kind: LaneKind, time_s: float) -> LaneSpan:
+        return self._add(goal.robot_id, kind, time_s, is_urgent=goal.is_urgent)
+
+    def _add(
+        self, robot_id: str, kind: LaneKind, start_s: float, *, label: str = "", is_urgent: bool = False
+    ) -> LaneSpan:
+        self._number += 1
+        self.revision += 1
+        span = LaneSpan(
+            number=self._number,
+            robot_id=robot_id,
+            kind=kind,
+            start_s=start_s,
+            label=label,
+            is_urgent=is_urgent,
+            revision=self.revision,
+        )
+        self._spans[span.number] = span
+        return span
+
+    def _close(self, span: LaneSpan, end_s: float) -> None:
+        self.revision += 1
+        span.end_s, span.revision = max(span.start_s, end_s), self.revision

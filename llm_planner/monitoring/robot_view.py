@@ -1,0 +1,123 @@
+"""A robot at one moment, by its own account: what it shows to people, as JSON on a topic and in recordings."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
+from llm_planner.robots.model import RobotModel
+from llm_planner.robots.world import WorldObject
+
+VERSION = 1
+MAX_THINGS = 64
+"""Most things that a view shows, the nearest ones: one view is a few datagrams at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """Something that the robot knows of, where it is now.
+
+    Attributes:
+        role: Name of an ``ObjectRole`` in lower case.
+        position_m: Of its centre.
+    """
+
+    name: str
+    kind: str
+    role: str
+    position_m: tuple[float, float, float]
+    size_m: tuple[float, float, float]
+
+    @staticmethod
+    def of(thing: WorldObject, now_s: float) -> "Thing":
+        """Returns what is shown of an object of a world at a time of that world."""
+        place = thing.position_at(now_s)
+        return Thing(name=thing.name, kind=thing.kind, role=thing.role.value, position_m=place, size_m=thing.size_m)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotView:
+    """A robot and what is around it, seen from its home; docs/dashboard.md explains every field.
+
+    Attributes:
+        number: Counts the views of this robot node from 0; a gap shows what was lost.
+        kind: Name of a ``RobotKind`` in lower case.
+        pose: Of the body, or of an arm's tool.
+        held: Name of what the gripper holds; empty for nothing.
+        fence_m: Of a mobile robot, least and greatest x, then y; None for an arm.
+        reach_m: Of an arm, least and greatest distance from its base; None for a mobile robot.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = {"allow_inf_nan": False}
+
+    version: int = VERSION
+    robot_id: str
+    robot_model: str
+    kind: str
+    driver: str
+    number: int
+    pose: Pose
+    is_busy: bool
+    is_in_reflex: bool
+    held: str = ""
+    fence_m: tuple[float, float, float, float] | None = None
+    reach_m: tuple[float, float] | None = None
+    things: tuple[Thing, ...] = ()
+
+    def to_json(self) -> str:
+        """Returns the JSON text that ``from_json`` reads."""
+        return _ADAPTER.dump_json(self).decode()
+
+    @staticmethod
+    def from_json(text: str) -> "RobotView":
+        """Returns the view in a JSON text; unknown fields are ignored.
+
+        Raises:
+            PlannerError: INVALID_POSE if it is broken (a number that is not finite, say) or of another version.
+        """
+        try:
+            view = _ADAPTER.validate_json(text)
+        except ValidationError as error:
+            where = ", ".join(".".join(map(str, e["loc"])) or "all of it" for e in error.errors()[:3])
+            raise PlannerError(
+                ErrorCode.INVALID_POSE, f"a robot shows itself in no way that makes sense: {where}"
+            ) from (error)
+        if view.version != VERSION:
+            raise PlannerError(ErrorCode.INVALID_POSE, f"a robot's view has version {view.version}, not {VERSION}")
+        return view
+
+
+_ADAPTER = TypeAdapter(RobotView)
+
+
+def outline(model: RobotModel, robot_id: str, driver: str) -> RobotView:
+    """Returns a view of a robot at its start, with all that never changes."""
+    fence, workspace = model.geofence, model.workspace
+    return RobotView(
+        robot_id=robot_id,
+        robot_model=model.name,
+        kind=model.kind.value,
+        driver=driver,
+        number=0,
+        pose=as_pose(model.start),
+        is_busy=False,
+        is_in_reflex=False,
+        fence_m=None if fence is None else (*fence.x_m, *fence.y_m),
+        reach_m=None if workspace is None else workspace.reach_m,
+    )
+
+
+def as_pose(pose: Pose) -> Pose:
+    """Returns the same pose without what a subclass adds."""
+    return Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
+
+
+def nearest(things: tuple[Thing, ...], pose: Pose) -> tuple[Thing, ...]:
+    """Returns the nearest ``MAX_THINGS``, in their order."""
+    if len(things) <= MAX_THINGS:
+        return things
+    kept = sorted(things, key=lambda thing: math.dist(thing.position_m[:2], (pose.x_m, pose.y_m)))[:MAX_THINGS]
+    return tuple(thing for thing in things if thing in kept)

@@ -1,0 +1,85 @@
+"""The dashboard as a node of its own: it listens to a planner and its robots and shows them to browsers.
+
+    ros2 run llm_planner dashboard_node --ros-args -p port:=8080
+
+A browser that is slow or wicked meets this process, never the planner.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.config import setting
+from llm_planner.core.errors import PlannerError
+from llm_planner.monitoring.board import PERIOD_S, Board
+from llm_planner.monitoring.hub import Hub
+from llm_planner.monitoring.web import WebServer, build_app
+from llm_planner.ros import parameters, process
+from llm_planner.ros.fleet_listener import FleetListener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardSettings:
+    """Parameters of the dashboard."""
+
+    planner: str = setting("/planner", "Full name of the planner node.")
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 shows the fleet to the whole network.")
+    port: int = setting(8080, "TCP port; 0 lets the system choose one.", minimum=0, maximum=65535)
+    allow_hosts: tuple[str, ...] = setting((), "Host names that browsers may use, beside localhost and addresses.")
+
+
+class DashboardNode(Node):
+    """Listens, and serves what it heard.
+
+    Args:
+        name: Node name.
+
+    Attributes:
+        failure: None; a dashboard that runs goes on.
+        url: Where a browser finds it.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the port is taken, or a parameter is out of range.
+    """
+
+    def __init__(
+        self, name: str = "llm_planner_dashboard", *, parameter_overrides: list[Parameter] | None = None
+    ) -> None:
+        super().__init__(name, parameter_overrides=parameter_overrides)
+        self.failure: PlannerError | None = None
+        settings = parameters.declare(self, DashboardSettings)
+        self._board = Board(MonotonicClock())
+        self._hub = Hub(self._board.whole)
+        self._listener = FleetListener(self, settings.planner, self._board)
+        app = build_app(self._hub, lambda: self._board.whole()[1], [host for host in settings.allow_hosts if host])
+        self._web = WebServer(app, settings.host, settings.port)
+        self.url = self._web.url
+        self.get_logger().info(f"dashboard of {settings.planner} on {self.url}")
+        self.create_timer(PERIOD_S, self._tick)
+
+    def end_goals(self) -> None:
+        """Has none."""
+
+    def close(self) -> None:
+        """Frees the port and the node."""
+        self._web.close()
+        self.destroy_node()
+
+    def _tick(self) -> None:
+        is_watched = self._hub.num_clients > 0
+        self._listener.watch(is_watched)
+        if is_watched:
+            self._hub.publish(*self._board.news())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the dashboard; returns the exit status."""
+    return process.run(DashboardNode, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

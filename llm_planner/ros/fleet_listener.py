@@ -1,0 +1,123 @@
+"""Hears what a planner and its robots publish, for a dashboard; sends nothing."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.exceptions import NameValidationException
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+from std_msgs.msg import String
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring.board import Board
+from llm_planner.monitoring.fleet import MAX_ROBOTS
+from llm_planner.monitoring.robot_view import RobotView
+from llm_planner.ros import qos
+from llm_planner.serving.planner_view import PlannerView
+
+SEARCH_PERIOD_S = 1.0
+OUTCOME = "/outcome"  # every robot node has this topic
+OUTCOME_TYPE = "llm_planner/msg/PlanOutcome"
+PLANNER_LEVELS = {
+    DiagnosticStatus.OK: 0,
+    DiagnosticStatus.WARN: 1,
+    DiagnosticStatus.ERROR: 2,
+    DiagnosticStatus.STALE: 2,
+}
+
+
+def robot_nodes(node: Node) -> set[str]:
+    """Returns the full names of the robot nodes that can be seen now, by a topic that each of them has."""
+    topics = node.get_topic_names_and_types()
+    return {name.removesuffix(OUTCOME) for name, types in topics if name.endswith(OUTCOME) and OUTCOME_TYPE in types}
+
+
+class FleetListener:
+    """Subscribes to everything that a dashboard shows. Views, which are published for listeners only, can be let go.
+
+    Args:
+        node: Spun by somebody else.
+        planner: Full name of the planner node.
+        board: Learns what is heard.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if no node can have this name.
+    """
+
+    def __init__(self, node: Node, planner: str, board: Board) -> None:
+        self._node = node
+        self._planner = planner.rstrip("/")
+        self._board = board
+        self._is_watching = False
+        self._views: list[Subscription] = []
+        self._robots: set[str] = set()
+        try:
+            node.create_subscription(String, f"{self._planner}/goal_events", self._on_event, qos.GOAL_EVENTS)
+        except NameValidationException as error:
+            message = f"no ROS node can be called {planner!r}; give a full name such as /planner"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
+        node.create_timer(SEARCH_PERIOD_S, self._search)
+
+    def watch(self, is_watching: bool) -> None:
+        """Begins or ends to listen to views. Call it in the thread of the executor."""
+        if is_watching == self._is_watching:
+            return
+        self._is_watching = is_watching
+        for subscription in self._views:
+            self._node.destroy_subscription(subscription)
+        self._views.clear()
+        if is_watching:
+            with self._board.changing() as (state, now_s):
+                state.resume(now_s)
+            self._listen(f"{self._planner}/view", self._on_planner)
+            for robot in self._robots:
+                self._watch_robot(robot)
+
+    def _search(self) -> None:
+        for robot in sorted(robot_nodes(self._node) - self._robots)[: MAX_ROBOTS - len(self._robots)]:
+            self._robots.add(robot)
+            self._node.create_subscription(msgs.Reflex, f"{robot}/reflex", self._on_reflex, qos.REPORTS)
+            if self._is_watching:
+                self._watch_robot(robot)
+
+    def _watch_robot(self, robot: str) -> None:
+        self._listen(f"{robot}/view", partial(self._on_robot, robot))
+
+    def _listen(self, topic: str, callback: Callable[[String], None]) -> None:
+        self._views.append(self._node.create_subscription(String, topic, callback, qos.VIEW))
+
+    def _on_planner(self, message: String) -> None:
+        with self._board.changing() as (state, now_s):
+            try:
+                state.hear_planner(PlannerView.from_json(message.data), now_s)
+            except PlannerError:
+                state.hear_broken(self._planner, now_s)
+
+    def _on_event(self, message: String) -> None:
+        with self._board.changing() as (state, now_s):
+            try:
+                line = json.loads(message.data)
+                state.hear_event(line if isinstance(line, dict) else {}, now_s)
+            except ValueError:
+                state.hear_broken(self._planner, now_s)
+
+    def _on_robot(self, robot: str, message: String) -> None:
+        with self._board.changing() as (state, now_s):
+            try:
+                state.hear_robot(RobotView.from_json(message.data), now_s)
+            except PlannerError:
+                state.hear_broken(robot, now_s)
+
+    def _on_reflex(self, message: msgs.Reflex) -> None:
+        is_over = bool(message.finished_at.sec or message.finished_at.nanosec)
+        with self._board.changing() as (state, now_s):
+            state.hear_reflex(message.robot_id, message.reason, message.action, is_over=is_over, now_s=now_s)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        with self._board.changing() as (state, now_s):
+            for status in message.status:
+                state.hear_diagnostic(status.name, PLANNER_LEVELS.get(status.level, 2), status.message, now_s)

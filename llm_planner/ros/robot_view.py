@@ -1,0 +1,47 @@
+"""A robot for people to look at: ``~/view`` of its node, spoken only while somebody listens."""
+
+from dataclasses import replace
+
+from rclpy.node import Node
+from std_msgs.msg import String
+
+from llm_planner.monitoring.robot_view import as_pose, nearest, outline
+from llm_planner.robots.model import RobotModel
+from llm_planner.ros import qos
+from llm_planner.ros.robot_control import RobotControl
+
+PERIOD_S = 0.2
+
+
+class RobotViewPublisher:
+    """Publishes where a robot is, and what it knows around it, five times a second while somebody is subscribed.
+
+    Args:
+        node: The robot's node.
+        robot_id: The robot's name.
+        robot: Tells where it is.
+        model: Its robot model.
+        driver: What moves it.
+    """
+
+    def __init__(self, node: Node, robot_id: str, robot: RobotControl, model: RobotModel, driver: str) -> None:
+        self._robot = robot
+        self._last = outline(model, robot_id, driver)
+        self._publisher = node.create_publisher(String, "~/view", qos.VIEW)
+        node.create_timer(PERIOD_S, self._tick)
+
+    def _tick(self) -> None:
+        if self._publisher.get_subscription_count() == 0:
+            return
+        robot = self._robot
+        pose, held, things = robot.surroundings()
+        self._last = replace(
+            self._last,
+            number=self._last.number + 1,
+            pose=as_pose(pose),
+            is_busy=robot.is_active,
+            is_in_reflex=robot.is_in_reflex,
+            held=held,
+            things=nearest(things, pose),
+        )
+        self._publisher.publish(String(data=self._last.to_json()))

@@ -1,0 +1,141 @@
+"""A fleet's state: what a dashboard is told, whole and in pieces."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from llm_planner.core.pose import Pose
+from llm_planner.monitoring.fleet import FleetState
+from llm_planner.serving.meter import Totals
+from tests.cli.test_top_screen import make_goal, make_view
+from tests.monitoring.test_lanes import accepted, finished, report, segment
+from tests.monitoring.test_robot_view import make_thing
+from tests.monitoring.test_robot_view import make_view as make_robot
+
+
+@pytest.fixture
+def state():
+    return FleetState()
+
+
+def texts(state, now_s):
+    return [alert.text for alert in state.alerts(now_s)]
+
+
+def test_an_empty_fleet_is_shown_and_says_that_the_planner_is_silent(state):
+    document = state.document(5.0)
+    assert document["planner"] is None
+    assert "the planner says nothing" in document["alerts"][0]["text"]
+    json.dumps(document, allow_nan=False)
+
+
+def test_events_of_a_planner_on_another_clock_are_placed_in_time(state):
+    state.hear_event(accepted(1000.0), 5.0)
+    state.hear_event(segment(1001.0), 6.2)  # 0.2 s on the way
+    document = state.document(7.0)
+    assert document["now_s"] == pytest.approx(1002.0)
+    assert [span[2:5] for span in document["spans"]] == [
+        ["waiting", 1000.0, None],
+        ["generation", 1000.8, 1001.0],
+        ["suspension", 1001.0, None],
+    ]
+
+
+def test_only_news_follow(state):
+    state.hear_robot(make_robot(things=(make_thing("chair"),)), 1.0)
+    state.hear_event(accepted(1.0), 1.0)
+    first = state.document(1.0)
+    assert first["is_whole"]
+    assert first["robots"][0]["things"]
+    again = state.document(1.2, first["revisions"])
+    assert (again["is_whole"], again["spans"], again["log"]) == (False, [], [])
+    assert "things" not in again["robots"][0]
+    state.hear_robot(make_robot(number=1, things=(make_thing("table"),)), 1.4)
+    state.hear_event(segment(1.5), 1.5)
+    news = state.document(1.5, again["revisions"])
+    assert news["robots"][0]["things"][0]["name"] == "table"
+    assert {span[2] for span in news["spans"]} == {"generation", "suspension"}
+
+
+def test_a_prediction_and_what_came_of_it(state):
+    for line in (accepted(0.0), segment(0.1), report(0.2, "started"), report(2.4, "succeeded", duration_s=2.2)):
+        state.hear_event(line, line["time_s"])
+    (measured,) = state.document(3.0)["measured"]
+    assert (measured["expected_s"], measured["measured_s"]) == (2.0, 2.2)
+
+
+def test_lost_messages_are_counted(state):
+    for number in (0, 1, 4):
+        state.hear_event({**accepted(float(number), request_id=f"g{number}"), "number": number}, float(number))
+    for number in (1, 2, 4):
+        state.hear_robot(make_robot(number=number), float(number))
+    assert state.document(5.0)["num_lost"] == 3
+
+
+def test_a_planner_that_was_started_again_begins_anew(state):
+    state.hear_event({**accepted(500.0), "number": 7}, 1.0)
+    state.hear_event({**accepted(3.0, request_id="g2"), "number": 0}, 2.0)
+    document = state.document(2.0)
+    assert (document["now_s"], document["num_lost"], len(document["spans"])) == (3.0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "line", [{}, {"event": "accepted"}, {**accepted(float("nan"))}, {**finished(1.0), "error_code": 9999}]
+)
+def test_a_broken_event_is_passed_over(state, line):
+    state.hear_event(line, 1.0)
+    document = state.document(1.0)
+    assert document["num_broken"] == 1
+    assert not document["spans"]
+
+
+def test_silence_is_an_alarm_but_not_while_nobody_listened(state):
+    state.hear_planner(make_view(), 10.0)
+    state.hear_robot(make_robot(), 10.0)
+    assert not texts(state, 10.5)
+    assert texts(state, 14.0) == ["the planner says nothing for 4 s", "says nothing for 4 s"]
+    state.resume(14.0)
+    assert not texts(state, 14.1)
+
+
+def test_a_goal_about_to_fail_a_full_cache_and_a_reflex_are_alarms(state):
+    view = make_view(make_goal("drone_1", ends_in_s=0.5))
+    loop = replace(view.loop, status=replace(view.loop.status, num_free_kv_blocks=2))
+    state.hear_planner(replace(view, loop=loop), 0.0)
+    state.hear_robot(make_robot(is_in_reflex=True), 0.0)
+    shown = " ".join(texts(state, 0.1))
+    assert "ends in error in 0.5 s" in shown
+    assert "98 % of the KV cache" in shown
+    assert "reflex" in shown
+
+
+def test_how_goals_ended_is_counted_and_errors_are_noted(state):
+    state.hear_event(accepted(0.0), 0.0)
+    state.hear_event(finished(1.0, error_code=300), 1.0)
+    document = state.document(3.0)
+    assert document["ended"] == {"SKILL_FAILED": 1}
+    (entry,) = document["log"]
+    assert (entry["about"], entry["age_s"]) == ("drone_1", 2.0)
+    assert "SKILL_FAILED [300]" in entry["text"]
+
+
+def test_rates_come_from_two_views(state):
+    view = make_view()
+    for at_s, steps in ((10.0, 0), (11.0, 50)):
+        loop = replace(view.loop, at_s=at_s, totals=Totals(num_steps=steps, num_output_tokens=4 * steps))
+        state.hear_planner(replace(view, loop=loop), at_s)
+    assert state.document(11.0)["rates"]["tokens_per_s"] == 200.0
+
+
+def test_a_diagnosis_that_is_not_well_is_shown_while_it_is_fresh(state):
+    state.hear_planner(make_view(), 0.0)
+    state.hear_diagnostic("arm_1: driver", 2, "no answer", 0.0)
+    assert texts(state, 1.0) == ["no answer"]
+    state.hear_planner(make_view(), 9.0)
+    assert not texts(state, 9.0)
+
+
+def test_a_pose_follows_the_robot(state):
+    state.hear_robot(make_robot(pose=Pose(x_m=2.0)), 0.0)
+    assert state.document(0.0)["robots"][0]["pose"]["x_m"] == 2.0

@@ -1,0 +1,33 @@
+"""A robot node shows itself, to listeners only."""
+
+import time
+
+import pytest
+import rclpy
+from std_msgs.msg import String
+
+from llm_planner.monitoring.robot_view import RobotView
+from llm_planner.ros import qos
+from llm_planner.ros.robot_view import PERIOD_S
+from tests.ros.nodes import Spinner, wait_until
+from tests.ros.test_robot_node import CHAIR, start_operator  # noqa: F401 -- a fixture
+
+pytestmark = pytest.mark.ros
+
+
+def test_listeners_see_where_it_is_and_what_it_knows_of(planner, start_operator):  # noqa: F811
+    operator = start_operator("seen_1")
+    operator.instruct("mf(100);mb(50);", [CHAIR])
+    operator.outcome()
+    time.sleep(2 * PERIOD_S)
+    node, heard = rclpy.create_node("onlooker"), []
+    node.create_subscription(String, "/seen_1/view", heard.append, qos.VIEW)
+    spinner = Spinner(node)
+    wait_until(lambda: len(heard) >= 3, what="views")
+    spinner.stop()
+    node.destroy_node()
+    views = [RobotView.from_json(message.data) for message in heard]
+    assert [view.number for view in views[:3]] == [1, 2, 3]  # before, nobody listened and nothing was said
+    assert views[0].pose.x_m == pytest.approx(0.5, abs=0.15)
+    assert (views[0].robot_id, views[0].kind, views[0].is_busy) == ("seen_1", "drone", False)
+    assert [thing.name for thing in views[0].things] == ["chair"]
