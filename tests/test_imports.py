@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PURE = ("core", "language", "planning", "robots", "scheduling", "serving", "simulation", "tasks")
-FORBIDDEN = {"rclpy", "llguidance", "torch", "transformers", "vllm", "xgboost"}
+FORBIDDEN = {"rclpy", "llguidance", "mujoco", "torch", "transformers", "vllm", "xgboost"}
 
 PROBE = """
 import importlib, json, sys

@@ -10,6 +10,8 @@ from llm_planner.core.skill import ArgumentType
 from llm_planner.robots.effect import Delay, Effect, Perceive, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
+from llm_planner.robots.shape import BodyShape
+from llm_planner.robots.shape_check import check_shape
 from llm_planner.robots.timing import DurationModel, Parameter, Trapezoid, TurnThenMove
 
 
@@ -222,6 +224,7 @@ class RobotModel(Record):
         reflex: What happens when something comes too near; None for nothing.
         geofence: Of a drone or ground robot.
         workspace: Of an arm.
+        body: What physics and Gazebo make its body of; None for a robot that is simulated without.
     """
 
     name: str
@@ -237,6 +240,7 @@ class RobotModel(Record):
     workspace: Workspace | None = None
     camera: Camera | None = None
     reflex: ReflexRule | None = None
+    body: BodyShape | None = None
     rules: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     schema_version: Literal[1] = 1
@@ -248,6 +252,7 @@ class RobotModel(Record):
         self._check_space()
         self._check_effects()
         self._check_speeds()
+        check_shape(self)
         times_s = [step.after_s for step in self.silence]
         require(times_s == sorted(times_s) and bool(times_s), "silence needs steps in order of after_s")
         for name in (self.stop_skill, *(step.skill for step in self.silence)):

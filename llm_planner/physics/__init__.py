@@ -1,0 +1,1 @@
+"""Robots with bodies: one MuJoCo world, in which drones fly and arms reach, in virtual time or as fast as real time."""

@@ -1,0 +1,96 @@
+"""Flight of quadrotors by a cascade: position -> velocity -> attitude -> rates -> thrusts, for all drones at once.
+
+Attitude error on SO(3) after Lee, Leok and McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)" (2010),
+Eq. (10). Deviation: their one law is split into a cascade of attitude and rates, with limits between, as autopilots do.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_planner.physics.reference import SetPoint
+from llm_planner.robots.shape import GRAVITY_M_PER_S2, QuadrotorBody
+
+Array = NDArray[np.float64]
+
+_POSITION, _VELOCITY, _INTEGRAL = 1.2, 3.5, 0.35  # 1/s, 1/s, 1/s2
+_ATTITUDE, _RATE = 14.0, 35.0  # 1/s
+_AHEAD = 0.8  # share of the acceleration of the set point that is not waited for; all of it overshoots
+_YAW_SHARE = 0.4  # yaw is slow: only the drag of the rotors turns it
+_MOST_INTEGRAL = 1.5  # m/s2
+_CATCH_UP = 1.05  # times the set speed, to catch up with the set point
+
+
+class FlightController:
+    """Thrusts of the rotors of ``n`` drones. Arrays are of shape (n, ...), in the world frame unless said otherwise.
+
+    Args:
+        shapes: Of the drones.
+        inertia: Diagonal of their inertia in the body frame, kg m2.
+    """
+
+    def __init__(self, shapes: Sequence[QuadrotorBody], inertia: Array) -> None:
+        self._mass = np.array([s.link.mass_kg.value for s in shapes])
+        self._inertia = inertia
+        self._tilt = np.tan(np.radians([s.flight.tilt_deg.value for s in shapes]))
+        self._speed = _CATCH_UP * np.array([s.flight.speed_m_per_s.value for s in shapes])
+        self._most = np.array([s.rotors.thrust_n.value for s in shapes])
+        self._mixers = np.array([_mixer(s) for s in shapes]).reshape(-1, 4, 4)
+        self._integral = np.zeros((len(shapes), 3))
+
+    def reset(self, number: int) -> None:
+        """Forgets what a drone has learnt about wind and weight."""
+        self._integral[number] = 0.0
+
+    def thrusts(
+        self, position: Array, velocity: Array, rotation: Array, rates: Array, points: Sequence[SetPoint], step_s: float
+    ) -> Array:
+        """Returns the thrust of each rotor in newtons, shape (n, 4).
+
+        Args:
+            position: As the drones believe it, (n, 3).
+            velocity: Likewise, (n, 3).
+            rotation: Body to world, (n, 3, 3).
+            rates: In the body frame, rad/s, (n, 3).
+            points: Where they should be.
+            step_s: Since the last call.
+        """
+        error = np.array([p.position for p in points]) - position
+        wanted = np.array([p.velocity for p in points]) + _POSITION * error
+        wanted *= np.minimum(1.0, self._speed / np.maximum(1e-9, np.linalg.norm(wanted, axis=1)))[:, None]
+        slow = wanted - velocity
+        self._integral = np.clip(self._integral + _INTEGRAL * slow * step_s, -_MOST_INTEGRAL, _MOST_INTEGRAL)
+        push = _AHEAD * np.array([p.acceleration for p in points]) + _VELOCITY * slow + self._integral
+        push[:, 2] = np.clip(push[:, 2] + GRAVITY_M_PER_S2, 0.3 * GRAVITY_M_PER_S2, 1.8 * GRAVITY_M_PER_S2)
+        level = np.linalg.norm(push[:, :2], axis=1)
+        push[:, :2] *= np.minimum(1.0, self._tilt * push[:, 2] / np.maximum(1e-9, level))[:, None]
+        thrust = np.clip(self._mass * np.einsum("ni,ni->n", push, rotation[:, :, 2]), 0.0, None)
+        torque = self._torque(push, rotation, rates, points)
+        forces = np.einsum("nij,nj->ni", self._mixers, np.concatenate([thrust[:, None], torque], axis=1))
+        return np.asarray(np.clip(forces, 0.0, self._most[:, None]), dtype=np.float64)
+
+    def _torque(self, push: Array, rotation: Array, rates: Array, points: Sequence[SetPoint]) -> Array:
+        up = push / np.linalg.norm(push, axis=1)[:, None]
+        yaws = np.array([p.yaw for p in points])
+        heading = np.stack([np.cos(yaws), np.sin(yaws), np.zeros_like(yaws)], axis=1)
+        left = np.cross(up, heading)
+        left /= np.linalg.norm(left, axis=1)[:, None]
+        wanted = np.stack([np.cross(left, up), left, up], axis=2)
+        off = np.einsum("nji,njk->nik", wanted, rotation)
+        off = off - off.transpose(0, 2, 1)
+        error = 0.5 * np.stack([off[:, 2, 1], off[:, 0, 2], off[:, 1, 0]], axis=1)
+        error[:, 2] *= _YAW_SHARE
+        spin = -_ATTITUDE * error
+        spin[:, 2] += [p.yaw_rate for p in points]
+        gain = np.array([_RATE, _RATE, _RATE * _YAW_SHARE])
+        gyro = np.cross(rates, self._inertia * rates)
+        return np.asarray(self._inertia * gain * (spin - rates) + gyro, dtype=np.float64)
+
+
+def _mixer(shape: QuadrotorBody) -> Array:
+    """Returns the matrix from thrust and torque about x, y, z to the thrusts of the rotors (order: ``solids``)."""
+    x, y, _ = shape.rotors.at_m
+    drag = shape.rotors.torque_m.value
+    effect = np.array([[1, 1, 1, 1], [y, -y, y, -y], [-x, -x, x, x], [drag, -drag, -drag, drag]])
+    return np.asarray(np.linalg.inv(effect), dtype=np.float64)

@@ -1,0 +1,235 @@
+"""The way from a robot's driver to its body: set points out, telemetry back, all in the robot's own frame.
+
+``LocalPort`` is in the same process as the world; ``physics.client`` has one that is not.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.physics.frame import Home
+from llm_planner.physics.senses import Senses
+from llm_planner.physics.things import on_stage
+from llm_planner.physics.world import PhysicsWorld
+from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.world import WorldObject
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry:
+    """A robot by its own account.
+
+    Attributes:
+        time_s: On the world's clock.
+        pose: Of the body, or of an arm's tool.
+        is_settled: Whether what it was told last has been done.
+        is_armed: Whether a drone's motors run.
+        is_crashed: Whether a drone lies on its back.
+        is_blocked: Whether something keeps an arm from following.
+        battery: Share that is left.
+        collisions: Names of what it has touched since the last telemetry.
+        held: Name of what a gripper holds.
+        joints: Angles of an arm in radians.
+        near: What its sensors notice that moves, where it is now, and how fast.
+    """
+
+    time_s: float
+    pose: Pose
+    is_settled: bool
+    is_armed: bool = True
+    is_crashed: bool = False
+    is_blocked: bool = False
+    battery: float = 1.0
+    collisions: tuple[str, ...] = ()
+    held: str | None = None
+    joints: tuple[float, ...] = ()
+    near: tuple[WorldObject, ...] = ()
+
+
+class RobotPort(Protocol):
+    """What a driver needs of its body; nothing blocks longer than the world takes to step."""
+
+    def enter(self, objects: Sequence[WorldObject], pose: Pose) -> float:
+        """Clears the robot's stage, puts objects and the robot there; returns the world's time."""
+        ...
+
+    def read(self, until_s: float) -> Telemetry:
+        """Returns the telemetry; a world in virtual time is brought to ``until_s`` first."""
+        ...
+
+    def look(self) -> tuple[WorldObject, ...]:
+        """Returns what is in sight, whichever way the robot looks, and where it seems to be now."""
+        ...
+
+    def survey(self) -> tuple[WorldObject, ...]:
+        """Returns everything on the robot's stage as it really is now: for judges, not for robots."""
+        ...
+
+    def fly(self, target: Pose, turn_deg: float) -> None:
+        """Flies a drone straight to a pose, turning meanwhile."""
+        ...
+
+    def take_off(self, altitude_m: float) -> None:
+        """Starts a drone's motors and lets it rise."""
+        ...
+
+    def land(self) -> None:
+        """Lets a drone sink until it touches something."""
+        ...
+
+    def move(self, joints: Sequence[float]) -> None:
+        """Brings an arm's joints to angles in radians."""
+        ...
+
+    def grip(self, *, is_open: bool) -> None:
+        """Opens or closes an arm's gripper; what its tip touches is then held."""
+        ...
+
+    def stop(self) -> None:
+        """Brakes and holds."""
+        ...
+
+    def close(self) -> None:
+        """Makes the robot safe and lets it go."""
+        ...
+
+
+class LocalPort:
+    """A robot of a world in this process.
+
+    Args:
+        world: That has the robot.
+        name: Of the robot there.
+        model: Of the robot.
+    """
+
+    def __init__(self, world: PhysicsWorld, name: str, model: RobotModel) -> None:
+        self._world, self._name, self._model = world, name, model
+        self._senses = Senses(world, name, model)
+        self._num_collisions = 0
+
+    def enter(self, objects: Sequence[WorldObject], pose: Pose) -> float:
+        """Clears the robot's stage, puts objects and the robot there; returns the world's time.
+
+        Raises:
+            PlannerError: INVALID_POSE for numbers that are none, INVALID_CONFIG for things that overlap.
+        """
+        world, home = self._world, self._home
+        _require_finite(objects, pose)
+        arm = world.arms.get(self._name)
+        if arm is not None:
+            world.grip(self._name, is_open=True)
+            world.pose_arm(self._name, pose)
+        else:
+            world.hover(self._name, pose)
+        old = [thing for thing in world.scene.things.values() if thing.owner == self._name]
+        are_loose = arm is not None
+        new = [
+            on_stage(thing, owner=self._name, home=home, now_s=world.time_s, are_loose=are_loose) for thing in objects
+        ]
+        world.change(take=old, put=new)
+        world.scene.require_apart([self._name])
+        self._senses.forget()
+        self._num_collisions = len(world.collisions)
+        return world.time_s
+
+    def read(self, until_s: float) -> Telemetry:
+        """Returns the telemetry, with the world brought to ``until_s``."""
+        world = self._world
+        world.advance(until_s)
+        now_s = world.time_s
+        news = world.collisions[self._num_collisions :]
+        self._num_collisions = len(world.collisions)
+        touched = tuple(c.other.rpartition(":")[2] for c in news if c.robot == self._name)
+        near = self._senses.near(now_s)
+        drone = world.drones.get(self._name)
+        if drone is not None:
+            return Telemetry(
+                time_s=now_s,
+                pose=drone.pose,
+                is_settled=drone.is_settled(now_s) if drone.is_armed else True,
+                is_armed=drone.is_armed,
+                is_crashed=drone.is_crashed,
+                battery=drone.battery,
+                collisions=touched,
+                near=near,
+            )
+        arm = world.arms[self._name]
+        x, y, z = self._home.to_robot(world.tool_m(self._name))
+        held = world.scene.things.get(arm.held or "")
+        return Telemetry(
+            time_s=now_s,
+            pose=replace(self._model.start, x_m=x, y_m=y, z_m=z),
+            is_settled=arm.is_settled(now_s),
+            is_blocked=arm.is_blocked(now_s),
+            collisions=touched,
+            held=held.known.name if held else None,
+            joints=tuple(float(angle) for angle in arm.joints),
+            near=near,
+        )
+
+    def look(self) -> tuple[WorldObject, ...]:
+        """Returns what is in sight."""
+        return self._senses.look()
+
+    def survey(self) -> tuple[WorldObject, ...]:
+        """Returns everything on the robot's stage."""
+        return self._senses.survey()
+
+    @property
+    def true_pose(self) -> Pose:
+        """Where a drone really is: for judges."""
+        return self._world.drones[self._name].true_pose
+
+    def fly(self, target: Pose, turn_deg: float) -> None:
+        """Flies a drone straight to a pose, turning meanwhile."""
+        self._world.drones[self._name].fly(target, turn_deg, self._world.time_s)
+
+    def take_off(self, altitude_m: float) -> None:
+        """Starts a drone's motors and lets it rise."""
+        self._world.drones[self._name].take_off(altitude_m, self._world.time_s)
+
+    def land(self) -> None:
+        """Lets a drone sink until it touches something."""
+        self._world.drones[self._name].land(self._world.time_s)
+
+    def move(self, joints: Sequence[float]) -> None:
+        """Brings an arm's joints to angles."""
+        self._world.arms[self._name].move(np.array(joints), self._world.time_s)
+
+    def grip(self, *, is_open: bool) -> None:
+        """Opens or closes an arm's gripper."""
+        self._world.grip(self._name, is_open=is_open)
+
+    def stop(self) -> None:
+        """Brakes and holds."""
+        robots = self._world.drones | self._world.arms
+        robots[self._name].stop(self._world.time_s)
+
+    def close(self) -> None:
+        """Lands a drone, stops an arm; the body stays in the world."""
+        if self._name in self._world.drones:
+            self.land()
+        else:
+            self.stop()
+
+    @property
+    def _home(self) -> Home:
+        robots = self._world.drones | self._world.arms
+        return robots[self._name].home
+
+
+def _require_finite(objects: Sequence[WorldObject], pose: Pose) -> None:
+    if not all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))):
+        raise PlannerError(ErrorCode.INVALID_POSE, f"the robot's pose is {pose}; give finite numbers")
+    for thing in objects:
+        numbers = (*thing.position_m, *thing.size_m, *thing.velocity_m_per_s)
+        if not all(map(math.isfinite, numbers)) or any(size < 0 for size in thing.size_m):
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {thing.name} has a number that is none: {numbers}")
