@@ -19,6 +19,8 @@ ARGUMENTS = {
     "base_url": ("", "With backend:=openai: the server's address, up to /v1; as in the config file if empty."),
     "config": ("", "A parameter file; config/planner.yaml of the package if empty."),
     "metrics_port": ("", "TCP port of Prometheus figures; as in the config file if empty, which is off."),
+    "dashboard": ("false", "true: also show planner and robots in a browser."),
+    "dashboard_port": ("8080", "Where the browser finds it: http://127.0.0.1:PORT/."),
     "name": ("planner", "Node name; the interfaces live below it."),
     "namespace": ("", "Namespace of the node."),
 }
@@ -36,7 +38,16 @@ def start_planner(context: LaunchContext) -> list[Node]:
     overrides = {parameter: values[name] for name, parameter in PARAMETERS.items() if values[name]}
     if values["metrics_port"]:
         overrides["metrics_port"] = int(values["metrics_port"])
+    planner = f"{values['namespace'].strip('/')}/{values['name']}".strip("/")
+    dashboard = Node(
+        package="llm_planner",
+        executable="dashboard_node",
+        parameters=[{"planner": f"/{planner}", "port": int(values["dashboard_port"])}],
+        output="screen",
+        emulate_tty=True,
+    )
     return [
+        *([dashboard] if values["dashboard"].lower() == "true" else []),
         Node(
             package="llm_planner",
             executable="planner_node",
@@ -46,7 +57,7 @@ def start_planner(context: LaunchContext) -> list[Node]:
             output="screen",
             emulate_tty=True,
             sigterm_timeout="6",  # the node needs up to five seconds to end its goals and the engine
-        )
+        ),
     ]
 
 

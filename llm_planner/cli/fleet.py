@@ -8,10 +8,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from llm_planner.cli.dashboard import PortOption
 from llm_planner.cli.emulate import FIRST_ADDRESS, addresses, emulated
 from llm_planner.cli.options import (
     BackendOption,
@@ -25,10 +26,13 @@ from llm_planner.cli.options import (
     ScopeOption,
     budget_scope_of,
 )
-from llm_planner.cli.output import console, plain, print_error, print_json
+from llm_planner.cli.output import console, error_console, plain, print_error, print_json
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
+
+if TYPE_CHECKING:
+    from llm_planner.ros.composition import Fleet
 
 DronesOption = Annotated[int, typer.Option(min=0, max=100, help="How many Tellos: drone_1, drone_2, ...")]
 ArmsOption = Annotated[int, typer.Option(min=0, max=100, help="How many Indy7 arms: arm_1, ...")]
@@ -51,6 +55,8 @@ def up(
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of Prometheus figures on 127.0.0.1; 0 for none.")
     ] = 0,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Show the fleet in a browser.")] = False,
+    dashboard_port: PortOption = 8080,
 ) -> None:
     """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
 
@@ -66,6 +72,7 @@ def up(
     )
     if metrics_port:
         composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
+    composition = replace(composition, dashboard_port=dashboard_port if dashboard else None)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     stopped = threading.Event()
 
@@ -79,10 +86,21 @@ def up(
     with emulator, Fleet(composition.commands()) as fleet:
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
         console.print('tell a robot something:  llm-planner send drone_1 "fly 1 m forward, then turn right"')
-        while not stopped.wait(0.2):
-            ended = fleet.first_ended()
-            if ended is not None:
-                raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {ended[0]} ended with status {ended[1]}")
+        if dashboard:
+            console.print(f"dashboard:  http://127.0.0.1:{dashboard_port}/")
+        _watch(fleet, stopped)
+
+
+def _watch(fleet: "Fleet", stopped: threading.Event) -> None:
+    """Returns when it is stopped; says once which processes that only look have ended, and goes on without them."""
+    missed: set[str] = set()
+    while not stopped.wait(0.2):
+        ended = fleet.first_ended()
+        if ended is not None:
+            raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {ended[0]} ended with status {ended[1]}")
+        for name in fleet.onlookers_ended().keys() - missed:
+            missed.add(name)
+            error_console.print(f"the {name} has ended; the fleet goes on without it", style="yellow")
 
 
 def send(

@@ -10,6 +10,7 @@ from llm_planner.cli import (
     capacity,
     check,
     cluster,
+    dashboard,
     demo,
     emulate,
     fleet,
@@ -41,6 +42,7 @@ app.command("up")(fleet.up)
 app.command("robot")(robot.robot)
 app.command("send")(fleet.send)
 app.command("top")(top.top)
+app.command("dashboard")(dashboard.dashboard)
 app.command("demo")(demo.demo)
 app.command("train-planner")(train_planner.train_planner)
 app.command("train-length-predictor")(train_length_predictor.train_length_predictor)

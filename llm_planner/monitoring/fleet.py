@@ -26,6 +26,7 @@ class SeenRobot:
     heard_s: float
     num_lost: int = 0
     things_revision: int = 0
+    is_resumed: bool = False  # nobody listened since: what was missed was not lost
 
 
 class FleetState:
@@ -77,7 +78,7 @@ class FleetState:
             robot_id = self.lanes.robot_of(str(line["request_id"]))
             measured = self.lanes.take(line)
             if line["event"] == "finished":
-                self._note_end(ErrorCode(int(line["error_code"])), robot_id, float(line["time_s"]))
+                self._note_end(line, robot_id)
         except (KeyError, TypeError, ValueError):
             self.hear_broken("the planner", now_s)
             return
@@ -93,12 +94,12 @@ class FleetState:
                 self._revision += 1
                 self.robots[view.robot_id] = SeenRobot(view, now_s, things_revision=self._revision)
             return
-        if view.number > seen.view.number + 1 and now_s - seen.heard_s < WINDOW_S:
+        if view.number > seen.view.number + 1 and not seen.is_resumed:
             seen.num_lost += view.number - seen.view.number - 1
         if view.things != seen.view.things:
             self._revision += 1
             seen.things_revision = self._revision
-        seen.view, seen.heard_s = view, now_s
+        seen.view, seen.heard_s, seen.is_resumed = view, now_s, False
 
     def hear_reflex(self, robot_id: str, reason: str, action: str, *, is_over: bool, now_s: float) -> None:
         """Takes the beginning or the end of a robot's reflex."""
@@ -119,7 +120,7 @@ class FleetState:
         """Forgives the silence of a time in which nobody listened."""
         self.planner_heard_s = now_s
         for robot in self.robots.values():
-            robot.heard_s = now_s
+            robot.heard_s, robot.is_resumed = now_s, True
 
     # What is shown
 
@@ -194,10 +195,12 @@ class FleetState:
         """Notes what happened now; the journal is kept on the planner's clock, as events of the past come late."""
         self.journal.note(self.planner_now_s(now_s), level, text, about)
 
-    def _note_end(self, code: ErrorCode, robot_id: str, time_s: float) -> None:
+    def _note_end(self, line: Mapping[str, Any], robot_id: str) -> None:
+        code, why = ErrorCode(int(line["error_code"])), str(line.get("error_msg", ""))
         self.ended[code.name] += 1
         if code not in (ErrorCode.NONE, ErrorCode.CANCELLED):
-            self.journal.note(time_s, "warn", f"a goal ended: {code.name} [{int(code)}]", robot_id)
+            text = f"{why} [{code.name} {int(code)}]" if why else f"a goal ended: {code.name} [{int(code)}]"
+            self.journal.note(float(line["time_s"]), "warn", text, robot_id)
 
 
 def _between_s(before: PlannerView, after: PlannerView) -> float:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,9 @@ from types import TracebackType
 from llm_planner.ros.process import PARENT_PIPE, STOP_TIMEOUT_S
 
 POLL_S = 0.05
+DASHBOARD = "dashboard"
+ONLOOKERS = frozenset({DASHBOARD})
+"""Processes that only look: the fleet goes on without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Composition:
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
         tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic.
+        dashboard_port: Where a browser finds the dashboard; None for no dashboard.
         planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
     """
 
@@ -45,6 +49,7 @@ class Composition:
     config: Path | None = None
     tellos: tuple[str, ...] = ()
     planner: Mapping[str, str] = field(default_factory=dict)
+    dashboard_port: int | None = None
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -66,6 +71,9 @@ class Composition:
             }
             node = ["--ros-args", "-r", f"__node:={robot.name}"]
             commands[robot.name] = [*_python("robot_node"), *node, *_parameters(parameters)]
+        if self.dashboard_port is not None:
+            port = {"port": f"{self.dashboard_port}"}
+            commands[DASHBOARD] = [*_python("dashboard_node"), "--ros-args", *_parameters(port)]
         return commands
 
     def _driver(self, number: int) -> dict[str, str]:
@@ -116,9 +124,16 @@ class Fleet:
                 log.close()
 
     def first_ended(self) -> tuple[str, int] | None:
-        """Returns name and exit status of a process that has ended, or None while all run."""
+        """Returns name and exit status of a process that has ended, or None while all run that matter."""
+        return next((ended for ended in self._ended() if ended[0] not in ONLOOKERS), None)
+
+    def onlookers_ended(self) -> dict[str, int]:
+        """Returns names and exit statuses of the processes that only looked and have ended."""
+        return {name: status for name, status in self._ended() if name in ONLOOKERS}
+
+    def _ended(self) -> Iterator[tuple[str, int]]:
         statuses = ((name, process.poll()) for name, process in self._processes.items())
-        return next(((name, status) for name, status in statuses if status is not None), None)
+        return ((name, status) for name, status in statuses if status is not None)
 
     def wait(self) -> tuple[str, int]:
         """Waits until any process ends; returns its name and exit status."""
@@ -127,15 +142,16 @@ class Fleet:
         return ended
 
     def stop(self) -> dict[str, int]:
-        """Stops all processes, robots first, so that the planner hears their last words; returns the exit statuses."""
-        planner, robots = self._split()
-        _terminate(robots)
-        _terminate(planner)
+        """Stops robots, then the planner, which hears their last words, then who only looks; returns exit statuses."""
+        for group in (self._robots(), self._named({"planner"}), self._named(ONLOOKERS)):
+            _terminate(group)
         return {name: process.wait() for name, process in self._processes.items()}
 
-    def _split(self) -> tuple[list["subprocess.Popen[bytes]"], list["subprocess.Popen[bytes]"]]:
-        robots = [process for name, process in self._processes.items() if name != "planner"]
-        return [process for name, process in self._processes.items() if name == "planner"], robots
+    def _robots(self) -> list["subprocess.Popen[bytes]"]:
+        return self._named(self._processes.keys() - {"planner"} - ONLOOKERS)
+
+    def _named(self, names: Collection[str]) -> list["subprocess.Popen[bytes]"]:
+        return [process for name, process in self._processes.items() if name in names]
 
 
 def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:

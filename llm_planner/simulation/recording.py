@@ -71,6 +71,7 @@ def finished(result: PlanResult, time_s: float) -> Line:
         "time_s": time_s,
         "request_id": result.request_id,
         "error_code": int(result.error_code),
+        "error_msg": result.error_msg,
         "num_prompt_tokens": result.metrics.num_prompt_tokens,
         "num_cached_tokens": result.metrics.num_cached_tokens,
     }

@@ -71,6 +71,9 @@ def test_lost_messages_are_counted(state):
     for number in (1, 2, 4):
         state.hear_robot(make_robot(number=number), float(number))
     assert state.document(5.0)["num_lost"] == 3
+    state.resume(6.0)  # nobody listened for a while
+    state.hear_robot(make_robot(number=9), 6.1)
+    assert state.document(6.2)["num_lost"] == 3
 
 
 def test_a_planner_that_was_started_again_begins_anew(state):
@@ -118,6 +121,9 @@ def test_how_goals_ended_is_counted_and_errors_are_noted(state):
     (entry,) = document["log"]
     assert (entry["about"], entry["age_s"]) == ("drone_1", 2.0)
     assert "SKILL_FAILED [300]" in entry["text"]
+    state.hear_event(accepted(4.0), 4.0)
+    state.hear_event({**finished(5.0, error_code=300), "error_msg": "the cup is not visible"}, 5.0)
+    assert state.document(5.0)["log"][-1]["text"] == "the cup is not visible [SKILL_FAILED 300]"
 
 
 def test_rates_come_from_two_views(state):

@@ -7,6 +7,10 @@ import pytest
 
 pytestmark = pytest.mark.ros
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"
+EDGE_SERVER = {
+    *("model", "policy", "backend", "base_url", "config", "name", "namespace"),
+    *("metrics_port", "dashboard", "dashboard_port"),
+}
 
 pytest.importorskip("launch", reason="launch is not installed: it is not on PyPI")
 pytest.importorskip("launch_ros", reason="launch_ros is not installed: it is not on PyPI")
@@ -19,7 +23,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
 @pytest.mark.parametrize(
     ("name", "arguments", "num_nodes"),
     [
-        ("edge_server", {"model", "policy", "backend", "base_url", "metrics_port", "config", "name", "namespace"}, 1),
+        ("edge_server", EDGE_SERVER, 1),
         ("cluster_node", {"cluster", "node"}, 1),
         ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos"}, 4),
     ],

@@ -94,7 +94,7 @@ function drawSpan(context, span, row, x, left, width) {
   const is_urgent = span.urgent && (span.kind === "generation" || span.kind === "execution");
   context.fillStyle = colour(is_urgent ? `${span.kind}-urgent` : span.kind);
   context.fillRect(from, top, wide, high);
-  if (span.interrupted) hatch(context, from, top, wide, high);
+  if (span.interrupted && span.kind === "execution") hatch(context, from, top, wide, high);
   drawn.push({ span, from, until: from + wide, top, bottom: top + high });
   if (!span.label || span.kind === "suspension" || wide < 26) return;
   context.font = "10px ui-monospace, monospace";

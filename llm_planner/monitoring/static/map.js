@@ -67,7 +67,7 @@ function frame(tile, robot) {
   if (reach) points.push([-reach, -reach], [reach, reach]);
   const xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
   const least = { x: Math.min(...xs), y: Math.min(...ys) }, most = { x: Math.max(...xs), y: Math.max(...ys) };
-  const half = Math.max(reach ? 0.5 : LEAST_M, (most.x - least.x) / 2, (most.y - least.y) / 2) * 1.18;
+  const half = Math.max(reach ? 0.5 : LEAST_M, (most.x - least.x) / 2, (most.y - least.y) / 2) * 1.3;
   tile.half_m += (half - tile.half_m) * SMOOTH;
   tile.middle.x += ((least.x + most.x) / 2 - tile.middle.x) * SMOOTH;
   tile.middle.y += ((least.y + most.y) / 2 - tile.middle.y) * SMOOTH;

@@ -4,7 +4,7 @@ import { store } from "./store.js";
 
 const COLUMNS = [ // title, class, whether it holds numbers
   ["robot", "", false], ["goal", "wide", false], ["state", "", false], ["age", "wide", true], ["tokens", "wide", true],
-  ["KV", "wide", true], ["the robot", "", false], ["utility", "", true], ["falls in", "", true], ["ends in", "", true],
+  ["KV", "wide", true], ["the robot", "", false], ["utility", "wide", true], ["falls in", "", true], ["ends in", "", true],
 ];
 const COLOURS = { running: "generation", ready: "warn", waiting: "warn", sleeping: "suspension", planned: "dim" };
 

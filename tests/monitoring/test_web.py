@@ -1,0 +1,164 @@
+"""The dashboard over HTTP: what it serves, to whom, and what it refuses."""
+
+import asyncio
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from llm_planner.core.clock import ManualClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring.board import Board
+from llm_planner.monitoring.hub import MAX_BEHIND, Hub
+from llm_planner.monitoring.web import STATIC, WebServer, build_app
+from tests.monitoring.test_robot_view import make_view as make_robot
+
+HOSTILE = "<script>alert(1)</script>\n\ndata: {}"
+
+
+@pytest.fixture
+def board():
+    return Board(ManualClock())
+
+
+@pytest.fixture
+def server(board):
+    server = WebServer(build_app(Hub(board.whole), lambda: board.whole()[1], ["fleet.example"]), "127.0.0.1", 0)
+    yield server
+    server.close()
+
+
+def get(server, path="", method="GET", **headers):
+    request = urllib.request.Request(f"{server.url}{path}", method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.headers, refused.read().decode()
+
+
+def test_the_page_and_everything_that_it_names_is_served_from_here(server):
+    status, headers, page = get(server)
+    assert status == 200
+    assert "script-src 'self'" in headers["content-security-policy"]
+    assert "set-cookie" not in headers
+    assert "access-control-allow-origin" not in headers
+    named = re.findall(r'(?:href|src)="/([^"]+)"', page)
+    assert {"static/main.js", "static/style.css"} <= set(named)
+    imported = {
+        f"static/{name}" for path in STATIC.glob("*.js") for name in re.findall(r'"\./(\w+\.js)"', path.read_text())
+    }
+    for path in {*named, *imported}:
+        assert get(server, path)[0] == 200, path
+
+
+def test_nothing_comes_from_elsewhere():
+    for path in STATIC.iterdir():
+        found = re.findall(r"(?:https?:)?//[a-z][\w.-]+\.\w+", path.read_text().replace("http://www.w3.org", ""))
+        assert not found, path.name
+
+
+def test_no_script_turns_text_of_others_into_markup():
+    for path in STATIC.glob("*.js"):
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", path.read_text()), (
+            path.name
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:80", 200),
+        ("localhost", 200),
+        ("[::1]:8080", 200),
+        ("192.168.10.2:8080", 200),
+        ("Fleet.Example:8080", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("", 421),
+    ],
+)
+def test_a_host_name_that_is_not_expected_is_refused(server, host, status):
+    assert get(server, "state.json", Host=host)[0] == status
+
+
+def test_a_page_of_another_site_gets_nothing(server):
+    assert get(server, "state.json", **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"})[0] == 403
+    assert get(server, "", **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_there_is_nothing_to_change(server, method):
+    assert get(server, "state.json", method)[0] == 405
+
+
+@pytest.mark.parametrize("path", ["static/../web.py", "static/%2e%2e/web.py", "static//etc/passwd", "nothing"])
+def test_no_other_file_is_served(server, path):
+    assert get(server, path)[0] == 404
+
+
+def test_hostile_names_stay_text(server, board):
+    with board.changing() as (state, now_s):
+        state.hear_robot(make_robot(HOSTILE), now_s)
+    _, headers, text = get(server, "state.json")
+    assert headers["content-type"] == "application/json"
+    assert "\n" not in text  # an event of the stream is one line
+    assert json.loads(text)["robots"][0]["robot_id"] == HOSTILE
+
+
+def test_the_state_is_shown(server, board):
+    with board.changing() as (state, now_s):
+        state.hear_robot(make_robot("drone_1"), now_s)
+    assert json.loads(get(server, "state.json")[2])["robots"][0]["robot_id"] == "drone_1"
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", None), ("192.0.2.1", 0)])
+def test_an_address_that_cannot_be_listened_on_is_a_numbered_error(board, host, port):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] if port is None else port
+        with pytest.raises(PlannerError, match=host) as refused:
+            WebServer(build_app(Hub(board.whole), str), host, port)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_closed_server_frees_its_port(board):
+    server = WebServer(build_app(Hub(board.whole), str), "127.0.0.1", 0)
+    port = int(server.url.rsplit(":", 1)[1].strip("/"))
+    server.close()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_news_follow_the_whole_and_none_twice():
+    async def scenario():
+        numbers = iter([3])
+        hub = Hub(lambda: (next(numbers), "whole"))
+        listener = hub.listen()
+        heard = [await anext(listener)]
+        for number, text in ((3, "known"), (4, "news"), (5, "more")):
+            hub.publish(number, text)
+        heard += [await anext(listener), await anext(listener)]
+        await listener.aclose()
+        return heard, hub.num_clients
+
+    assert asyncio.run(scenario()) == (["whole", "news", "more"], 0)
+
+
+def test_a_slow_browser_is_sent_away_and_holds_nobody_up():
+    async def scenario():
+        hub = Hub(lambda: (0, "whole"))
+        slow, quick = hub.listen(), hub.listen()
+        await anext(slow)
+        await anext(quick)
+        for number in range(1, 3 * MAX_BEHIND):
+            hub.publish(number, f"{number}")
+            assert await anext(quick) == f"{number}"
+        rest = [text async for text in slow]
+        return len(rest), hub.num_clients
+
+    num_heard, num_left = asyncio.run(scenario())
+    assert num_heard < MAX_BEHIND
+    assert num_left == 1

@@ -1,0 +1,134 @@
+"""The dashboard node beside a planner: what browsers are told, and what happens when its port is taken."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+import rclpy
+from rclpy.parameter import Parameter
+from std_msgs.msg import String
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros import qos
+from llm_planner.ros.dashboard_node import DashboardNode
+from tests.ros.nodes import Spinner, wait_until
+from tests.ros.test_live_view import Counting
+from tests.ros.test_robot_node import CHAIR, start_operator  # noqa: F401 -- a fixture
+
+pytestmark = pytest.mark.ros
+
+
+class Browser:
+    """Reads the stream of documents, as a page does."""
+
+    def __init__(self, url):
+        self._answer = urllib.request.urlopen(f"{url}events", timeout=10)
+
+    def document(self):
+        for line in self._answer:
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+        raise AssertionError("the stream has ended")
+
+    def close(self):
+        self._answer.close()
+
+
+@pytest.fixture
+def start_dashboard(ros):
+    started = []
+
+    def start(name, **parameters):
+        overrides = [Parameter(n, value=v) for n, v in ({"port": 0} | parameters).items()]
+        node = DashboardNode(name, parameter_overrides=overrides)
+        started.append((node, Spinner(node)))
+        return node
+
+    yield start
+    for node, spinner in started:
+        spinner.stop()
+        node.close()
+
+
+def test_a_browser_sees_the_planner_its_robot_and_what_it_did(start_planner, start_operator, start_dashboard):  # noqa: F811
+    planner = start_planner("shown_live")
+    counting = Counting(planner.server)
+    operator = start_operator("live_1", planner="/shown_live")
+    node = start_dashboard("dashboard_1", planner="/shown_live")
+    assert counting.num_looks == 0  # nobody looks: nobody is asked
+    browser = Browser(node.url)
+    assert browser.document()["is_whole"]
+    operator.instruct("mf(100);mb(50);", [CHAIR])
+    operator.outcome()
+    seen = {"spans": {}, "robots": {}}
+
+    def is_complete():
+        document = browser.document()
+        seen["spans"] |= {span[0]: span for span in document["spans"]}
+        seen["robots"] |= {robot["robot_id"]: robot for robot in document["robots"] if "things" in robot}
+        done = [span for span in seen["spans"].values() if span[2] == "execution" and span[4] is not None]
+        return document["loop"] and len(done) == 2 and "live_1" in seen["robots"] and document["ended"]
+
+    wait_until(is_complete, 15.0, "everything that is shown")
+    assert [span[5] for span in seen["spans"].values() if span[2] == "execution"] == ["mf(100);", "mb(50);"]
+    assert seen["robots"]["live_1"]["things"][0]["name"] == "chair"
+    browser.close()
+
+
+def test_what_makes_no_sense_is_counted_and_nothing_breaks(start_dashboard):
+    node = start_dashboard("dashboard_2", planner="/odd")
+    talker = rclpy.create_node("odd")
+    events = talker.create_publisher(String, "/odd/goal_events", qos.GOAL_EVENTS)
+    views = talker.create_publisher(String, "/odd/view", qos.VIEW)
+    browser = Browser(node.url)
+    for text in ("{", "[]", '{"event": "accepted", "time_s": "NaN"}', "null"):
+        events.publish(String(data=text))
+    wait_until(lambda: browser.document()["num_broken"] == 4)
+    before = browser.document()["num_broken"]
+
+    def speak():
+        views.publish(String(data='{"version": 1, "pose": NaN}'))
+        return browser.document()["num_broken"] > before
+
+    wait_until(speak)
+    browser.close()
+    talker.destroy_node()
+
+
+def test_a_port_that_is_taken_is_a_numbered_error(ros):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PlannerError, match=f"127.0.0.1:{port}") as refused:
+            DashboardNode("dashboard_3", parameter_overrides=[Parameter("port", value=port)])
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_process_ends_with_status_1_if_its_port_is_taken_and_with_0_at_a_signal():
+    command = [sys.executable, "-m", "llm_planner.ros.dashboard_node", "--ros-args", "-p"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run([*command, f"port:={port}"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "INVALID_CONFIG" in done.stderr
+    with subprocess.Popen([*command, f"port:={port}"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until(lambda: is_served(port), 30.0)
+            os.kill(process.pid, signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, "Traceback" in errors) == (0, False)
+
+
+def is_served(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2) as page:
+            return page.status == 200
+    except urllib.error.URLError:
+        return False
