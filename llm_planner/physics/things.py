@@ -18,6 +18,7 @@ from llm_planner.robots.world import ObjectRole, WorldObject
 
 Vector = NDArray[np.float64]
 DENSITY = 400.0  # kg/m3 of what is loose: soft wood
+_FRICTION = [0.9, 0.01, 0.003]  # sliding, about the normal, rolling: assumed, wood on wood
 WALL_M = 0.006  # of a container
 CONTAINER_KG = 0.4
 _COLOURS = (
@@ -115,7 +116,8 @@ class Thing:
             is_container = self.known.role is ObjectRole.CONTAINER
             mass_kg = CONTAINER_KG if is_container else max(0.005, DENSITY * total_m3)
             for shape in shapes:
-                add_shape(body, shape, mass=mass_kg * shape.volume_m3 / total_m3, friction=[0.9, 0.01, 0.001], condim=4)
+                mass = mass_kg * shape.volume_m3 / total_m3
+                add_shape(body, shape, mass=mass, friction=_FRICTION, condim=6)  # 6: nothing rolls for ever
         else:
             for shape in shapes:
                 add_shape(body, shape)

@@ -11,6 +11,7 @@ from llm_planner.robots.world import World, WorldObject
 
 pytest.importorskip("mujoco")
 
+from llm_planner.physics.arm_driver import ArmDriver
 from llm_planner.physics.drone_driver import DroneDriver
 from llm_planner.physics.frame import Home
 from llm_planner.physics.port import LocalPort
@@ -31,6 +32,17 @@ def drone(*objects, pose=None, seed=0, wind=0.0, home=None, world=None):
     name = f"drone_{len(world.robots) + 1}"
     world.add_robot(name, model, home or Home())
     driver = DroneDriver(model, LocalPort(world, name, model), random.Random(seed))
+    driver.enter(World(objects), pose, 0.0)
+    return driver, world
+
+
+def arm(*objects, pose=None, seed=0, home=None, world=None):
+    """Returns the driver of an arm at its table."""
+    model = LIBRARY.get("indy7")
+    world = world or PhysicsWorld(wind_m_per_s=0.0, seed=seed)
+    name = f"arm_{len(world.robots) + 1}"
+    world.add_robot(name, model, home or Home(z_m=0.75))
+    driver = ArmDriver(model, LocalPort(world, name, model), random.Random(seed))
     driver.enter(World(objects), pose, 0.0)
     return driver, world
 
