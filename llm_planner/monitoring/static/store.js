@@ -1,6 +1,7 @@
 // What the page knows: the last document, and what earlier ones said that has not changed since.
 
 const TRAIL_LENGTH = 150; // poses, five a second
+const JUMP_M = 1.5; // in a fifth of a second
 const HISTORY_LENGTH = 240; // documents, four a second
 const KEPT_S = 180;
 
@@ -53,10 +54,9 @@ function takeRobot(view) {
   const known = store.robots.get(view.robot_id) ?? { things: [], trail: [], shown: { ...view.pose } };
   known.view = view;
   if (view.things) known.things = view.things;
-  const last = known.trail.at(-1);
-  if (!last || Math.hypot(last.x_m - view.pose.x_m, last.y_m - view.pose.y_m) > 0.01) {
-    known.trail = [...known.trail, view.pose].slice(-TRAIL_LENGTH);
-  }
+  const last = known.trail.at(-1), step_m = last ? Math.hypot(last.x_m - view.pose.x_m, last.y_m - view.pose.y_m) : 1;
+  if (step_m > JUMP_M) { known.trail = []; known.shown = { ...view.pose }; } // it was put into another world
+  if (step_m > 0.01) known.trail = [...known.trail, view.pose].slice(-TRAIL_LENGTH);
   store.robots.set(view.robot_id, known);
 }
 
