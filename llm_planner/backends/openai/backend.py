@@ -1,5 +1,6 @@
 """The backend for OpenAI-compatible servers: applies scheduler outputs to streams of completions."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,8 @@ from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepO
 _log = logging.getLogger(__name__)
 POLL_S = 0.05
 """Longest step: so long a cancellation or an urgent request may wait while a server is silent."""
+IDLE_S = 0.1
+"""Without a step for so long nobody wants anything: all goals sleep, and the server shall not write on for them."""
 GATHER_S = 0.003
 """How long a step waits for the tokens of the others once the first has come: a server sends them together."""
 UNBOUNDED_BLOCKS = 1_000_000
@@ -65,6 +68,7 @@ class OpenAIBackend:
         self._clock = clock
         self._states: dict[str, RemoteSequence] = {}
         self._changed = threading.Event()
+        self._num_steps = 0
         self._server = ModelServer(config, api_key)
         self._background = BackgroundLoop()
         try:
@@ -91,6 +95,7 @@ class OpenAIBackend:
             notify=self._changed.set,
         )
         _say_limits(config, dialect)
+        self._background.start(self._watch())
 
     @property
     def info(self) -> BackendInfo:
@@ -110,6 +115,7 @@ class OpenAIBackend:
         if scheduled.evict:
             raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "nobody else can change the KV cache of a model server")
         start_s = self._clock.now_s()
+        self._num_steps += 1
         for request_id in scheduled.release:
             self._release(request_id)
         failed: dict[str, str] = {}
@@ -129,6 +135,17 @@ class OpenAIBackend:
         if not self._background.is_closed:
             self._background.run(self._server.close())
             self._background.close()
+
+    async def _watch(self) -> None:
+        """Leaves all streams when there are no more steps: nobody says so when the last goal goes to sleep."""
+        num_steps = 0
+        while True:
+            await asyncio.sleep(IDLE_S)
+            if num_steps == self._num_steps:
+                for state in list(self._states.values()):
+                    if state.stream is not None:
+                        state.stream.leave()
+            num_steps = self._num_steps
 
     def _admit(self, sequence: Sequence, failed: dict[str, str]) -> None:
         if sequence.request_id in self._states:

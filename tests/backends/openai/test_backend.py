@@ -65,6 +65,20 @@ def test_what_is_not_scheduled_leaves_the_server(driver, server):
     assert requests[1]["prompt"] == [*requests[0]["prompt"], *continued]
 
 
+def test_a_server_is_told_when_there_are_no_more_steps(driver, server):
+    """All goals sleep: nobody calls the backend, and the server shall not write on."""
+    server.order(token_s=0.1)
+    driver.add(make_sequence("stack"))
+    while ";" not in driver.text["stack"]:
+        driver.step("stack")
+    server.wait_idle()
+    assert server.stats["aborted"] == 1
+    server.order(token_s=0.0)
+    driver.run()
+    assert driver.text["stack"] == PLANS["stack"]
+    assert len(server.stats["requests"]) == 2
+
+
 def test_a_statement_that_was_begun_is_completed_before_it_leaves(driver, server):
     server.order(token_s=0.02)
     driver.add(make_sequence("stack"))
