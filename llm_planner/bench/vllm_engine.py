@@ -2,36 +2,36 @@
 
 import random
 import statistics
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
-from llm_planner.backends.vllm.backend import VllmBackend, open_backend
-from llm_planner.backends.vllm.engine import EngineSettings
-from llm_planner.bench.vllm_stock import ScheduleWatch, StockVllm
-from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.config import SchedulerConfig
-from llm_planner.core.interfaces import Clock
-from llm_planner.core.request import PlanRequest, Urgency
-from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
-from llm_planner.scheduling.execution_tracker import ExecutionTracker
-from llm_planner.scheduling.generation import Generation
-from llm_planner.scheduling.policies import make_policy
-from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.backends.vllm.backend import VllmBackend
+from llm_planner.bench.vllm_drive import PROMPT_TOKENS, Drive, make_sequence
+from llm_planner.bench.vllm_stock import ScheduleWatch, stock
+from llm_planner.core.clock import MonotonicClock, ProcessorClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import Urgency
+from llm_planner.core.step import SchedulerOutput
 
-LONG = "start: /[a-z ]{600}/\n"
-"""A grammar that lets nobody end early."""
-PROMPT_TOKENS = 64
 WARM_UP_STEPS = 20
-SLEEP_STEPS = 10
-NUM_RESUMES = 20
-NUM_DECISIONS = 60
+SLEEP_STEPS = 8
+NUM_RESUMES = 24
+NUM_DECISIONS = 80
+NUM_URGENT = 3
 URGENT_TOKENS = 12
-BUSY_TOKENS = 200
+BUSY_TOKENS = (60, 200)
+"""Shortest and longest generation of those that are busy when an urgent one arrives."""
+PATIENCE_STEPS = 5000
+OURS, FCFS, PRIORITY, ALONE = "ours", "stock_fcfs", "stock_priority", "alone"
+
+Progress = Callable[[str, float], None]
 
 
 @dataclass(slots=True)
 class _Costs:
-    """Seconds per step, one entry a step."""
+    """Processor seconds per step, one entry a step."""
 
     decision_s: list[float] = field(default_factory=list)  # our scheduler: schedule and update
     handover_s: list[float] = field(default_factory=list)  # the backend around vLLM's step
@@ -46,96 +46,93 @@ class _Costs:
 
 
 class VllmBench:
-    """Measures one vLLM after the other in the same run.
+    """Measures one vLLM under one scheduler after the other.
 
     Args:
-        settings: What vLLM is started with.
-        num_slots: Busy generations when an urgent one arrives.
+        backend: Running, with room for ``num_requests`` and for twice ``num_slots``.
+        num_slots: Busy generations when an urgent one arrives; as many more wait.
         num_requests: Of the cost of a decision.
         seed: Of prompts.
+        on_progress: Hears what is going on, and which share of it is done.
     """
 
-    def __init__(self, settings: EngineSettings, *, num_slots: int = 8, num_requests: int = 64, seed: int = 0) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        backend: VllmBackend,
+        *,
+        num_slots: int = 8,
+        num_requests: int = 64,
+        seed: int = 0,
+        on_progress: Progress = lambda _what, _share: None,
+    ) -> None:
+        self._backend = backend
         self._num_slots = num_slots
         self._num_requests = num_requests
         self._rng = random.Random(seed)
-        self._clock: Clock = MonotonicClock()
+        self._on_progress = on_progress
+        self._clock = MonotonicClock()
 
     def run(self) -> dict[str, Any]:
         """Returns the figures; times in milliseconds."""
-        backend = open_backend(self._settings)
-        resume = self._resume(backend)
-        cost = self._cost(backend)
-        ours = self._urgent_ours(backend)
-        device, model = backend.info.device, backend.info.model
-        backend.close()
-        stock = self._urgent_stock()
         return {
-            "model": model,
-            "device": device,
             "num_slots": self._num_slots,
             "num_requests": self._num_requests,
-            "resume": resume,
-            "decision": cost,
-            "urgent_ms": {"ours": ours, "stock_priority": stock},
+            "resume": self._resume(),
+            "decision": self._cost(),
+            "urgent": {name: self._urgent(name) for name in (OURS, FCFS, PRIORITY, ALONE)},
         }
 
     # --- Resuming
 
-    def _resume(self, backend: VllmBackend) -> dict[str, float]:
-        """Compares the steps in which a suspended request goes on with those in which nobody does."""
-        names = ["a", "b", "c", "d"]
-        self._begin(backend, names)
+    def _resume(self) -> dict[str, float]:
+        """Compares the step in which a suspended request goes on with steps in which all of them just go on."""
+        backend, names = self._backend, ["a", "b", "c", "d"]
+        new = tuple(make_sequence(name, self._rng) for name in names)
+        backend.execute(SchedulerOutput(new=new, num_scheduled_tokens=dict.fromkeys(names, PROMPT_TOKENS)))
+        for _ in range(WARM_UP_STEPS):
+            backend.execute(_decode(names))
         tokens_s: list[float] = []
         resumes_s: list[float] = []
         for turn in range(NUM_RESUMES):
+            self._on_progress("resuming", turn / NUM_RESUMES)
             sleeper = names[turn % len(names)]
             for _ in range(SLEEP_STEPS):
-                others = [name for name in names if name != sleeper]
-                tokens_s.append(backend.execute(_decode(others, asleep=(sleeper,))).duration_s)
-            resumes_s.append(self._until_token(backend, sleeper, names))
+                backend.execute(_decode([name for name in names if name != sleeper], asleep=(sleeper,)))
+            resumes_s.append(self._until_token(sleeper, names))
+            tokens_s += [backend.execute(_decode(names)).duration_s for _ in range(SLEEP_STEPS)]
         backend.execute(SchedulerOutput(release=tuple(names)))
         token_s, resume_s = statistics.median(tokens_s), statistics.median(resumes_s)
         return {"inter_token_ms": 1e3 * token_s, "resume_ms": 1e3 * resume_s, "ratio": resume_s / token_s}
 
-    def _until_token(self, backend: VllmBackend, name: str, names: list[str]) -> float:
+    def _until_token(self, name: str, names: list[str]) -> float:
         start_s = self._clock.now_s()
-        while name not in backend.execute(_decode(names)).token_ids:
-            pass
-        return self._clock.now_s() - start_s
-
-    def _begin(self, backend: VllmBackend, names: list[str]) -> None:
-        """Computes prompts, and decodes for a while."""
-        new = tuple(self._sequence(name) for name in names)
-        backend.execute(SchedulerOutput(new=new, num_scheduled_tokens=dict.fromkeys(names, PROMPT_TOKENS)))
-        for _ in range(WARM_UP_STEPS):
-            backend.execute(_decode(names))
-
-    def _sequence(self, name: str) -> Sequence:
-        prompt = tuple(self._rng.randrange(10, 200) for _ in range(PROMPT_TOKENS))
-        return Sequence(request_id=name, prompt_token_ids=prompt, grammar=LONG)
+        for _ in range(PATIENCE_STEPS):
+            if name in self._backend.execute(_decode(names)).token_ids:
+                return self._clock.now_s() - start_s
+        raise PlannerError(ErrorCode.ENGINE_FAILED, f"request {name} never went on")
 
     # --- The cost of a decision
 
-    def _cost(self, backend: VllmBackend) -> dict[str, float]:
-        """Times every part of ours in a step, and vLLM's own schedule with and without us, in turn."""
-        scheduler = self._scheduler(backend, self._num_requests)
+    def _cost(self) -> dict[str, float]:
+        """Times every part of ours in a step, and vLLM's own schedule with and without us, in turn: processor time."""
+        drive, processor = Drive(self._backend, self._rng, self._num_requests), ProcessorClock()
         for i in range(self._num_requests):
-            scheduler.add(self._generation(f"r{i}", Urgency.NORMAL, BUSY_TOKENS))
+            drive.add(f"r{i}", 2 * NUM_DECISIONS)
         costs, steps_s = _Costs(), list[float]()
-        watched = ScheduleWatch(backend, self._clock)
+        watched = ScheduleWatch(self._backend, processor)
         for turn in range(WARM_UP_STEPS + NUM_DECISIONS):
+            self._on_progress("deciding", turn / (WARM_UP_STEPS + NUM_DECISIONS))
             watched.is_stock = turn % 2 == 1 and turn >= WARM_UP_STEPS
-            decision_s, output = self._step(backend, scheduler)
-            if turn < WARM_UP_STEPS:
-                continue
-            (costs.stock_s if watched.is_stock else costs.ours_s).append(watched.schedule_s)
-            costs.decision_s.append(decision_s)
-            costs.handover_s.append(output.duration_s - watched.step_s)
-            steps_s.append(decision_s + output.duration_s)
+            began_s = processor.now_s()
+            decision_s, output = drive.step(processor)
+            whole_s = processor.now_s() - began_s
+            if turn >= WARM_UP_STEPS:
+                (costs.stock_s if watched.is_stock else costs.ours_s).append(watched.schedule_s)
+                costs.decision_s.append(decision_s)
+                costs.handover_s.append(whole_s - decision_s - watched.step_s)
+                steps_s.append(output.duration_s)
         watched.restore()
-        self._end(backend, scheduler)
+        drive.end()
         return {
             "step_ms": 1e3 * statistics.median(steps_s),
             "decision_ms": 1e3 * statistics.median(costs.decision_s),
@@ -146,76 +143,45 @@ class VllmBench:
             "share_of_10_ms": costs.added_s / 0.01,
         }
 
-    def _step(self, backend: VllmBackend, scheduler: Scheduler) -> tuple[float, StepOutput]:
-        """Runs one step; returns how long our scheduler took, and what came out."""
-        began_s = self._clock.now_s()
-        scheduled = scheduler.schedule(began_s)
-        decided_s = self._clock.now_s()
-        output = backend.execute(scheduled)
-        executed_s = self._clock.now_s()
-        scheduler.update(output.step or scheduled, output, {}, executed_s)
-        return decided_s - began_s + self._clock.now_s() - executed_s, output
-
-    def _scheduler(self, backend: VllmBackend, num_slots: int) -> Scheduler:
-        config = SchedulerConfig(policy="tardiness", max_num_seqs=num_slots)
-        return Scheduler(config, make_policy(config.policy), backend.info)
-
-    def _generation(self, name: str, urgency: Urgency, max_tokens: int) -> Generation:
-        request = PlanRequest(
-            request_id=name,
-            robot_id=name,
-            robot_model="bench",
-            instruction="-",
-            urgency=urgency,
-            time_utility=urgency.time_utility,
-        )
-        now_s = self._clock.now_s()
-        return Generation(
-            request=request,
-            sequence=self._sequence(name),
-            arrival_s=now_s,
-            execution=ExecutionTracker(now_s, 0.0),
-            max_output_tokens=max_tokens,
-        )
-
-    def _end(self, backend: VllmBackend, scheduler: Scheduler) -> None:
-        for generation in list(scheduler.generations):
-            scheduler.end(generation.request_id)
-        backend.execute(scheduler.schedule(self._clock.now_s()))
-
     # --- Urgent, all slots busy
 
-    def _urgent_ours(self, backend: VllmBackend) -> dict[str, float]:
-        scheduler = self._scheduler(backend, self._num_slots)
-        for i in range(self._num_slots):
-            scheduler.add(self._generation(f"busy{i}", Urgency.NORMAL, BUSY_TOKENS))
-        for _ in range(WARM_UP_STEPS):
-            self._step(backend, scheduler)
-        urgent = self._generation("urgent", Urgency.URGENT, URGENT_TOKENS)
-        scheduler.add(urgent)
-        start_s, first_s = self._clock.now_s(), 0.0
-        while urgent.num_output_tokens < URGENT_TOKENS:
-            self._step(backend, scheduler)
-            first_s = first_s or (self._clock.now_s() - start_s if urgent.num_output_tokens else 0.0)
-        whole_s = self._clock.now_s() - start_s
-        self._end(backend, scheduler)
-        return {"first_token": 1e3 * first_s, "whole": 1e3 * whole_s}
+    def _urgent(self, name: str) -> dict[str, float]:
+        """Returns medians of how long an urgent request takes: to its first token and to its last, in steps and ms."""
+        tries = []
+        for turn in range(NUM_URGENT):
+            self._on_progress(f"urgent requests: {name}", turn / NUM_URGENT)
+            with self._scheduled_by(name):
+                tries.append(self._urgent_once(name))
+        return {key: statistics.median(one[key] for one in tries) for key in tries[0]}
 
-    def _urgent_stock(self) -> dict[str, float]:
-        """The same with vLLM's own scheduler and its ``priority`` policy, with as many slots."""
-        stock = StockVllm(replace(self._settings, stock_policy="priority", max_live=self._num_slots))
-        for i in range(self._num_slots):
-            stock.add(self._sequence(f"busy{i}"), max_tokens=BUSY_TOKENS, priority=0)
+    def _scheduled_by(self, name: str) -> AbstractContextManager[None]:
+        if name in {OURS, ALONE}:
+            return nullcontext()
+        policy = "fcfs" if name == FCFS else "priority"
+        return stock(self._backend, policy, self._num_slots, lambda request_id: -(request_id == "urgent"))
+
+    def _urgent_once(self, name: str) -> dict[str, float]:
+        is_ours = name in {OURS, ALONE}
+        drive = Drive(self._backend, self._rng, self._num_slots if is_ours else None)
+        shortest, longest = BUSY_TOKENS
+        for i in range(0 if name == ALONE else 2 * self._num_slots):
+            share = (i % self._num_slots) / max(1, self._num_slots - 1)
+            drive.add(f"busy{i}", round(shortest + share * (longest - shortest)))
         for _ in range(WARM_UP_STEPS):
-            stock.step()
-        stock.add(self._sequence("urgent"), max_tokens=URGENT_TOKENS, priority=-1)
-        start_s, first_s, num_tokens = self._clock.now_s(), 0.0, 0
-        while num_tokens < URGENT_TOKENS:
-            num_tokens += stock.step().get("urgent", 0)
-            first_s = first_s or (self._clock.now_s() - start_s if num_tokens else 0.0)
-        whole_s = self._clock.now_s() - start_s
-        stock.close()
-        return {"first_token": 1e3 * first_s, "whole": 1e3 * whole_s}
+            drive.step()
+        start_s = self._clock.now_s()
+        urgent = drive.add("urgent", URGENT_TOKENS, Urgency.URGENT)
+        first, num_steps, num_calls = dict[str, float](), 0, 0
+        while urgent.num_output_tokens < URGENT_TOKENS:
+            if (num_calls := num_calls + 1) > PATIENCE_STEPS:
+                raise PlannerError(ErrorCode.ENGINE_FAILED, f"the urgent request was never served ({name})")
+            _, output = drive.step()
+            num_steps += output.step is None or bool(output.step.num_scheduled_tokens)
+            if urgent.num_output_tokens and not first:
+                first = {"first_token_steps": num_steps, "first_token_ms": 1e3 * (self._clock.now_s() - start_s)}
+        whole_ms = 1e3 * (self._clock.now_s() - start_s)
+        drive.end()
+        return first | {"whole_steps": num_steps, "whole_ms": whole_ms}
 
 
 def _decode(names: list[str], asleep: tuple[str, ...] = ()) -> SchedulerOutput:

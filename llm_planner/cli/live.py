@@ -1,6 +1,6 @@
 """What commands that run a real planner share: its configuration, and a progress bar."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,14 @@ def live_lab(*, is_shown: bool = True) -> Iterator[Lab]:
     if not is_shown:
         yield Lab()
         return
+    with progress_bar("loading the model") as on_progress:
+        yield Lab(on_progress=on_progress)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[str, float], None]]:
+    """Yields what is told what goes on and which share of it is done; it draws that on standard error."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=error_console, transient=True) as progress:
-        task = progress.add_task("loading the model", total=1.0)
-        yield Lab(on_progress=lambda what, share: progress.update(task, description=what, completed=share))
+        task = progress.add_task(what, total=1.0)
+        yield lambda what, share: progress.update(task, description=what, completed=share)

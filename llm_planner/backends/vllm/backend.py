@@ -2,17 +2,26 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from llm_planner.backends.vllm.arrivals import Arrivals
+from llm_planner.backends.vllm.contract import VERSION
 from llm_planner.backends.vllm.engine import Engine, EngineSettings, start_engine
+from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.backends.vllm.names import Names
+from llm_planner.backends.vllm.pipeline import divide_work
 from llm_planner.backends.vllm.roster import Roster
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
 from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
+from llm_planner.engine.hardware import device_name
 from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from llm_planner.backends.vllm.scheduler_mixin import WatchedMixin
 
 
 class VllmBackend:
@@ -32,20 +41,21 @@ class VllmBackend:
         self.tokenizer = tokenizer
         self._clock = clock or MonotonicClock()
         self._engine: Engine | None = engine
-        self._scheduler = engine.scheduler
         self._tasks = engine.core.get_supported_tasks()
         self._arrivals = Arrivals()
         self._names = Names()
         self._prefixes: dict[str, int] = {}
-        num_blocks = self._scheduler.kv_cache_config.num_blocks - 1  # one stands for "no block"
-        block_size = self._scheduler.block_size
+        num_blocks = engine.scheduler.kv_cache_config.num_blocks - 1  # one stands for "no block"
+        block_size = engine.scheduler.block_size
         self._info = BackendInfo(
             model=model,
             num_kv_blocks=num_blocks,
             block_size=block_size,
-            max_model_len=min(self._scheduler.max_model_len, num_blocks * block_size),
+            max_model_len=min(engine.scheduler.max_model_len, num_blocks * block_size),
             can_offload=False,
+            device=_device(engine),
             keeps_kv=True,
+            num_stages=engine.core.vllm_config.parallel_config.pipeline_parallel_size,
         )
 
     @property
@@ -86,7 +96,7 @@ class VllmBackend:
             except Exception as error:  # noqa: BLE001 (whatever vLLM finds wrong with one, the others go on)
                 self._arrivals.of(sequence.request_id).failure = f"vLLM refuses the request: {error}"
         if scheduled.num_scheduled_tokens:
-            self._step(scheduled.num_scheduled_tokens, scheduled.asleep)
+            self._step(scheduled.num_scheduled_tokens, scheduled.asleep, scheduled.urgent)
         return self._output(scheduled, start_s)
 
     def close(self) -> None:
@@ -105,6 +115,14 @@ class VllmBackend:
         if self._engine is None:
             raise PlannerError(ErrorCode.SHUTTING_DOWN, "the engine is closed")
         return self._engine
+
+    def divide(self, micro_batches: MicroBatches | None) -> None:
+        """Has the work of a pipeline divided from now on; None puts all that is ready into the next micro-batch."""
+        self._scheduler.micro_batches = micro_batches
+
+    @property
+    def _scheduler(self) -> "WatchedMixin":
+        return self.engine.scheduler
 
     # --- Requests
 
@@ -142,17 +160,21 @@ class VllmBackend:
 
     # --- Steps
 
-    def _step(self, num_tokens: Mapping[str, int], asleep: Iterable[str] = ()) -> None:
-        """Lets vLLM make a step, and another if all that it could do was wait for one in flight."""
+    def _step(self, num_tokens: Mapping[str, int], asleep: Iterable[str] = (), urgent: Iterable[str] = ()) -> None:
+        """Lets vLLM make a step, or take one back that was in flight."""
         core, scheduler, inner = self.engine.core, self._scheduler, self._names.inner
-        roster = Roster(num_tokens={inner(r): n for r, n in num_tokens.items()}, asleep=tuple(map(inner, asleep)))
+        roster = Roster(
+            num_tokens={inner(r): n for r, n in num_tokens.items()},
+            asleep=tuple(map(inner, asleep)),
+            urgent=frozenset(map(inner, urgent)),
+        )
         try:
             for _ in range(max(1, core.batch_queue_size)):
-                scheduler.roster, scheduler.completed = roster, None
+                scheduler.plan(roster)
                 outputs, is_executed = core.step_fn()
                 core.post_step(is_executed)
                 self._collect(outputs)
-                if scheduler.scheduled or scheduler.completed is None:
+                if scheduler.scheduled or scheduler.completed:
                     return
         except Exception as error:
             message = f"vLLM broke down: {error!r}; the engine must be started anew"
@@ -196,6 +218,16 @@ class VllmBackend:
         )
 
 
+def _device(engine: Engine) -> str:
+    """Returns what the speed depends on, as an engine profile names it."""
+    from vllm.platforms import current_platform
+
+    config = engine.core.vllm_config
+    name = device_name(torch.device(current_platform.device_type), config.model_config.dtype)
+    stages = config.parallel_config.pipeline_parallel_size
+    return f"{name}, vLLM {VERSION}" + (f", {stages} stages" if stages > 1 else "")
+
+
 def open_backend(settings: EngineSettings) -> VllmBackend:
     """Returns vLLM as a backend, with the model loaded.
 
@@ -203,4 +235,7 @@ def open_backend(settings: EngineSettings) -> VllmBackend:
         PlannerError: If vLLM, or the model in it, cannot be used (``engine.start_engine``).
     """
     tokenizer = load_tokenizer(settings.model_dir)
-    return VllmBackend(start_engine(settings), tokenizer=tokenizer, model=settings.model_dir.resolve().name)
+    backend = VllmBackend(start_engine(settings), tokenizer=tokenizer, model=settings.model_dir.resolve().name)
+    if settings.pipeline_stages > 1:
+        divide_work(backend, settings)
+    return backend

@@ -36,6 +36,8 @@ HOOKS = (
         "tells which step came back",
         ("scheduler_output", "model_runner_output"),
     ),
+    Hook(f"{_SCHEDULER}.has_requests", "has vLLM wait for a step in flight where nobody may run", ()),
+    Hook(f"{_SCHEDULER}.add_request", "takes a request, with its priority", ("request",)),
     Hook(f"{_SCHEDULER}._preempt_request", "gives up the KV of a suspended request", ("request", "timestamp")),
     Hook("vllm.v1.core.sched.async_scheduler:AsyncScheduler.schedule", "the same with steps in flight"),
     Hook("vllm.v1.core.sched.request_queue:FCFSRequestQueue.extend", "the waiting queue is a deque"),
@@ -53,6 +55,8 @@ HOOKS = (
     Hook("vllm.v1.engine.input_processor:InputProcessor.process_inputs", "checks requests", ("request_id", "prompt")),
     Hook("vllm.renderers:renderer_from_config", "loads the tokenizer", ("config",)),
     Hook("vllm.v1.executor:Executor.get_class", "starts the workers", ("vllm_config",)),
+    Hook("vllm.v1.executor:Executor.collective_rpc", "makes the workers of a pipeline ready", ("method",)),
+    Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
     Hook("vllm.engine.arg_utils:EngineArgs.create_engine_config", "settings"),
     Hook("vllm.sampling_params:StructuredOutputsParams", "grammars"),
 )

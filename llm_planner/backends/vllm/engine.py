@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llm_planner.backends.vllm.contract import require_hooks, require_vllm
+from llm_planner.backends.vllm.pipeline import allow_workers, ready_pipeline
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from vllm.v1.engine.core import EngineCore
     from vllm.v1.engine.input_processor import InputProcessor
 
-    from llm_planner.backends.vllm.scheduler_mixin import RosterMixin
+    from llm_planner.backends.vllm.scheduler_mixin import WatchedMixin
 
 CPU_BLOCK_TOKENS = 32
 """vLLM's attention on CPUs takes blocks of multiples of so many tokens."""
@@ -39,7 +40,7 @@ class EngineSettings:
         max_num_batched_tokens: Most tokens of a step.
         max_live: Most requests that are unfinished at once, suspended ones included.
         pipeline_stages: Workers that hold a share of the layers each.
-        stock_policy: If given, vLLM's own scheduler with its own policy (fcfs, priority), to compare with.
+        micro_batches: How work is divided among the micro-batches of a pipeline (``scheduling.pipeline.pacers``).
     """
 
     model_dir: Path
@@ -51,7 +52,7 @@ class EngineSettings:
     max_num_batched_tokens: int = 2048
     max_live: int = 256
     pipeline_stages: int = 1
-    stock_policy: str = ""
+    micro_batches: str = "balanced"
 
 
 @dataclass(slots=True)
@@ -61,12 +62,12 @@ class Engine:
     Attributes:
         core: Its core, in this process.
         inputs: Checks requests and makes them what the core takes.
-        scheduler: The core's scheduler, which is one of ours unless a stock policy was asked for.
+        scheduler: The core's scheduler: one of ours, unless a benchmark has put another one in its place.
     """
 
     core: "EngineCore"
     inputs: "InputProcessor"
-    scheduler: "RosterMixin"
+    scheduler: "WatchedMixin"
 
 
 def start_engine(settings: EngineSettings) -> Engine:
@@ -92,7 +93,7 @@ def start_engine(settings: EngineSettings) -> Engine:
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
     try:
-        return _start(config, is_stock=bool(settings.stock_policy))
+        return _start(config)
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
 
@@ -121,7 +122,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "pipeline_parallel_size": settings.pipeline_stages,
         "enable_prefix_caching": True,
         "enforce_eager": is_cpu,  # compiling pays on GPUs; on a CPU it takes longer than it ever saves
-        "scheduling_policy": settings.stock_policy or "fcfs",  # with our scheduler, the order of a step is ours
+        "scheduling_policy": "fcfs",  # the order of a step is ours
         "structured_outputs_config": {"backend": "guidance"},
         "disable_log_stats": True,
         "seed": 0,
@@ -143,7 +144,7 @@ def _max_model_len(settings: EngineSettings, block_size: int) -> int:
     return min(room, limit) if isinstance(limit, int) else room
 
 
-def _start(config: "VllmConfig", *, is_stock: bool) -> Engine:
+def _start(config: "VllmConfig") -> Engine:
     from vllm.renderers import renderer_from_config
     from vllm.v1.engine.core import EngineCore
     from vllm.v1.engine.input_processor import InputProcessor
@@ -151,14 +152,17 @@ def _start(config: "VllmConfig", *, is_stock: bool) -> Engine:
 
     from llm_planner.backends.vllm import scheduler_mixin as ours
 
-    if not is_stock:
-        is_async = config.scheduler_config.async_scheduling
-        config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
+    is_async = config.scheduler_config.async_scheduling
+    config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
+    if config.parallel_config.pipeline_parallel_size > 1:
+        allow_workers()
     core = EngineCore(config, Executor.get_class(config), log_stats=False)
+    if config.parallel_config.pipeline_parallel_size > 1:
+        ready_pipeline(core)
     return Engine(
         core=core,
         inputs=InputProcessor(config, renderer_from_config(config)),
-        scheduler=cast("ours.RosterMixin", core.scheduler),
+        scheduler=cast("WatchedMixin", core.scheduler),
     )
 
 

@@ -2,6 +2,8 @@
 
 Suspension is: not being named. To vLLM the request goes on running, so it keeps its KV blocks, its token ids and its
 place in its grammar; it is merely out of sight while a step is scheduled.
+
+    plan(roster): who may be in the next step -> vLLM's core: schedule(), run -> update_from_output(): what came back
 """
 
 from collections.abc import Iterable
@@ -13,6 +15,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 
+from llm_planner.backends.vllm.micro_batches import Candidate, MicroBatches
 from llm_planner.backends.vllm.roster import Roster
 
 if TYPE_CHECKING:
@@ -21,50 +24,38 @@ else:
     _Base = object
 
 
-class RosterMixin(_Base):
-    """Goes before ``Scheduler`` or ``AsyncScheduler``.
+class WatchedMixin(_Base):
+    """Says what vLLM schedules and what comes back, and changes nothing. Goes before ``Scheduler`` or another one.
 
     Attributes:
-        roster: For the next step; without one nobody runs.
-        scheduled: What the last call of ``schedule`` put into its step.
-        completed: What was in the step that came back last; None until the next one does, once it was taken.
+        scheduled: What ``schedule`` put into a step since ``plan``.
+        completed: What was in the step that came back since ``plan``; None if none did.
         given_up: Suspended requests that lost their KV, until somebody takes note.
-        num_given_up: How many that were, in all.
+        micro_batches: Divides the work of a pipeline; None where all that is named may be in one step.
+        num_in_flight: Steps that were scheduled and did not come back yet.
+        num_calls: How often vLLM was asked for a step.
+        num_empty_calls: How often it had nobody to put into one.
     """
-
-    running: list[Request]
-    max_num_scheduled_tokens: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
         super().__init__(*args, **kwargs)
-        self.roster = Roster()
         self.scheduled: dict[str, int] = {}
         self.completed: dict[str, int] | None = None
         self.given_up: list[str] = []
-        self.num_given_up = 0
-        self._max_tokens = self.max_num_scheduled_tokens
+        self.micro_batches: MicroBatches | None = None
+        self.num_in_flight = self.num_calls = self.num_empty_calls = 0
+
+    def plan(self, roster: Roster) -> None:  # noqa: ARG002 (vLLM decides)
+        """Begins a step."""
+        self.scheduled, self.completed = {}, None
 
     def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
-        """Schedules those on the roster, in its order."""
-        roster, self.roster = self.roster, Roster()
-        named = [r for name in roster.num_tokens if (r := self.requests.get(name)) is not None and self._may_run(r)]
-        self._make_room(named, roster)
-        running = [r for r in named if r.status is RequestStatus.RUNNING]
-        waiting = [r for r in named if r.status is not RequestStatus.RUNNING]
-        chosen = set(named)
-        parked = [r for r in self.running if r not in chosen]
-        aside = [r for r in self.waiting if r not in chosen]
-        self.running = running
-        self._refill_waiting(waiting)
-        self.max_num_scheduled_tokens = min(self._max_tokens, sum(roster.num_tokens.values()))
-        # The newer model runner keeps a slot for everybody who has not finished; the older one only for who runs.
-        self.max_num_active_reqs = self.max_num_running_reqs - (len(parked) if self.use_v2_model_runner else 0)
+        """Notes what vLLM schedules."""
         output = super().schedule(throttle_prefills)
-        self.running.extend(parked)
-        self.waiting.extend(aside)
         self.scheduled = dict(output.num_scheduled_tokens)
-        if waiting and not self.scheduled:
-            self._give_up_next(roster, chosen)  # it did not fit, whatever we reckoned: there will be more room
+        self.num_calls += 1
+        self.num_empty_calls += not self.scheduled
+        self.num_in_flight += bool(self.scheduled)
         return output
 
     def update_from_output(
@@ -72,20 +63,8 @@ class RosterMixin(_Base):
     ) -> dict[int, Any]:
         """Notes which step came back."""
         self.completed = dict(scheduler_output.num_scheduled_tokens)
+        self.num_in_flight -= bool(self.completed)
         return super().update_from_output(scheduler_output, model_runner_output)
-
-    def _may_run(self, request: Request) -> bool:
-        """Returns whether it may join the next step.
-
-        A worker knows a token that is still in flight only in the step right after; whoever missed that waits for it.
-        """
-        return request.num_in_flight_tokens == 0 or request.request_id in self.scheduled
-
-    def _refill_waiting(self, waiting: Iterable[Request]) -> None:
-        self.waiting.clear()
-        self.waiting.extend(waiting)
-
-    # --- Memory
 
     def num_kv_tokens(self, request_id: str) -> int | None:
         """Returns how many tokens of a request have their KV, steps in flight not counted; None before it has run."""
@@ -94,6 +73,97 @@ class RosterMixin(_Base):
             return None
         return max(0, request.num_computed_tokens - request.num_in_flight_tokens)
 
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that nobody holds; some may still be found again by what is in them."""
+        return self.kv_cache_manager.block_pool.get_num_free_blocks()
+
+
+class RosterMixin(WatchedMixin):
+    """Makes vLLM schedule those that are named, in our order. Goes before ``Scheduler`` or ``AsyncScheduler``.
+
+    Attributes:
+        num_given_up: How many suspended requests lost their KV.
+    """
+
+    running: list[Request]
+    max_num_scheduled_tokens: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
+        super().__init__(*args, **kwargs)
+        self.num_given_up = 0
+        self._roster = Roster()
+        self._named: list[Request] = []
+        self._last: dict[str, int] = {}  # what the workers were handed last
+        self._max_tokens = self._budget = self.max_num_scheduled_tokens
+
+    def plan(self, roster: Roster) -> None:
+        """Chooses, for the next step, among those on the roster."""
+        super().plan(roster)
+        self._roster = roster
+        named = [r for name in roster.num_tokens if (r := self.requests.get(name)) is not None]
+        self._budget = min(self._max_tokens, sum(roster.num_tokens.values()))
+        if self.micro_batches is not None:
+            candidates = [self._candidate(r, roster) for r in named]
+            chosen, self._budget = self.micro_batches.choose(candidates, self.num_in_flight)
+            named = [self.requests[name] for name in chosen]
+        self._named = [r for r in named if self._may_run(r)]
+
+    def has_requests(self) -> bool:
+        """Returns whether vLLM has anybody to schedule now: if not, it waits for a step in flight, if there is one."""
+        return bool(self._named)
+
+    def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
+        """Schedules those that are planned, in their order."""
+        named, self._named = self._named, []
+        self._make_room(named)
+        running = [r for r in named if r.status is RequestStatus.RUNNING]
+        waiting = [r for r in named if r.status is not RequestStatus.RUNNING]
+        chosen = set(named)
+        parked = [r for r in self.running if r not in chosen]
+        aside = [r for r in self.waiting if r not in chosen]
+        self.running = running
+        self._refill_waiting(waiting)
+        self.max_num_scheduled_tokens = self._budget
+        # The newer model runner keeps a slot for everybody who has not finished; the older one only for who runs.
+        self.max_num_active_reqs = self.max_num_running_reqs - (len(parked) if self.use_v2_model_runner else 0)
+        output = super().schedule(throttle_prefills)
+        self.running.extend(parked)
+        self.waiting.extend(aside)
+        self._last = self.scheduled
+        if self.micro_batches is not None:
+            self.micro_batches.scheduled(self.scheduled)
+        if waiting and not self.scheduled:
+            self._give_up_next(chosen)  # it did not fit, whatever we reckoned: there will be more room
+        return output
+
+    def _may_run(self, request: Request) -> bool:
+        """Returns whether it may join the next step.
+
+        A worker knows a token that is still in flight only in the step right after; whoever missed that waits for it.
+        """
+        return request.num_in_flight_tokens == 0 or request.request_id in self._last
+
+    def _candidate(self, request: Request, roster: Roster) -> Candidate:
+        is_running = request.status is RequestStatus.RUNNING
+        num_tokens = roster.num_tokens[request.request_id]
+        if is_running:
+            known = request.num_tokens_with_spec + request.num_output_placeholders
+            num_tokens = known - request.num_computed_tokens
+        return Candidate(
+            request_id=request.request_id,
+            num_tokens=num_tokens if self._may_run(request) else 0,
+            kv_tokens=request.num_computed_tokens,
+            is_begun=is_running,
+            is_urgent=request.request_id in roster.urgent,
+        )
+
+    def _refill_waiting(self, waiting: Iterable[Request]) -> None:
+        self.waiting.clear()
+        self.waiting.extend(waiting)
+
+    # --- Memory
+
     def give_up_kv(self, request: Request) -> None:
         """Takes the KV of a suspended request; it is computed again when it is named."""
         self.running.remove(request)
@@ -101,18 +171,18 @@ class RosterMixin(_Base):
         self.given_up.append(request.request_id)
         self.num_given_up += 1
 
-    def _make_room(self, named: list[Request], roster: Roster) -> None:
+    def _make_room(self, named: list[Request]) -> None:
         """Takes KV from the suspended until those that are named should fit."""
         chosen = set(named)
-        needed = sum(self._missing_blocks(r, roster.num_tokens[r.request_id]) for r in named)
-        while needed > self.num_free_blocks and self._give_up_next(roster, chosen):
+        needed = sum(self._missing_blocks(r, self._roster.num_tokens[r.request_id]) for r in named)
+        while needed > self.num_free_blocks and self._give_up_next(chosen):
             pass
 
-    def _give_up_next(self, roster: Roster, chosen: set[Request]) -> bool:
-        """Takes the KV of the next one in line: sleepers first, then others that are not named; False if none is."""
-        asleep = (self.requests.get(name) for name in roster.asleep)
-        others = reversed([r for r in self.running if r.request_id not in roster.asleep])
-        for request in (*asleep, *others):
+    def _give_up_next(self, chosen: set[Request]) -> bool:
+        """Takes the KV of the next one in line: sleepers first, then others off the roster; False if none is."""
+        asleep = (self.requests.get(name) for name in self._roster.asleep)
+        passive = [r for r in self.running if r.request_id not in {*self._roster.asleep, *self._roster.num_tokens}]
+        for request in (*asleep, *reversed(passive)):
             if request is None or request in chosen or request.num_in_flight_tokens:
                 continue
             if request.status is RequestStatus.RUNNING:
@@ -127,11 +197,6 @@ class RosterMixin(_Base):
             return max(0, -(-(request.num_computed_tokens + num_tokens) // self.block_size) - held)
         shared = self.kv_cache_manager.get_computed_blocks(request)[0].blocks[0]
         return -(-(request.num_tokens + 1) // self.block_size) - sum(block.ref_cnt > 0 for block in shared)
-
-    @property
-    def num_free_blocks(self) -> int:
-        """Blocks that nobody holds; some may still be found again by what is in them."""
-        return self.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
 class RosterScheduler(RosterMixin, Scheduler):

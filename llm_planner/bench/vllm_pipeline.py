@@ -1,0 +1,103 @@
+"""vLLM over a pipeline of workers: its own scheduler and ours in turn, in one run."""
+
+import random
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from llm_planner.backends.vllm.backend import VllmBackend
+from llm_planner.backends.vllm.micro_batches import MicroBatches
+from llm_planner.backends.vllm.pipeline import measure_times
+from llm_planner.bench.vllm_drive import Drive
+from llm_planner.bench.vllm_stock import stock
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pipeline_times import PipelineTimes
+from llm_planner.scheduling.pipeline.pacers import BALANCED, BOTH, TOKEN_BUDGET, make_pacer
+
+BASELINE = "stock"
+NUM_TURNS = 3
+PATIENCE_STEPS = 20_000
+
+
+class PipelineRun:
+    """Runs the same generations under one scheduler after the other, turn by turn, so that a disturbance hits all.
+
+    Args:
+        backend: With several stages, and room for all generations.
+        num_requests: That run together.
+        num_tokens: Which each of them writes.
+        max_num_batched_tokens: Of a micro-batch.
+        on_progress: Hears what is going on, and which share of it is done.
+    """
+
+    def __init__(
+        self,
+        backend: VllmBackend,
+        *,
+        num_requests: int,
+        num_tokens: int,
+        max_num_batched_tokens: int,
+        on_progress: Callable[[str, float], None] = lambda _what, _share: None,
+    ) -> None:
+        self._backend = backend
+        self._num_requests = num_requests
+        self._num_tokens = num_tokens
+        self._max_num_batched_tokens = max_num_batched_tokens
+        self._on_progress = on_progress
+        self._clock = MonotonicClock()
+
+    def run(self) -> dict[str, Any]:
+        """Returns medians per scheduler, and how their throughput compares with vLLM's own."""
+        stages = self._backend.info.num_stages
+        times = measure_times(self._backend, stages)
+        names = (BASELINE, TOKEN_BUDGET, BOTH, BALANCED)
+        runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+        for turn in range(NUM_TURNS):
+            for name in names:
+                self._on_progress(f"pipeline: {name}", turn / NUM_TURNS)
+                with self._divided_by(name, stages, times):
+                    runs[name].append(self._once(name, turn))
+        medians = {n: {key: statistics.median(one[key] for one in r) for key in r[0]} for n, r in runs.items()}
+        baseline = medians[BASELINE]["tokens_per_s"]
+        return {
+            "num_stages": stages,
+            "num_requests": self._num_requests,
+            "num_tokens": self._num_tokens,
+            "stage_ms": {"base": 1e3 * times.compute_base_s, "per_token": 1e3 * times.compute_per_token_s},
+            "link_ms": {"base": 1e3 * times.link_latency_s, "per_token": 1e3 * times.link_per_token_s},
+            "schedulers": {n: m | {"throughput_ratio": m["tokens_per_s"] / baseline} for n, m in medians.items()},
+        }
+
+    def _divided_by(self, name: str, stages: int, times: PipelineTimes) -> AbstractContextManager[None]:
+        if name == BASELINE:
+            return stock(self._backend, "fcfs", self._num_requests)
+        self._backend.divide(MicroBatches(make_pacer(name, stages, self._max_num_batched_tokens, times)))
+        return nullcontext()
+
+    def _once(self, name: str, turn: int) -> dict[str, float]:
+        """Runs all generations to their ends, prompts included."""
+        num_slots = None if name == BASELINE else self._num_requests
+        drive = Drive(self._backend, random.Random(turn), num_slots, grammar=None)
+        for i in range(self._num_requests):
+            drive.add(f"r{i}", self._num_tokens)
+        scheduler = self._backend.engine.scheduler
+        num_calls, num_empty = scheduler.num_calls, scheduler.num_empty_calls
+        start_s = self._clock.now_s()
+        for _ in range(PATIENCE_STEPS):
+            drive.step()
+            if drive.is_done:
+                break
+        else:
+            raise PlannerError(ErrorCode.ENGINE_FAILED, f"the pipeline did not come to an end ({name})")
+        took_s = self._clock.now_s() - start_s
+        drive.end()
+        num_calls = scheduler.num_calls - num_calls
+        return {
+            "completion_s": took_s,
+            "tokens": drive.num_tokens,
+            "tokens_per_s": drive.num_tokens / took_s,
+            "calls": num_calls,
+            "empty_call_share": (scheduler.num_empty_calls - num_empty) / max(1, num_calls),
+        }
