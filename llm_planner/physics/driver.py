@@ -35,6 +35,7 @@ class PhysicsDriver:
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._course: Course | None = None
         self._wait_s: float | None = None
+        self._target: Pose | None = None
         self._limit_s = 0.0
         self._epoch_s = self._zero_s = 0.0
         self._world = World()
@@ -57,8 +58,18 @@ class PhysicsDriver:
         """By its own account, as of the last tick."""
         return self._body.state
 
-    def senses(self, _now_s: float) -> tuple[WorldObject, ...]:
-        """Returns what it notices that moves."""
+    @property
+    def target(self) -> Pose | None:
+        """Where the present motion leads; None while it stands."""
+        return self._target if self._result.status is SkillStatus.RUNNING else None
+
+    def in_sight(self, now_s: float) -> tuple[WorldObject, ...]:
+        """Returns what nothing hides from the robot."""
+        self._read(now_s)
+        return tuple(self._dated(thing) for thing in self._port.look())
+
+    def noticed(self, _now_s: float) -> tuple[WorldObject, ...]:
+        """Returns what it noticed at the last tick that moves."""
         return tuple(self._dated(thing) for thing in self._telemetry.near)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float) -> None:
@@ -85,7 +96,7 @@ class PhysicsDriver:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
         if self._result.status is SkillStatus.RUNNING:
             raise RuntimeError(f"{call.name} started while another skill runs")
-        self._result = SkillResult(SkillStatus.RUNNING)
+        self._result, self._target = SkillResult(SkillStatus.RUNNING), None
         self._read(now_s)
         try:
             self._course = self._begin(call)

@@ -136,6 +136,7 @@ class DroneDriver(PhysicsDriver):
         return course.finish()
 
     def _fly(self, target: Pose, turn_deg: float) -> Course:
+        self._target = target
         self._port.fly(target, turn_deg)
         yield None
         return None

@@ -3,7 +3,7 @@
 import bisect
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.arm import ArmBody
@@ -12,7 +12,7 @@ from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
 from llm_planner.robots.motion import Motion
-from llm_planner.robots.world import World
+from llm_planner.robots.world import World, WorldObject
 
 FAILURE_TIME_S = 0.1  # a robot needs a moment to find out that it cannot
 IDLE = SkillResult(SkillStatus.SUCCEEDED)
@@ -66,6 +66,20 @@ class KinematicDriver:
     def end_s(self) -> float | None:
         """When the running call will be over; None when idle. Lets virtual time jump."""
         return self._course.end_s if self._course else None
+
+    @property
+    def target(self) -> Pose | None:
+        """Where the present motion leads; None while it stands."""
+        motions = self._course.motions if self._course else ()
+        return motions[-1].end if motions else None
+
+    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is: in a map, nothing hides anything."""
+        return self.world.objects.values()
+
+    def noticed(self, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is."""
+        return self.world.objects.values()
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""

@@ -4,11 +4,12 @@ A reflex needs no planner, no plan and no message. It ends the goal that runs: w
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.skill import SkillCall
+from llm_planner.robots.dodge import closest_m, dodge, moved, movers, way_to
 from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
@@ -16,6 +17,7 @@ from llm_planner.robots.world import WorldObject
 
 RELEASE = 1.25  # times the distance: what has gone so far away has gone
 CLOSER_M = 0.1  # what comes so much closer after a reaction is reacted to again
+TOUCH = 0.5  # of the rule's distance: what would come so near is coming
 NO_RULE = ReflexRule(distance_m=math.inf, action=ReflexAction.STOP)
 
 
@@ -61,20 +63,29 @@ class Reflex:
         self._near_m: float | None = None  # how near it was at the last reaction; None if nothing is near
 
     def look(
-        self, pose: Pose, things: Iterable[WorldObject], now_s: float, *, is_at_work: bool, is_acting: bool
+        self,
+        pose: Pose,
+        things: Collection[WorldObject],
+        now_s: float,
+        *,
+        is_at_work: bool,
+        is_acting: bool,
+        target: Pose | None = None,
     ) -> Reaction | None:
         """Returns what to do now, or None.
 
         Args:
             pose: Of the robot, or of an arm's tool.
-            things: All that there is; what never moves is the plan's business.
+            things: What it notices; what never moves is the plan's business.
             now_s: On the clock of the world.
             is_at_work: Whether the robot carries a goal out.
             is_acting: Whether it carries out a reaction.
+            target: Where its present motion leads; None if it stands.
         """
         threat = nearest(pose, things, now_s) if self._model.reflex is not None else None
         limit_m = self._rule.distance_m * (1.0 if self._near_m is None else RELEASE)
-        if threat is None or threat.distance_m > limit_m:
+        is_coming = self._coming(pose, target or pose, things, now_s)
+        if threat is None or (threat.distance_m > limit_m and not is_coming):
             self._near_m = None
             return None
         is_new = self._near_m is None
@@ -83,17 +94,30 @@ class Reflex:
         if not (is_new or ((is_closer or is_denied) and not is_acting)):
             return None
         self._near_m = threat.distance_m
-        return Reaction(f"{threat.name} is {threat.distance_m:.2f} m away", self._calls(pose, threat))
+        verb = "comes, and is" if is_coming else "is"
+        reason = f"{threat.name} {verb} {threat.distance_m:.2f} m away"
+        return Reaction(reason, self._calls(pose, threat, things, now_s))
 
-    def answer_missing(self, pose: Pose, things: Iterable[WorldObject], now_s: float, reason: str) -> Reaction:
+    def answer_missing(self, pose: Pose, things: Collection[WorldObject], now_s: float, reason: str) -> Reaction:
         """Returns what to do when the planner has no answer to an emergency: as if what moves nearest was too near."""
-        return Reaction(reason, self._calls(pose, nearest(pose, things, now_s)))
+        return Reaction(reason, self._calls(pose, nearest(pose, things, now_s), things, now_s))
 
-    def _calls(self, pose: Pose, threat: Threat | None) -> tuple[SkillCall, ...]:
+    def _coming(self, pose: Pose, target: Pose, things: Iterable[WorldObject], now_s: float) -> bool:
+        """Returns whether something would touch the robot soon if both go on as they do."""
+        if self._rule.ahead_s <= 0.0:
+            return False
+        way = way_to(pose, target, self._model.speed_limits.translation_m_per_s, self._rule.ahead_s)
+        limit_m = TOUCH * self._rule.distance_m
+        return any(closest_m(mover, way) < limit_m for mover in movers(things, now_s))
+
+    def _calls(
+        self, pose: Pose, threat: Threat | None, things: Iterable[WorldObject], now_s: float
+    ) -> tuple[SkillCall, ...]:
         stop = SkillCall(self._model.stop_skill)
         if threat is None or self._rule.action is not ReflexAction.BACK_OFF:
             return (stop,)
-        step = step_away(self._model, pose, threat, self._rule.back_off_m)
+        step = dodge(self._model, pose, movers(things, now_s), self._rule.ahead_s) if self._rule.ahead_s else None
+        step = step or step_away(self._model, pose, threat, self._rule.back_off_m)
         return (stop,) if step is None else (stop, step)
 
 
@@ -121,16 +145,9 @@ def step_away(model: RobotModel, pose: Pose, threat: Threat, distance_m: float) 
         least, most = number.minimum or 0.0, number.maximum or 0.0
         amount = min(max(distance_m / skill.effect.unit_m, least), most)
         amount = float(math.floor(amount)) if number.is_integer else amount
-        end = _moved(pose, skill.effect, amount)
+        end = moved(pose, skill.effect, amount)
         away_m = math.dist(threat.position_m, end) - before_m
         is_inside = model.geofence is None or model.geofence.contains(*end)
         if is_inside and away_m > (0.0 if best is None else best[0]):
             best = (away_m, SkillCall(skill.name, (amount,)))
     return None if best is None else best[1]
-
-
-def _moved(pose: Pose, effect: Translate, amount: float) -> tuple[float, float, float]:
-    yaw = math.radians(pose.yaw_deg)
-    x, y, z = (component * amount * effect.unit_m for component in effect.axis)
-    dx, dy = x * math.cos(yaw) - y * math.sin(yaw), x * math.sin(yaw) + y * math.cos(yaw)
-    return pose.x_m + dx, pose.y_m + dy, pose.z_m + z

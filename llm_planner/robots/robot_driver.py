@@ -1,11 +1,12 @@
 """What a robot node needs of its driver, beside that it executes calls: kinematic or real, they look the same."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from llm_planner.robots.body import BodyState
 from llm_planner.robots.driver import SkillDriver
 from llm_planner.robots.model import Pose, RobotModel
-from llm_planner.robots.world import World
+from llm_planner.robots.world import World, WorldObject
 
 
 class RobotDriver(SkillDriver, Protocol):
@@ -24,6 +25,19 @@ class RobotDriver(SkillDriver, Protocol):
     @property
     def state(self) -> BodyState:
         """As of the last tick."""
+        ...
+
+    @property
+    def target(self) -> Pose | None:
+        """Where the present motion leads; None while it stands."""
+        ...
+
+    def in_sight(self, now_s: float) -> Collection[WorldObject]:
+        """Returns what nothing hides from the robot, whichever way it looks."""
+        ...
+
+    def noticed(self, now_s: float) -> Collection[WorldObject]:
+        """Returns what its sensors notice that may move: all that its reflex knows."""
         ...
 
     def pose_at(self, time_s: float) -> Pose:

@@ -97,8 +97,8 @@ class RobotControl:
     def view(self) -> str:
         """Names of what the robot sees, the nearest first."""
         with self._lock:
-            objects = self._driver.world.objects.values()
-            views = visible(self._model.camera, self._driver.state.pose, objects, self._now_s())
+            now_s = self._now_s()
+            views = visible(self._model.camera, self._driver.state.pose, self._driver.in_sight(now_s), now_s)
             return ", ".join(view.object.name for view in views)
 
     def enter(self, snapshot: Snapshot) -> None:
@@ -153,7 +153,7 @@ class RobotControl:
         """Acts by reflex, because the planner has no answer to the emergency."""
         with self._lock:
             now_s = self._now_s()
-            things = self._driver.world.objects.values()
+            things = self._driver.noticed(now_s)
             self._react(ReflexCause.REFUSED, self._reflex.answer_missing(self.pose, things, now_s, reason), now_s)
 
     def tick(self) -> float:
@@ -173,9 +173,9 @@ class RobotControl:
 
     def _look(self, now_s: float) -> None:
         """Lets the reflex see: where the robot is after this tick's motion, and what is there."""
-        things = self._driver.world.objects.values()
+        things, target = self._driver.noticed(now_s), self._driver.target
         pose, is_acting = self._driver.state.pose, self.is_in_reflex
-        reaction = self._reflex.look(pose, things, now_s, is_at_work=self.is_active, is_acting=is_acting)
+        reaction = self._reflex.look(pose, things, now_s, is_at_work=self.is_active, is_acting=is_acting, target=target)
         if reaction is not None:
             self._react(ReflexCause.OBSTACLE, reaction, now_s)
         elif self._answer_by_s is not None and self._clock.now_s() > self._answer_by_s and self.is_active:
@@ -198,7 +198,7 @@ class RobotControl:
 
     def _period_s(self) -> float:
         """Returns how long nothing can happen: at work, or where something moves, hardly any time."""
-        moves = any(any(thing.velocity_m_per_s) for thing in self._driver.world.objects.values())
+        moves = any(any(thing.velocity_m_per_s) for thing in self._driver.noticed(self._now_s()))
         if self.is_active or self._executor.is_acting or moves:
             return max(SHORTEST_PERIOD_S, BUSY_PERIOD_S / max(1.0, self._time_scale))
         return IDLE_PERIOD_S

@@ -1,6 +1,7 @@
 """Reflexes: geometry and a rule; every case with the worlds and robot models that ship."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
+from llm_planner.robots.dodge import Mover, closest_m, dodge, moved
 from llm_planner.robots.library import RobotLibrary, load_robot_model
 from llm_planner.robots.model import Pose
 from llm_planner.robots.reflex import Reflex, Threat, nearest, step_away
@@ -15,6 +17,7 @@ from llm_planner.robots.world import WorldObject
 
 TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
 HOME = TELLO.start
+NEAR = replace(TELLO, reflex=replace(TELLO.reflex, ahead_s=0.0))  # acts on distance alone
 
 
 def ball(x=2.0, y=0.0, z=1.0, *, speed=-1.0, name="ball", **fields):
@@ -27,7 +30,7 @@ def look(reflex, things, now_s=0.0, pose=HOME, *, is_at_work=True, is_acting=Fal
 
 
 def test_what_is_near_is_backed_off_from_once():
-    reflex = Reflex(TELLO)
+    reflex = Reflex(NEAR)
     assert look(reflex, [ball()], 0.0) is None
     assert look(reflex, [ball()], 1.09) is None  # its surface is 0.81 m away
     reaction = look(reflex, [ball()], 1.11)
@@ -37,14 +40,14 @@ def test_what_is_near_is_backed_off_from_once():
 
 
 def test_what_follows_is_backed_off_from_again_when_the_first_step_is_over():
-    reflex = Reflex(TELLO)
+    reflex = Reflex(NEAR)
     assert look(reflex, [ball()], 1.11) is not None
     assert look(reflex, [ball()], 1.4, is_acting=True) is None
     assert look(reflex, [ball()], 1.4) is not None
 
 
 def test_an_approach_ends_only_well_outside():
-    reflex = Reflex(TELLO)
+    reflex = Reflex(NEAR)
     assert look(reflex, [ball(0.5)]) is not None
     assert look(reflex, [ball(1.0)]) is None  # 0.9 m: still the same
     assert look(reflex, [ball(0.88)]) is None
@@ -102,6 +105,56 @@ def test_in_the_open_the_step_leads_straight_away():
         assert call.name in {"mb": "mb", "mr": "ml", "mf": "mf", "ml": "mr"}[skill]
 
 
+def test_what_comes_is_dodged_before_it_is_near():
+    reflex = Reflex(TELLO)
+    assert look(reflex, [ball(6.0, speed=-2.0)], 0.2) is None
+    reaction = look(reflex, [ball(3.4, speed=-2.0)], 0.2)
+    assert reaction.reason == "ball comes, and is 2.90 m away"
+    stop, step = reaction.calls
+    assert (stop.name, step.name) == ("h", "ml")  # out of its way, not along it
+    assert look(reflex, [ball(3.4, speed=-2.0)], 0.2, is_acting=True) is None
+
+
+def test_what_passes_by_and_what_goes_away_is_let_be():
+    assert look(Reflex(TELLO), [ball(3.0, 1.5, speed=-2.0)], 0.2) is None
+    assert look(Reflex(TELLO), [ball(1.5, speed=2.0)], 0.2) is None
+
+
+def test_what_the_robot_is_leaving_already_is_no_reason_to_interrupt_it():
+    def comes(target):
+        reaction = Reflex(TELLO).look(
+            HOME, [ball(3.4, speed=-2.0)], 0.2, is_at_work=True, is_acting=False, target=target
+        )
+        return reaction is not None
+
+    assert comes(None)
+    assert comes(Pose(x_m=1.0, y_m=0.0, z_m=1.0))
+    assert not comes(Pose(x_m=0.0, y_m=1.5, z_m=1.0))
+
+
+def test_a_reflex_knows_no_future_that_it_does_not_see():
+    """The ball will stop half way: only who sees the future could know."""
+    assert look(Reflex(TELLO), [ball(2.4, speed=-2.0, moves_for_s=0.3)], 0.2) is not None
+    stopped = ball(2.4, speed=-2.0, moves_for_s=0.3)
+    assert look(Reflex(TELLO), [stopped], 0.5) is None
+
+
+@given(bearing=st.floats(0, 2 * math.pi), yaw=st.floats(-180, 180), speed=st.floats(0.5, 2.0))
+def test_a_dodge_keeps_clear_of_who_goes_straight_on(bearing, yaw, speed):
+    pose = Pose(x_m=0.0, y_m=0.0, z_m=1.0, yaw_deg=yaw)
+    ahead_s = 2.2
+    c, s = math.cos(bearing), math.sin(bearing)
+    mover = Mover("it", (speed * ahead_s * c, speed * ahead_s * s, 0.9), (0.5, 0.5, 1.8), (-speed * c, -speed * s, 0.0))
+    call = dodge(TELLO, pose, [mover], ahead_s)
+    assert call is not None
+    skill = TELLO.skills[call.name]
+    end = moved(pose, skill.effect, call.arguments[0])
+    still = closest_m(mover, [(0.0, 0.0, 1.0)] * 40)
+    assert still == 0.0
+    assert TELLO.geofence.contains(*end)
+    assert mover.gap_m(end, ahead_s) > 0.25
+
+
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
@@ -109,6 +162,7 @@ def test_in_the_open_the_step_leads_straight_away():
         ("{distance_m: .nan, action: stop}", "finite"),
         ("{distance_m: 1.0, action: dance}", "reflex.action"),
         ("{distance_m: 0.4, action: back_off}", "needs a skill with effect translate"),
+        ("{distance_m: 0.4, action: stop, ahead_s: -1.0}", "ahead_s must be in"),
         ("{action: stop}", "reflex.distance_m"),
     ],
 )

@@ -151,9 +151,10 @@ def test_a_reflex_does_not_ask(planner, start_operator):
     operator.instruct("d(20);", [BALL])
     outcome = operator.outcome()
     assert outcome.error_code == ErrorCode.SKILL_FAILED
-    assert "reflex: ball is" in outcome.error_msg
+    assert "reflex: ball comes" in outcome.error_msg
     assert statuses(outcome) == [msgs.SegmentOutcome.FAILED]
-    assert [(reflex.cause, reflex.action) for reflex in outcome.reflexes][:1] == [(msgs.Reflex.OBSTACLE, "h();mb(50);")]
+    assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.OBSTACLE]
+    assert outcome.reflexes[0].action.startswith("h();mb(")
     assert all(reflex.finished_at.sec for reflex in outcome.reflexes)
     assert Snapshot.from_json(outcome.world).pose.x_m <= -0.4
     wait_until(lambda: len(operator.reflexes) >= 2, what="reflex begun and over")

@@ -7,6 +7,7 @@ the kinematic arm; where objects are, the map says. That the gripper holds somet
 import bisect
 import random
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
-from llm_planner.robots.world import World
+from llm_planner.robots.world import World, WorldObject
 
 CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
 STILL_DEG = 0.5  # a target that near is not sent: Neuromeka's driver would wait for a motion that never begins
@@ -120,6 +121,19 @@ class Indy7Driver:
         self.halt(0.0)
         self._body = ArmBody(self._model, world, random.Random(0), self._tool_pose())
         self._track: list[tuple[float, Pose]] = [(float("-inf"), self._body.state.pose)]
+
+    @property
+    def target(self) -> Pose | None:
+        """None: an arm does not get out of the way."""
+        return None
+
+    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is: in a map, nothing hides anything."""
+        return self.world.objects.values()
+
+    def noticed(self, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is."""
+        return self.world.objects.values()
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where the tool was at a past time."""

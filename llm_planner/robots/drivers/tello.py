@@ -7,6 +7,7 @@ world), and judges the geofence before every motion, exactly as the kinematic ro
 import bisect
 import random
 from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 
 from llm_planner.core.skill import SkillCall
@@ -20,7 +21,7 @@ from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.motion import Motion
-from llm_planner.robots.world import World
+from llm_planner.robots.world import World, WorldObject
 
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
@@ -93,6 +94,20 @@ class TelloDriver:
         self._track = [(float("-inf"), here)]
         self._floor_since_s = None
         self._land_again_s = float("-inf")
+
+    @property
+    def target(self) -> Pose | None:
+        """Where the present motion leads; None while it stands."""
+        is_moving = self._course is not None and self._result.status is SkillStatus.RUNNING
+        return self._course.motions[-1].end if is_moving and self._course and self._course.motions else None
+
+    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is: in a map, nothing hides anything."""
+        return self.world.objects.values()
+
+    def noticed(self, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is."""
+        return self.world.objects.values()
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where it was at a past time."""

@@ -1,0 +1,131 @@
+"""Where things will be if they go on as they are seen going, and the one motion that keeps a robot clear of them.
+
+A forecast by constant velocity over a second or two, of what the robot's sensors saw until now: nobody tells it where
+somebody means to go.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from llm_planner.core.pose import Pose
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.duration import trap
+from llm_planner.robots.effect import Translate
+from llm_planner.robots.model import RobotModel, Skill
+from llm_planner.robots.motion import travelled_share
+from llm_planner.robots.timing import Trapezoid
+from llm_planner.robots.world import WorldObject
+
+Point = tuple[float, float, float]
+SAMPLE_S = 0.1  # of a forecast, and over which a speed is taken
+BEYOND_S = 1.5  # a motion is judged for so much longer than the forecast that set it off
+NUM_AMOUNTS = 4  # motions of once, twice, ... the distance of the rule
+JUST_M = 0.02  # less is no difference
+LAG_S = 0.3  # until a motion that was begun is under way
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """Something that moves: where it is, how big it is and how fast, as seen."""
+
+    name: str
+    position_m: Point
+    size_m: Point
+    velocity_m_per_s: Point
+
+    def gap_m(self, point: Point, after_s: float) -> float:
+        """Returns the distance of its surface from a point after some time."""
+        here = (p + v * after_s for p, v in zip(self.position_m, self.velocity_m_per_s, strict=True))
+        return math.hypot(*(max(0.0, abs(h - p) - s / 2) for h, p, s in zip(here, point, self.size_m, strict=True)))
+
+
+def movers(things: Iterable[WorldObject], now_s: float) -> list[Mover]:
+    """Returns what moves at this moment, with the speed of the last tenth of a second."""
+    found = []
+    for thing in things:
+        if not any(thing.velocity_m_per_s):
+            continue
+        here, before = thing.position_at(now_s), thing.position_at(now_s - SAMPLE_S)
+        vx, vy, vz = ((h - b) / SAMPLE_S for h, b in zip(here, before, strict=True))
+        found.append(Mover(thing.name, here, thing.size_m, (vx, vy, vz)))
+    return found
+
+
+def closest_m(mover: Mover, way: Sequence[Point]) -> float:
+    """Returns the least gap between a thing and a robot that is at the points of its way one sample after the other."""
+    return min(mover.gap_m(point, number * SAMPLE_S) for number, point in enumerate(way))
+
+
+def way_to(pose: Pose, target: Pose, speed_m_per_s: float, for_s: float) -> list[Point]:
+    """Returns the way of a robot that is under way to a target, sample by sample."""
+    begin, end = (pose.x_m, pose.y_m, pose.z_m), (target.x_m, target.y_m, target.z_m)
+    length_m = math.dist(begin, end)
+    times_s = [number * SAMPLE_S for number in range(int(for_s / SAMPLE_S) + 1)]
+    if length_m < 1e-6:
+        return [begin for _ in times_s]
+    return [_between(begin, end, min(1.0, max(0.0, t - LAG_S) * speed_m_per_s / length_m)) for t in times_s]
+
+
+def dodge(model: RobotModel, pose: Pose, threats: Sequence[Mover], ahead_s: float) -> SkillCall | None:
+    """Returns the motion that keeps a robot farthest from what comes, inside its fence; None if it had better stay.
+
+    A shorter motion that keeps the distance of the reflex rule is preferred to a longer one.
+    """
+    assert model.reflex is not None
+    for_s, enough_m = ahead_s + BEYOND_S, model.reflex.distance_m
+    best_call: SkillCall | None = None
+    best = _clearance(threats, way_to(pose, pose, 1.0, for_s), enough_m)
+    for call, end, skill in _motions(model, pose, model.reflex.back_off_m):
+        clear = _clearance(threats, _way_of(skill, pose, end, for_s), enough_m)
+        if clear[0] > best[0] + JUST_M or (clear[0] > best[0] - JUST_M and clear[1] > best[1] + JUST_M):
+            best_call, best = call, clear
+    return best_call
+
+
+def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) -> tuple[float, float]:
+    """Returns the least gap on the way, at most what is enough, and the gap at its end."""
+    least_m = min(closest_m(threat, way) for threat in threats)
+    last_s = (len(way) - 1) * SAMPLE_S
+    return min(enough_m, least_m), min(enough_m, *(threat.gap_m(way[-1], last_s) for threat in threats))
+
+
+def _motions(model: RobotModel, pose: Pose, distance_m: float) -> Iterator[tuple[SkillCall, Point, Skill]]:
+    """Yields straight motions inside the fence, the shortest first, with where they end."""
+    for times in range(1, NUM_AMOUNTS + 1):
+        for skill in model.skills.values():
+            number = skill.number
+            if not isinstance(skill.effect, Translate) or number is None or len(skill.arguments) > 1:
+                continue
+            least, most = number.minimum or 0.0, number.maximum or 0.0
+            amount = min(max(times * distance_m / skill.effect.unit_m, least), most)
+            amount = float(math.floor(amount)) if number.is_integer else amount
+            end = moved(pose, skill.effect, amount)
+            if model.geofence is None or model.geofence.contains(*end):
+                yield SkillCall(skill.name, (amount,)), end, skill
+
+
+def _way_of(skill: Skill, pose: Pose, end: Point, for_s: float) -> list[Point]:
+    """Returns the way of a robot that begins a motion now, as its duration model has it."""
+    begin = (pose.x_m, pose.y_m, pose.z_m)
+    length_m = math.dist(begin, end)
+    latency_s, total_s, ramp = 0.5, length_m / 0.5, 1.0 / 3.0
+    if isinstance(skill.duration, Trapezoid):
+        speed, acceleration = skill.duration.speed.value, skill.duration.acceleration.value
+        latency_s, total_s = skill.duration.latency_s.value, trap(length_m, speed, acceleration)
+        ramp = min(speed / acceleration, math.sqrt(length_m / acceleration)) / total_s
+    times_s = (number * SAMPLE_S - latency_s for number in range(int(for_s / SAMPLE_S) + 1))
+    return [_between(begin, end, travelled_share(min(1.0, max(0.0, t / total_s)), ramp)) for t in times_s]
+
+
+def _between(begin: Point, end: Point, share: float) -> Point:
+    x, y, z = (b + share * (e - b) for b, e in zip(begin, end, strict=True))
+    return x, y, z
+
+
+def moved(pose: Pose, effect: Translate, amount: float) -> Point:
+    """Returns where a straight motion leads."""
+    yaw = math.radians(pose.yaw_deg)
+    x, y, z = (component * amount * effect.unit_m for component in effect.axis)
+    dx, dy = x * math.cos(yaw) - y * math.sin(yaw), x * math.sin(yaw) + y * math.cos(yaw)
+    return pose.x_m + dx, pose.y_m + dy, pose.z_m + z
