@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.config import PlannerConfig
+from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
@@ -23,6 +23,7 @@ from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.learned_times import ENOUGH_STEPS
+from llm_planner.scheduling.pipeline.pacers import require_pacer
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.admission import Admission
@@ -74,7 +75,11 @@ def build_admission(config: PlannerConfig) -> Admission:
 
 
 def build_loop(
-    config: PlannerConfig, *, do_clients_report: bool = True, watch: Callable[[Backend], Backend] | None = None
+    config: PlannerConfig,
+    *,
+    do_clients_report: bool = True,
+    watch: Callable[[Backend], Backend] | None = None,
+    limits: SchedulerConfig | None = None,
 ) -> PlannerLoop:
     """Returns a loop that is ready to plan: model loaded, prompts prefilled, grammars compiled.
 
@@ -82,6 +87,7 @@ def build_loop(
         config: Of the planner.
         do_clients_report: As ``PlannerLoop`` has it.
         watch: Returns what the loop shall see in the place of the backend, e.g. one that keeps a log.
+        limits: Of our scheduler, if they are not the engine's: benchmarks let an engine schedule by itself.
 
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
@@ -89,6 +95,12 @@ def build_loop(
     policy = make_policy(config.scheduler.policy)  # wrong names are found before the model is loaded
     profile, settings = known_speed(config)
     library = build_library(config)
+    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
+            "one piece; set backend: vllm",
+        )
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
     elif config.backend == "vllm":
@@ -106,7 +118,7 @@ def build_loop(
     if profile is not None:
         check_fits(profile, backend.info)
     times = None if profile is None else ProfiledTimes(profile)
-    scheduler = Scheduler(settings, policy, backend.info, times)
+    scheduler = Scheduler(limits or settings, policy, backend.info, times)
     loop = PlannerLoop(
         backend=watch(backend) if watch else backend,
         scheduler=scheduler,
@@ -157,7 +169,8 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
 
     directory = _planner_model(config)
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
-    del options["model"], options["profile"]
+    for name in ("model", "profile", "pipeline_stages", "micro_batches"):
+        del options[name]
     backend = TorchBackend(directory, **options)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)
     encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
@@ -169,6 +182,7 @@ def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepar
     from llm_planner.backends.vllm.engine import EngineSettings
 
     engine, directory = config.engine, _planner_model(config)
+    require_pacer(engine.micro_batches)  # before the model is loaded
     settings = EngineSettings(
         model_dir=directory,
         device=engine.device,
@@ -178,6 +192,8 @@ def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepar
         num_threads=engine.num_threads,
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
         max_live=max(config.max_queued, config.scheduler.max_num_seqs),
+        pipeline_stages=engine.pipeline_stages,
+        micro_batches=engine.micro_batches,
     )
     backend = open_backend(settings)
     style, markup = _prompt_format(directory, backend.tokenizer.start_text)

@@ -84,3 +84,16 @@ def test_unknown_names_list_the_known_ones(overrides):
     with pytest.raises(PlannerError, match="known are") as caught:
         build_loop(load_config(overrides=overrides))
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("engine", "backend", "named"),
+    [
+        (EngineConfig(pipeline_stages=2), "torch", "backend: vllm"),
+        (EngineConfig(micro_batches="best"), "vllm", "balanced"),
+    ],
+)
+def test_a_pipeline_that_cannot_be(engine, backend, named):
+    with pytest.raises(PlannerError, match=named) as caught:
+        build_loop(PlannerConfig(backend=backend, engine=engine))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG

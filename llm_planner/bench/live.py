@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from llm_planner.assembly import build_admission, build_loop
+from llm_planner.bench.live_stock import build_stock_loop
 from llm_planner.bench.step_log import LoggedBackend, read_log
 from llm_planner.bench.survey import segment_texts
 from llm_planner.core.clock import MonotonicClock
@@ -20,6 +21,7 @@ from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.server import PlanServer
 from llm_planner.simulation.records import RequestRecord, RunRecord, SegmentTimes
 from llm_planner.simulation.simulator import plan_request
@@ -175,8 +177,17 @@ def run_live(
     bounds_s: Mapping[str, float],
     config: PlannerConfig,
     on_progress: Callable[[float], None] = lambda _: None,
+    stock_policy: str = "",
 ) -> LiveRun:
     """Returns the run of a trace on the planner of ``config``, which lives in a process of its own as in the node.
+
+    Args:
+        trace: As the model plans it.
+        bounds_s: By request id.
+        config: Of the planner.
+        on_progress: Hears the time since the start of the trace.
+        stock_policy: If given, vLLM schedules by itself (``live_stock.STOCK_POLICIES``); urgent requests come first
+            under its policy ``priority``.
 
     Raises:
         PlannerError: If the planner cannot start, or its engine fails.
@@ -185,8 +196,12 @@ def run_live(
     replay = LiveReplay(trace, bounds_s, config.scheduler.network_latency_s)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "steps.json"
+        factory: Callable[[], PlannerLoop] = partial(build_loop, config, watch=partial(LoggedBackend, path))
+        if stock_policy:
+            priorities = {row.request_id: -1 for row in trace.requests if row.urgency == "urgent"}
+            factory = partial(build_stock_loop, config, path, stock_policy, priorities)
         server = ChildServer(
-            partial(build_loop, config, watch=partial(LoggedBackend, path)),
+            factory,
             admission=build_admission(config),
             on_event=lambda event: replay.hear(server, event),
             clock=MonotonicClock(),

@@ -62,8 +62,9 @@ class LoggedBackend(WatchedBackend):
         self._is_closed = False
 
     def _log(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
-        prompts = [n for n in scheduled.num_scheduled_tokens.values() if n > MOST_DECODED_TOKENS]
-        num_decodes = len(scheduled.num_scheduled_tokens) - len(prompts)
+        ran = (output.step or scheduled).num_scheduled_tokens
+        prompts = [n for n in ran.values() if n > MOST_DECODED_TOKENS]
+        num_decodes = len(ran) - len(prompts)
         start_s = self._clock.now_s() - output.duration_s
         self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
         for request_id, token_ids in output.token_ids.items():

@@ -11,7 +11,7 @@ from llm_planner.bench.planner_profile import profile_planner
 from llm_planner.bench.timely.benchmark import TimelyBench, run_timely
 from llm_planner.bench.validation import draw_validation, run_validation, summary_lines
 from llm_planner.cli.live import live_lab, planner_config
-from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
+from llm_planner.cli.options import BackendOption, ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.cli.pipeline import pipeline, pipeline_fit
 from llm_planner.cli.simulate_evaluation import evaluate_admission
@@ -34,6 +34,7 @@ JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result 
 
 
 LIVE_POLICIES = "fcfs,fcfs_segment,pud,tardiness"
+VLLM_POLICIES = "tardiness,vllm_fcfs,vllm_priority"
 LIVE_DURATION_S = 30.0
 
 
@@ -59,14 +60,19 @@ def timely(
     sweep: Annotated[str, typer.Option(help="load=0.5,1,2,4 or max_num_seqs=1,2,4,8: one document per value.")] = "",
     model: ModelOption = None,
     config: ConfigOption = None,
+    backend: BackendOption = None,
     threads: ThreadsOption = 1,
     json: JsonFile = None,
 ) -> None:
     """Compare scheduling policies on the same traces: utility, response and waiting times per class of requests.
 
-    With `--engine live`, the model of --model, --config and --threads plans the instructions of the trace itself.
+    With `--engine live`, the model of --model, --config, --backend and --threads plans the instructions of the trace
+    itself. With `--backend vllm`, the policies vllm_fcfs and vllm_priority are vLLM's own: the same vLLM schedules by
+    itself, with --max-num-seqs slots.
     """
     is_live = engine == "live"
+    planner = planner_config(model, config, threads, backend) if is_live else PlannerConfig()
+    usual = (VLLM_POLICIES if planner.backend == "vllm" else LIVE_POLICIES) if is_live else ""
     documents = []
     with live_lab(is_shown=is_live) as lab:
         for changes in _sweep(sweep):
@@ -76,7 +82,7 @@ def timely(
             )
             bench = TimelyBench(
                 workload=workload,
-                policies=tuple(filter(None, (policies or (LIVE_POLICIES if is_live else "")).split(","))),
+                policies=tuple(filter(None, (policies or usual).split(","))),
                 profile=profile,
                 num_seeds=seeds or (1 if is_live else 3),
                 load=changes.get("load", load),
@@ -84,7 +90,7 @@ def timely(
                 reuses_prefixes=prefixes,
                 scheduler=scheduler,
                 engine=engine,
-                planner=planner_config(model, config, threads) if is_live else PlannerConfig(),
+                planner=planner,
             )
             documents.append(run_timely(bench, lab, console.print if json else lambda _: None))
     _write(documents if sweep else documents[0], json)

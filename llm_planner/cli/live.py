@@ -12,11 +12,13 @@ from llm_planner.configuration import load_config
 from llm_planner.core.config import PlannerConfig
 
 
-def planner_config(model: str | None, path: Path | None, threads: int) -> PlannerConfig:
+def planner_config(model: str | None, path: Path | None, threads: int, backend: str | None = None) -> PlannerConfig:
     """Returns the configuration of the planner that the options of a command describe."""
     overrides: dict[str, object] = {"engine.num_threads": threads}
     if model is not None:
         overrides["engine.model"] = model
+    if backend is not None:
+        overrides["backend"] = backend
     return load_config(path, overrides)
 
 

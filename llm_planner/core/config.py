@@ -74,6 +74,14 @@ class EngineConfig:
         "Engine profile that time budgets count on: a name, a file, or estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL; an "
         "empty text learns from the steps.",
     )
+    pipeline_stages: int = setting(
+        1, "Backend vllm: workers with a share of the layers each, one per device.", minimum=1, maximum=256
+    )
+    micro_batches: str = setting(
+        "balanced",
+        "With several stages, how work is divided among micro-batches: static (vLLM's way), token_budget, both (Dynamic "
+        "Micro-Batch Scheduling), balanced (ours).",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

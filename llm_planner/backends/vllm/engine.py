@@ -108,6 +108,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             ErrorCode.INVALID_CONFIG,
             f"engine.device is {settings.device!r}, but this vLLM runs on {here}; set auto (and CUDA_VISIBLE_DEVICES)",
         )
+    _require_layers(settings)
     block_size, dtype = settings.block_size, settings.dtype
     if is_cpu:
         block_size = -(-block_size // CPU_BLOCK_TOKENS) * CPU_BLOCK_TOKENS
@@ -133,6 +134,19 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
     if is_cpu:
         arguments["kv_cache_memory_bytes"] = CPU_KV_BYTES
     return arguments
+
+
+def _require_layers(settings: EngineSettings) -> None:
+    """Raises if a stage would have no layer."""
+    from llm_planner.engine.model_config import read_json
+
+    num_layers = read_json(settings.model_dir / "config.json").get("num_hidden_layers")
+    if isinstance(num_layers, int) and settings.pipeline_stages > num_layers:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.pipeline_stages is {settings.pipeline_stages}, but {settings.model_dir} has {num_layers} layers: "
+            "use fewer stages",
+        )
 
 
 def _max_model_len(settings: EngineSettings, block_size: int) -> int:

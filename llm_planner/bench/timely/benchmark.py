@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_planner.bench.live import LiveRun, run_live
+from llm_planner.bench.live_stock import STOCK_POLICIES
 from llm_planner.bench.survey import Survey, survey
 from llm_planner.bench.timely.metrics import policy_metrics
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
@@ -33,7 +34,7 @@ class TimelyBench:
 
     Attributes:
         workload: A preset of Table 3, or the path of a trace file.
-        policies: Which to compare; all if empty.
+        policies: Which to compare, with a live vLLM also ``live_stock.STOCK_POLICIES``; all of ours if empty.
         profile: Name or path of an engine profile.
         num_seeds: Traces composed of a preset; a trace file is replayed once.
         first_seed: Of the first of them.
@@ -64,7 +65,12 @@ class TimelyBench:
                 ErrorCode.INVALID_CONFIG, "a live engine always reuses prefixes; leave --no-prefixes out"
             )
         for name in self.policies:
-            make_policy(name)
+            if name not in STOCK_POLICIES:
+                make_policy(name)
+            elif self.engine != "live" or self.planner.backend != "vllm":
+                raise PlannerError(
+                    ErrorCode.INVALID_CONFIG, f"{name} is vLLM's own scheduler; it needs --engine live --backend vllm"
+                )
         if self.num_seeds < 1:
             raise PlannerError(ErrorCode.INVALID_CONFIG, "a benchmark needs at least one seed")
 
@@ -135,8 +141,10 @@ class Lab:
             share = now_s / found.trace.duration_s if found.trace.duration_s else 1.0
             self.on_progress(f"{bench.workload}: {policy}", min(1.0, share))
 
-        config = replace(bench.planner, scheduler=replace(bench.scheduler, policy=policy))
-        return run_live(found.trace, found.bounds_s, config, on_progress)
+        stock_policy = policy if policy in STOCK_POLICIES else ""
+        own = bench.scheduler if stock_policy else replace(bench.scheduler, policy=policy)
+        config = replace(bench.planner, scheduler=own)
+        return run_live(found.trace, found.bounds_s, config, on_progress, stock_policy)
 
 
 def _trace_key(bench: TimelyBench) -> tuple[str, float, float | None, range]:
@@ -180,6 +188,7 @@ def _live_fields(bench: TimelyBench, lab: Lab) -> dict[str, Any]:
         unplanned.update(found.num_unplanned)
     return {
         "profile": None,
+        "backend": bench.planner.backend,
         "model": bench.planner.engine.model,
         "device": lab.surveys(bench)[0].device,
         "num_unplanned": dict(unplanned),

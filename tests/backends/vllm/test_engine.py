@@ -24,3 +24,9 @@ def test_a_device_that_this_vllm_does_not_run_on(model_dir):
     with pytest.raises(PlannerError, match="runs on") as error:
         start_engine(EngineSettings(model_dir=model_dir, device="tpu"))
     assert error.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_more_stages_than_layers(model_dir):
+    with pytest.raises(PlannerError, match="use fewer stages") as error:
+        start_engine(EngineSettings(model_dir=model_dir, pipeline_stages=3))
+    assert error.value.code is ErrorCode.INVALID_CONFIG

@@ -9,6 +9,7 @@ from llm_planner.bench.timely.benchmark import Lab, TimelyBench, run_timely
 from llm_planner.bench.timely.metrics import distribution, interval95
 from llm_planner.cli.bench import app as bench_app
 from llm_planner.cli.trace import app as trace_app
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import PlannerError
 from llm_planner.simulation.trace import read_trace, write_trace
 from tests.simulation.builders import ROBOTS, a_request, a_trace
@@ -80,3 +81,11 @@ def test_commands(tmp_path, trace_path):
 def test_nonsense_is_refused(arguments):
     result = CliRunner().invoke(bench_app, ["timely", *arguments])
     assert isinstance(result.exception, PlannerError)
+
+
+def test_the_schedulers_of_vllm_need_vllm():
+    with pytest.raises(PlannerError, match="--backend vllm"):
+        TimelyBench(policies=("tardiness", "vllm_priority"))
+    with pytest.raises(PlannerError, match="--backend vllm"):
+        TimelyBench(policies=("vllm_fcfs",), engine="live")
+    TimelyBench(policies=("vllm_fcfs",), engine="live", planner=PlannerConfig(backend="vllm"))
