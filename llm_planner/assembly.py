@@ -124,6 +124,7 @@ def build_loop(
         scheduler=scheduler,
         preparer=preparer,
         do_clients_report=do_clients_report,
+        max_replans=config.max_replans,
         stopwatch=MonotonicClock(),
     )
     rehearsals = [
@@ -270,7 +271,10 @@ def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, Promp
     if chat is None:
         return PromptStyle.INSTRUCT, PromptMarkup(before_static=start_text)
     markup = PromptMarkup(
-        before_static=chat.before_system, before_dynamic=chat.before_user, after_dynamic=chat.after_user
+        before_static=chat.before_system,
+        before_dynamic=chat.before_user,
+        after_dynamic=chat.after_user,
+        before_next=chat.before_next_user,
     )
     return PromptStyle.INSTRUCT, markup
 

@@ -14,7 +14,7 @@ Example::
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanResult, Urgency
-from llm_planner.core.segment import ReportStatus, Segment
+from llm_planner.core.segment import ReportStatus, Segment, Situation
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.spinning import spinning
@@ -28,6 +28,7 @@ __all__ = [
     "Pose",
     "ReportStatus",
     "Segment",
+    "Situation",
     "Urgency",
     "spinning",
 ]

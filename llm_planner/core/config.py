@@ -126,6 +126,12 @@ class PlannerConfig:
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
     max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)
+    max_replans: int = setting(
+        2,
+        "How often a plan goes on another way when a segment fails on the robot, before its goal ends; 0: never.",
+        minimum=0,
+        maximum=100,
+    )
     chat_segments: str = setting("sentence", "What a chat is answered in: sentence or paragraph.")
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0.0, maximum=10.0)
     seed: int = setting(0, "Seed of sampling.", minimum=0, maximum=2**31 - 1)

@@ -5,7 +5,7 @@ from enum import Enum
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import Segment
+from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.time_utility import CHAT, NORMAL, URGENT, TimeUtility
 
 
@@ -57,6 +57,8 @@ class PlanRequest:
         max_tokens: Most tokens that the plan may have.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
+        failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
+            detour in ``delivered``, and maybe one more.
     """
 
     request_id: str
@@ -72,6 +74,7 @@ class PlanRequest:
     max_tokens: int = 512
     start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
+    failures: tuple[SegmentReport, ...] = ()
 
     @property
     def is_hurried(self) -> bool:
@@ -102,6 +105,8 @@ class PlanMetrics:
         num_prompt_tokens: Prompt length, cached tokens included.
         num_cached_tokens: Of these, how many came from the prefix store.
         num_suspensions: How often the generation was suspended.
+        num_replans: How often the plan took a detour around a segment that failed.
+        num_inserted_tokens: Prompt tokens that were inserted for that behind what the model had written.
         plan_time_s: From arrival to the last segment leaving the planner; None if more should have come.
         predicted_output_tokens: Expected length of the plan; None without a prediction.
         predicted_time_s: Expected time from arrival to what the time budget covers; None without a prediction.
@@ -118,6 +123,8 @@ class PlanMetrics:
     num_cached_tokens: int = 0
     num_output_tokens: int = 0
     num_suspensions: int = 0
+    num_replans: int = 0
+    num_inserted_tokens: int = 0
     plan_time_s: float | None = None
     predicted_output_tokens: int | None = None
     predicted_time_s: float | None = None

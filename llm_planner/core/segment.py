@@ -1,8 +1,10 @@
 """Segments of a plan on their way to a robot, and the robot's reports on them."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from llm_planner.core.pose import Pose
 from llm_planner.core.skill import SkillCall, Value
 
 
@@ -45,6 +47,37 @@ class Segment:
     generation_time_s: float = 0.0
     num_tokens: int = 0
 
+    @property
+    def is_detour(self) -> bool:
+        """Whether the plan takes another way from here: a segment without text, behind one that failed.
+
+        What lies between the two is void and is not carried out.
+        """
+        return not self.text
+
+
+def make_detour(index: int) -> Segment:
+    """Returns the segment that says that the plan takes another way."""
+    return Segment(index=index, text="", calls=(), expected=ZERO_DURATION)
+
+
+def carried_out(segments: Sequence[Segment], failed: Iterable[int]) -> tuple[Segment, ...]:
+    """Returns the segments of a plan with detours that were carried out, or will be: all but failed and void ones.
+
+    Args:
+        segments: From index 0 on, without gaps.
+        failed: Indices of those that failed.
+    """
+    failures = sorted(failed)
+    kept: list[Segment] = []
+    for segment in segments:
+        if segment.is_detour:
+            last = max((index for index in failures if index < segment.index), default=segment.index)
+            kept = [s for s in kept if s.index <= last]
+        elif segment.index not in failures:
+            kept.append(segment)
+    return tuple(kept)
+
 
 class ReportStatus(Enum):
     """What a robot says of a segment."""
@@ -55,6 +88,19 @@ class ReportStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Where a robot stands, and what it sees there.
+
+    Attributes:
+        scene: As in ``PlanRequest``; untrusted.
+        pose: None if it does not know.
+    """
+
+    scene: str = ""
+    pose: Pose | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentReport:
     """A robot's word on one segment: sharpens the estimate of when it will be idle.
 
@@ -62,6 +108,8 @@ class SegmentReport:
         duration_s: Measured execution time; 0 with STARTED.
         value: What the last call of the segment returned, if anything.
         reason: Why it failed; empty otherwise.
+        situation: Given with FAILED by a robot that stands and waits for another way (a detour); None if it has given
+            the goal up.
     """
 
     request_id: str
@@ -70,3 +118,4 @@ class SegmentReport:
     duration_s: float = 0.0
     value: Value | None = None
     reason: str = ""
+    situation: Situation | None = None

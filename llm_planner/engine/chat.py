@@ -5,16 +5,20 @@ from pathlib import Path
 
 from llm_planner.engine.model_config import read_json
 
-_SYSTEM, _USER = "@@system@@", "@@user@@"
+_SYSTEM, _USER, _ANSWER, _NEXT = "@@system@@", "@@user@@", "@@answer@@", "@@next@@"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatFormat:
-    """What a template puts around a system and a user message, up to where the answer begins."""
+    """What a template puts around a system and a user message, up to where the answer begins.
+
+    ``before_next_user`` stands between an answer and the next user message.
+    """
 
     before_system: str
     before_user: str
     after_user: str
+    before_next_user: str
 
 
 def load_chat_format(model_dir: Path) -> ChatFormat | None:
@@ -30,14 +34,21 @@ def load_chat_format(model_dir: Path) -> ChatFormat | None:
     two_turns = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
     one_turn = [{"role": "user", "content": f"{_SYSTEM}\n\n{_USER}"}]
     for messages in (two_turns, one_turn):  # some templates refuse or drop the system role
+        answered = [*messages, {"role": "assistant", "content": _ANSWER}, {"role": "user", "content": _NEXT}]
         try:
-            text = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+            text, more = (
+                tokenizer.apply_chat_template(m, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+                for m in (messages, answered)
             )
         except TemplateError:
             continue
         if text.count(_SYSTEM) == text.count(_USER) == 1 and text.index(_SYSTEM) < text.index(_USER):
             before_system, rest = text.split(_SYSTEM)
             before_user, after_user = rest.split(_USER)
-            return ChatFormat(before_system=before_system, before_user=before_user, after_user=after_user)
+            return ChatFormat(
+                before_system=before_system,
+                before_user=before_user,
+                after_user=after_user,
+                before_next_user=more.partition(_ANSWER)[2].partition(_NEXT)[0],
+            )
     return None

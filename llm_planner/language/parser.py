@@ -31,6 +31,10 @@ class IncrementalParser:
     """
 
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forgets all that it has read: what comes next is the beginning of a plan."""
         self._lexer = Lexer()
         self._grammar = Descent()
         self._error: PlanSyntaxError | None = None

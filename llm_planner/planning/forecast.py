@@ -54,6 +54,13 @@ class Forecast:
         point = Box((pose.x_m, pose.x_m), (pose.y_m, pose.y_m), (pose.z_m, pose.z_m))
         return (Poses(point, pose.yaw_deg % 360.0),)
 
+    def anywhere(self) -> Alternatives:
+        """Returns the set that holds every pose in the robot's space, and for one that flies, on the floor."""
+        inside = Poses(self._space.bounds, is_heading_known=False)
+        if self._model.kind is not RobotKind.DRONE:
+            return (inside,)
+        return (inside, inside.at_height(0.0))
+
     def after(self, skill: Skill, number: float, before: Alternatives) -> Alternatives:
         """Returns where the robot may be after a call with this number argument (0 without one).
 

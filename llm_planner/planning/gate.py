@@ -5,7 +5,8 @@ course the plan may take (whatever conditions turn out to be, wherever objects a
 types and ranges, and no motion leaves the robot's space. docs/safety.md explains what is shown and how.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
@@ -26,6 +27,14 @@ from llm_planner.planning.forecast import Alternatives, Forecast, joined
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
 from llm_planner.planning.types import TypeChecker, tests
 from llm_planner.robots.model import ReturnType, RobotModel
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a gate stood: which variables had a value, and where the robot could be."""
+
+    variables: Mapping[int, ReturnType]
+    where: Alternatives
 
 
 class SafetyGate:
@@ -62,6 +71,24 @@ class SafetyGate:
             raise
         self._refusal = None
         return calls
+
+    @property
+    def mark(self) -> Mark:
+        """Where it stands now."""
+        return Mark(self._variables, self._where)
+
+    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+        """Goes on from where the robot is, because the statement behind ``mark`` has failed in its midst.
+
+        Variables are known as far as they were then. What was admitted since counts as carried out, so that no plan
+        gets longer than the limits by failing.
+
+        Args:
+            mark: Before the statement that failed.
+            pose: Where the robot is; None for anywhere in its space.
+        """
+        self._variables = dict(mark.variables)
+        self._where = self._forecast.anywhere() if pose is None else self._forecast.start(pose)
 
     def _judge(self, statement: Statement) -> tuple[SkillCall, ...]:
         if not self._where:

@@ -7,15 +7,21 @@ from typing import Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
-from llm_planner.core.segment import ExpectedDuration, Segment
+from llm_planner.core.pose import Pose
+from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_detour
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Return, Statement
+from llm_planner.planning.gate import Mark
 from llm_planner.planning.repetition import WordWatch
 
 
 class StatementParser(Protocol):
     """What a session requires of ``language.parser.IncrementalParser``."""
+
+    def begin_anew(self) -> None:
+        """Forgets all that it has read."""
+        ...
 
     def feed(self, text: str) -> list[Statement]:
         """Returns the statements that ``text`` completed."""
@@ -28,6 +34,15 @@ class StatementParser(Protocol):
 
 class Gate(Protocol):
     """What a session requires of ``planning.gate.SafetyGate``."""
+
+    @property
+    def mark(self) -> Mark:
+        """Where it stands now."""
+        ...
+
+    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+        """Goes on from where the robot is, because the statement behind ``mark`` has failed."""
+        ...
 
     def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
         """Returns the flat calls of a statement that may reach the robot, or raises PlannerError."""
@@ -62,6 +77,7 @@ class PlanSession:
         expected_duration: Duration of a statement on the robot that was asked.
         delivered: Segments that the robot has from before a restart: replayed through parser and gate, so that both
             know the state of things, but not returned again.
+        failures: Reports of the segments among them from which the plan took a detour.
 
     Raises:
         PlannerError: If ``delivered`` itself does not pass.
@@ -75,6 +91,7 @@ class PlanSession:
         gate: Gate,
         expected_duration: Callable[[Statement], ExpectedDuration],
         delivered: Sequence[Segment] = (),
+        failures: Sequence[SegmentReport] = (),
     ) -> None:
         self._tokenizer = tokenizer
         self._parser = parser
@@ -83,17 +100,45 @@ class PlanSession:
         self._words = WordWatch()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
+        self._num_written = 0  # segments since the last detour
+        self._marks: list[Mark] = []  # by index of segment: where the gate stood before it
         self._is_complete = False
+        failed = iter(failures)
         for segment in delivered:
-            for statement in self._parser.feed(segment.text):
-                self._admit(statement)
-                self._is_complete = isinstance(statement, Return)
-        self._num_segments = len(delivered)
+            if segment.is_detour:
+                self.take_detour(next(failed))
+            else:
+                self._replay(segment)
 
     @property
     def is_complete(self) -> bool:
         """Whether the plan has ended: nothing is left to generate."""
         return self._is_complete
+
+    def _replay(self, segment: Segment) -> None:
+        self._marks.append(self._gate.mark)
+        self._num_segments += 1
+        self._num_written += 1
+        for statement in self._parser.feed(segment.text):
+            self._gate.admit(statement)
+            self._is_complete = isinstance(statement, Return)
+
+    def take_detour(self, failure: SegmentReport) -> Segment:
+        """Begins to read another plan, from where the robot stands; returns the segment that says so.
+
+        Args:
+            failure: The robot's word on the segment that failed: what comes behind that is void.
+        """
+        self._parser.begin_anew()
+        self._decoder.reset()
+        self._words = WordWatch()
+        pose = None if failure.situation is None else failure.situation.pose
+        self._gate.begin_anew(self._marks[failure.index], pose)
+        self._num_tokens = self._num_written = 0
+        self._is_complete = False
+        self._marks.append(self._gate.mark)
+        self._num_segments += 1
+        return make_detour(self._num_segments - 1)
 
     def feed(self, token_ids: Iterable[int]) -> Progress:
         """Returns what the next tokens of the model brought about."""
@@ -122,7 +167,7 @@ class PlanSession:
             return self._failed(segments, PlannerError(ErrorCode.PLAN_SYNTAX, f"the plan is not UTF-8: {error}"))
         except PlannerError as error:
             return self._failed(segments, error)
-        if self._num_segments == 0:
+        if self._num_written == 0:
             return self._failed([], PlannerError(ErrorCode.EMPTY_PLAN, "the model wrote no plan; rephrase the task"))
         self._is_complete = True
         return Progress(tuple(segments), is_complete=True)
@@ -135,9 +180,12 @@ class PlanSession:
                 self._is_complete = isinstance(statement, Return)
 
     def _admit(self, statement: Statement) -> Segment:
+        mark = self._gate.mark
         calls = self._gate.admit(statement)
+        self._marks.append(mark)
         index = self._num_segments
         self._num_segments += 1
+        self._num_written += 1
         num_tokens, self._num_tokens = self._num_tokens, 0
         expected = self._expected_duration(statement)
         return Segment(index=index, text=to_text(statement), calls=calls, expected=expected, num_tokens=num_tokens)

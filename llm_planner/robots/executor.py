@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
@@ -35,9 +35,18 @@ class SegmentExecutor:
         model: Of the robot.
         driver: Of the robot; nobody else may use it.
         report: Gets every report at once; must not block.
+        look: Returns what the robot sees, and where it is. When a segment fails, the planner is told, and the robot
+            stands until the plan goes on another way. Without it, a segment that fails ends the goal.
     """
 
-    def __init__(self, model: RobotModel, driver: SkillDriver, report: Callable[[SegmentReport], None]) -> None:
+    def __init__(
+        self,
+        model: RobotModel,
+        driver: SkillDriver,
+        report: Callable[[SegmentReport], None],
+        look: Callable[[], Situation] | None = None,
+    ) -> None:
+        self._look = look
         self._model = model
         self._driver = driver
         self._report_to = report
@@ -53,6 +62,7 @@ class SegmentExecutor:
         self._interpreter = Interpreter(self._model, self._driver)
         self._waiting: dict[int, Segment] = {}
         self._next_index = 0  # the segment that runs, or will run next
+        self._awaits_detour = False  # one has failed: what comes before the detour is void
         self._started_s: float | None = None
         self._num_segments: int | None = None
         self._is_partial = False
@@ -135,7 +145,8 @@ class SegmentExecutor:
         if self._is_busy_with_own_calls(now_s):
             return
         while self._state is ExecutorState.ACTIVE and self._run_segments(now_s):
-            pass
+            if self.is_acting:  # it stops where a segment failed
+                return
         if self._state is ExecutorState.ACTIVE and self._started_s is None:
             self._mind_silence(now_s)
 
@@ -147,6 +158,8 @@ class SegmentExecutor:
                 return False
             self._segment_ended(result, now_s)
             return True
+        if self._is_off_the_way():
+            return False
         if self._num_segments is not None and self._next_index >= self._num_segments:
             self._state = ExecutorState.DONE
             if self._is_partial:
@@ -156,6 +169,15 @@ class SegmentExecutor:
             self._start_segment(self._waiting.pop(self._next_index), now_s)
             return True
         return False
+
+    def _is_off_the_way(self) -> bool:
+        """Skips what is void; returns whether the detour has still to come."""
+        while self._awaits_detour and self._next_index in self._waiting:
+            self._awaits_detour = not self._waiting.pop(self._next_index).is_detour
+            self._next_index += 1
+            if self._num_segments is not None and self._num_segments < self._next_index:
+                self._num_segments = None  # said of the plan that failed
+        return self._awaits_detour
 
     def _start_segment(self, segment: Segment, now_s: float) -> None:
         self._started_s = now_s
@@ -182,8 +204,15 @@ class SegmentExecutor:
             self._report(ReportStatus.SUCCEEDED, duration_s, result)
             self._next_index += 1
             return
-        self._report(ReportStatus.FAILED, duration_s, result)
-        self._end_goal(now_s, (), result.reason)
+        if self._look is None or self._is_chat:
+            self._report(ReportStatus.FAILED, duration_s, result)
+            self._end_goal(now_s, (), result.reason)
+            return
+        self._report(ReportStatus.FAILED, duration_s, result, self._look())
+        self._interpreter.forgive()
+        self._next_index, self._awaits_detour = self._next_index + 1, True
+        self._own_calls.append(SkillCall(self._model.stop_skill))
+        self._is_busy_with_own_calls(now_s)
 
     def _halt_segment(self, now_s: float, reason: str) -> None:
         if self._started_s is not None:
@@ -217,7 +246,13 @@ class SegmentExecutor:
             self._is_own_call_running = self._driver.tick(now_s).status is SkillStatus.RUNNING
         return self._is_own_call_running
 
-    def _report(self, status: ReportStatus, duration_s: float = 0.0, result: SkillResult | None = None) -> None:
+    def _report(
+        self,
+        status: ReportStatus,
+        duration_s: float = 0.0,
+        result: SkillResult | None = None,
+        situation: Situation | None = None,
+    ) -> None:
         self._report_to(
             SegmentReport(
                 request_id=self._request_id,
@@ -226,5 +261,6 @@ class SegmentExecutor:
                 duration_s=duration_s,
                 value=result.value if result else None,
                 reason=result.reason if result else "",
+                situation=situation,
             )
         )

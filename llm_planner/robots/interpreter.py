@@ -122,6 +122,10 @@ class Interpreter:
                 self._advance(result.value, now_s)
         return self._result
 
+    def forgive(self) -> None:
+        """Forgets that a part has failed: another plan follows. Variables stay as they are."""
+        self.has_ended = self.wants_replan = False
+
     def halt(self, now_s: float, reason: str = "halted") -> None:
         """Stops the robot at once; the part and the plan have failed."""
         if self._pending is not None:

@@ -19,6 +19,7 @@ from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, 
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.ros import metrics
+from llm_planner.ros.situations import from_situation, to_situation
 from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
@@ -130,24 +131,29 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
         raise PlannerError(
             ErrorCode.INVALID_ARGUMENT, f"duration_s of a report must be finite and >= 0; got {message.duration_s}"
         )
+    status = _enum(ReportStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status")
+    has_situation = status is ReportStatus.FAILED and message.value.type == msgs.Value.TEXT
+    situation = to_situation(message.value.text_value) if has_situation else None
     return SegmentReport(
         request_id=to_goal_id(message.goal_id),
         index=message.index,
-        status=_enum(ReportStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status"),
+        status=status,
         duration_s=message.duration_s,
-        value=to_value(message.value),
+        value=None if situation else to_value(message.value),
         reason=message.reason,
+        situation=situation,
     )
 
 
 def from_report(report: SegmentReport) -> msgs.SegmentReport:
     """Returns the message of a report."""
+    value = report.value if report.situation is None else from_situation(report.situation)
     return msgs.SegmentReport(
         goal_id=report.request_id,
         index=report.index,
         status=report.status.value,
         duration_s=report.duration_s,
-        value=msgs.Value() if report.value is None else from_value(report.value),
+        value=msgs.Value() if value is None else from_value(value),
         reason=report.reason,
     )
 

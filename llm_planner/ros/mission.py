@@ -34,12 +34,13 @@ class Mission:
     is_given_up: bool = False
     world: str = ""
     reflexes: list[msgs.Reflex] = field(default_factory=list)
+    _has_failed: bool = False
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a segment has failed."""
-        return any(outcome.status == msgs.SegmentOutcome.FAILED for outcome in self._outcomes.values())
+        """Whether a segment has failed, and the robot does not wait for another way."""
+        return self._has_failed
 
     @property
     def is_settled(self) -> bool:
@@ -70,6 +71,7 @@ class Mission:
         if report.status is ReportStatus.STARTED:
             outcome.started_at = now
             return
+        self._has_failed |= report.status is ReportStatus.FAILED and report.situation is None
         outcome.status, outcome.finished_at = report.status.value, now
         outcome.duration_s, outcome.reason = report.duration_s, report.reason
 

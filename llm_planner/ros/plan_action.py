@@ -77,6 +77,8 @@ class PlanAction:
         if goal_id not in self._handles:
             return  # the goal has ended meanwhile
         self._book.add_segment(goal_id, segment)
+        if segment.is_detour:
+            self._book.find(goal_id).is_complete = False
         self._publish_soon(goal_id)
         self._events.segment(goal_id, segment)
 

@@ -6,7 +6,7 @@ from queue import SimpleQueue
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import Value
 from llm_planner.ros.segment_inbox import SegmentInbox
 
@@ -71,6 +71,7 @@ class PlanHandle:
         duration_s: float = 0.0,
         value: Value | None = None,
         reason: str = "",
+        situation: Situation | None = None,
     ) -> None:
         """Tells the planner how a segment stands; report STARTED, then SUCCEEDED or FAILED.
 
@@ -80,6 +81,8 @@ class PlanHandle:
             duration_s: Measured execution time, with SUCCEEDED and FAILED.
             value: What its last call returned, if anything.
             reason: Why it failed.
+            situation: With FAILED, where the robot stands and what it sees, if it waits for another way: what comes
+                before the next segment without text is void then.
         """
         self._send_report(
             SegmentReport(
@@ -89,6 +92,7 @@ class PlanHandle:
                 duration_s=duration_s,
                 value=value,
                 reason=reason,
+                situation=situation,
             )
         )
 

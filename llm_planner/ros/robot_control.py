@@ -7,7 +7,7 @@ from enum import Enum
 
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.segment import Segment, SegmentReport, Situation
 from llm_planner.monitoring.robot_view import Thing
 from llm_planner.robots.drivers.connection import RobotConnection
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
@@ -101,12 +101,15 @@ class RobotControl:
             views = visible(self._model.camera, self._driver.state.pose, self._driver.in_sight(now_s), now_s)
             return ", ".join(view.object.name for view in views)
 
+    def _look_around(self) -> Situation:
+        return Situation(scene=self.view, pose=self._driver.state.pose)
+
     def enter(self, snapshot: Snapshot) -> None:
         """Puts the robot into a world."""
         with self._lock:
             self._born_at_s = self._clock.now_s()
             self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)
-            self._executor = SegmentExecutor(self._model, self._driver, self._report)
+            self._executor = SegmentExecutor(self._model, self._driver, self._report, self._look_around)
             self._reflex = Reflex(self._model)
             self._reflex_event: ReflexEvent | None = None
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited

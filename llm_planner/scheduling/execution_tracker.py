@@ -96,6 +96,13 @@ class ExecutionTracker:
         self._set_end(execution, happened_s)
         return Reception.FAILED if report.status is ReportStatus.FAILED else Reception.ACCEPTED
 
+    def discard(self) -> None:
+        """Ends all that was delivered and has not ended, as if it had taken no time: it will not be carried out."""
+        for execution in self._executions[self._num_ended :]:
+            execution.reported_duration_s = 0.0
+            execution.started_at_s = execution.ended_at_s = self._idle_since_s(self._num_ended)
+            self._num_ended += 1
+
     def _start(self, index: int, execution: _Execution, happened_s: float) -> Reception:
         if execution.started_at_s is not None:
             return Reception.IGNORED

@@ -42,7 +42,7 @@ class ExpectedLengths:
 
     def observe_plan(self, goal: Goal) -> None:
         """Learns from a plan that is complete, if all of it was generated here."""
-        if not (goal.is_partial or goal.request.delivered):
+        if not (goal.is_partial or goal.request.delivered or goal.failures):
             self._observe(goal, BudgetScope.WHOLE_PLAN, goal.generation.num_output_tokens)
 
     def _observe(self, goal: Goal, scope: BudgetScope, num_tokens: int) -> None:

@@ -1,8 +1,9 @@
 """One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import StepOutput
@@ -48,6 +49,8 @@ class Goal:
         predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
         wcet_s: The same at the worst.
         levers: What was done to keep the budget.
+        failures: What the robot said of segments that failed, and around which the plan took a detour.
+        take_detour: As it was prepared (``preparation.Prepared``).
     """
 
     request: PlanRequest
@@ -65,6 +68,8 @@ class Goal:
     predicted_time_s: float | None = None
     wcet_s: float | None = None
     levers: tuple[str, ...] = ()
+    failures: list[SegmentReport] = field(default_factory=list)
+    take_detour: Callable[[PlanRequest], tuple[Segment, tuple[int, ...]]] | None = None
 
     def foresee(self, *, waits: bool = False) -> bool:
         """Takes over how long the plan will be, if that is predicted by now; returns whether nothing is awaited.
@@ -97,6 +102,8 @@ class Goal:
     def deliver(self, segment: Segment, now_s: float) -> None:
         """Notes that ``segment`` goes to the robot now."""
         self.execution.deliver(segment, now_s)
+        if segment.is_detour:
+            self.execution.discard()
         self.delivered.append(segment)
         if self.first_delivered_at_s is None:
             self.first_delivered_at_s = now_s
@@ -128,6 +135,40 @@ class Goal:
         end = self.session.finish()
         return Progress((*progress.segments, *end.segments), end.error, end.is_complete)
 
+    @property
+    def story(self) -> str:
+        """What went wrong on the way and was planned anew; empty if nothing was."""
+        if not self.failures:
+            return ""
+        number = len(self.failures)
+        what = "; ".join(f"{self.delivered[f.index].text} ({f.reason or 'no reason given'})" for f in self.failures)
+        return f"planned anew {number} {'time' if number == 1 else 'times'}, because this failed: {what}"
+
+    @property
+    def ending(self) -> tuple[ErrorCode, str]:
+        """How it ends once its plan, as far as there is one, is carried out: the code and what there is to say."""
+        if not self.is_partial:
+            return ErrorCode.NONE, self.story
+        budget_s, num_segments = self.request.time_budget_s, len(self.delivered)
+        return (
+            ErrorCode.PLAN_PARTIAL,
+            f"the plan was closed to keep its budget of {budget_s} s; segments: {num_segments}; ask again for the rest",
+        )
+
+    def problem(self, progress: Progress) -> PlannerError | None:
+        """Returns why its plan cannot go on behind ``progress``; None if it can, or is complete."""
+        num_tokens = self.generation.num_output_tokens
+        if progress.error is not None or progress.is_complete or num_tokens < self.generation.max_output_tokens:
+            return progress.error
+        message = f"the plan was not complete after {num_tokens} tokens; raise max_tokens"
+        return PlannerError(ErrorCode.PLAN_TRUNCATED, message)
+
+    @property
+    def what_is_late(self) -> str:
+        """What there was none of within its time budget."""
+        what = "no segment" if self.request.budget_scope is BudgetScope.FIRST_SEGMENT else "no complete plan"
+        return f"{what} within {self.request.time_budget_s} s"
+
     def result(self, error_code: ErrorCode, error_msg: str) -> PlanResult:
         """Returns how it ended."""
         return PlanResult(
@@ -144,10 +185,12 @@ class Goal:
         metrics = PlanMetrics(
             waiting_time_s=self.execution.waiting_time_s(),
             execution_time_s=self.execution.execution_time_s(),
-            num_prompt_tokens=generation.num_prompt_tokens,
+            num_prompt_tokens=generation.num_prompt_tokens - generation.num_earlier_tokens,
             num_cached_tokens=generation.sequence.num_cached_tokens,
-            num_output_tokens=generation.num_output_tokens,
+            num_output_tokens=generation.num_output_tokens + generation.num_earlier_tokens,
             num_suspensions=generation.num_suspensions,
+            num_replans=len(self.failures),
+            num_inserted_tokens=generation.num_inserted_tokens,
             predicted_time_s=self.predicted_time_s,
             wcet_s=self.wcet_s,
             eviction_ratio=generation.num_evicted_tokens / generation.num_prompt_tokens,

@@ -82,8 +82,10 @@ class GoalBook:
                 return None
             entry.num_attempts = 1
             if isinstance(event, SegmentReady):
-                if event.segment.index != len(entry.segments) or entry.is_plan_complete:
+                is_reopened = event.segment.is_detour  # a complete plan that failed goes on another way
+                if event.segment.index != len(entry.segments) or (entry.is_plan_complete and not is_reopened):
                     return None
+                entry.is_plan_complete = False
                 entry.segments.append(event.segment)
                 entry.delivered_at_s.append(now_s)
             elif isinstance(event, PlanComplete):
@@ -168,7 +170,8 @@ class GoalBook:
                 is_plan_complete=entry.is_plan_complete,
                 is_partial=entry.is_partial,
             )
-            return replace(entry.request, delivered=tuple(entry.segments)), history
+            failures = tuple(r for _, r in entry.reports.values() if r.situation is not None)
+            return replace(entry.request, delivered=tuple(entry.segments), failures=failures), history
 
     def end_all(self, code: ErrorCode, message: str) -> list[Finished]:
         """Ends every goal."""

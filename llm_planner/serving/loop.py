@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
-from llm_planner.core.request import BudgetScope, PlanRequest
+from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
@@ -14,6 +14,7 @@ from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.budgets import Budgets
 from llm_planner.serving.deadlines import Deadlines
+from llm_planner.serving.detours import Detours
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
@@ -37,6 +38,7 @@ class PlannerLoop:
         do_clients_report: Whether robots report their segments. If so, a goal finishes when the robot has ended the
             last segment, and a robot that falls silent ends it; if not, execution is estimated and a goal finishes
             with its plan.
+        max_replans: How often a plan may go on another way around a segment that failed, before its goal ends.
         stopwatch: Measures how long decisions take, for people; None where time is virtual.
         budgets: Makes what keeps time budgets; benchmarks put other approaches in its place.
     """
@@ -48,6 +50,7 @@ class PlannerLoop:
         scheduler: Scheduler,
         preparer: Preparer,
         do_clients_report: bool = True,
+        max_replans: int = 0,
         stopwatch: Clock | None = None,
         budgets: Callable[[Scheduler, BackendInfo], Budgets] = Budgets,
     ) -> None:
@@ -60,6 +63,7 @@ class PlannerLoop:
         self._unforeseen: list[Goal] = []  # predictions of their lengths may be in the making
         self._deadlines = Deadlines(scheduler.config, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
+        self._detours = Detours(scheduler, backend.info, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
 
@@ -83,10 +87,14 @@ class PlannerLoop:
             return [Finished(refusal(request, error))]
         self._goals[request.request_id] = goal
         self._deadlines.watch(goal)
-        if not goal.is_plan_complete:
-            self._scheduler.add(goal.generation)
+        self._scheduler.add(goal.generation)
+        if goal.is_plan_complete:
+            self._detours.put_aside(goal)
         self._budgets.open(goal, now_s)
         self._unforeseen.append(goal)
+        if len(request.failures) > len(goal.failures):
+            self._detours.hear(goal, request.failures[-1])
+            return self._take_detours(now_s)
         return self._finish_if_done(goal)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
@@ -101,11 +109,18 @@ class PlannerLoop:
             return []
         reception = goal.execution.report(report, now_s)
         if reception is Reception.FAILED:
-            message = f"segment {report.index} failed on the robot: {report.reason or 'no reason given'}"
-            return [self._end(goal, ErrorCode.SKILL_FAILED, message)]
+            self._detours.hear(goal, report)
+            return self._take_detours(now_s)
         self._scheduler.robot_heard(report.request_id, now_s)
         self._deadlines.watch(goal)
         return self._finish_if_done(goal)
+
+    def _take_detours(self, now_s: float) -> list[Event]:
+        """Lets plans go on around segments that failed, or ends their goals; not before a decided step has run."""
+        events: list[Event] = []
+        for goal, error in [] if self._scheduled is not None else self._detours.take(self._goals, now_s):
+            events += [self._end(goal, error.code, error.message)] if error else self._send_held(goal, now_s)
+        return events
 
     def warm_up(self, requests: Iterable[PlanRequest], num_steps: int = 0) -> None:
         """Loads the shared prefix of each request's robot model, compiles its grammar and runs the model once.
@@ -155,7 +170,8 @@ class PlannerLoop:
         scheduled = output.step or scheduled
         self._meter.count(scheduled, output)
         self._deadlines.observe(scheduled, output.duration_s)
-        return self._book(scheduled, output, now_s + output.duration_s)
+        now_s += output.duration_s
+        return [*self._book(scheduled, output, now_s), *self._take_detours(now_s)]
 
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""
@@ -209,14 +225,9 @@ class PlannerLoop:
 
     def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
         """Ends the goal, or its generation, if the plan has come to its end."""
-        if progress.error is not None:
-            return [self._end(goal, progress.error.code, progress.error.message)]
-        if progress.is_complete:
-            return self._complete(goal)
-        if goal.generation.num_output_tokens >= goal.generation.max_output_tokens:
-            message = f"the plan was not complete after {goal.generation.num_output_tokens} tokens; raise max_tokens"
-            return [self._end(goal, ErrorCode.PLAN_TRUNCATED, message)]
-        return []
+        if (error := goal.problem(progress)) is not None:
+            return [self._end(goal, error.code, error.message)]
+        return self._complete(goal) if progress.is_complete else []
 
     def _check_kv(self, output: StepOutput) -> None:
         """Says so, once, if the ledger and the engine disagree: a defect, and admission is no longer safe."""
@@ -242,13 +253,12 @@ class PlannerLoop:
             if goal.delivered:
                 goal.is_partial = True
                 return events + self._complete(goal)
-        what = "no segment" if goal.request.budget_scope is BudgetScope.FIRST_SEGMENT else "no complete plan"
-        return [self._end(goal, ErrorCode.BUDGET_EXCEEDED, f"{what} within {goal.request.time_budget_s} s")]
+        return [self._end(goal, ErrorCode.BUDGET_EXCEEDED, goal.what_is_late)]
 
     def _complete(self, goal: Goal) -> list[Event]:
-        """Ends the generation: nothing will be added to the plan."""
-        self._scheduler.end(goal.request.request_id)
+        """Ends the generation, or lays it to rest: nothing will be added to the plan unless a segment fails."""
         goal.is_plan_complete = True
+        self._detours.put_aside(goal)
         self._budgets.lengths.observe_plan(goal)
         complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial)
         return [complete, *self._finish_if_done(goal)]
@@ -257,13 +267,7 @@ class PlannerLoop:
         is_executed = not self._do_clients_report or goal.execution.is_all_reported
         if not (goal.is_plan_complete and is_executed):
             return []
-        if not goal.is_partial:
-            return [self._end(goal, ErrorCode.NONE, "")]
-        budget_s, num_segments = goal.request.time_budget_s, len(goal.delivered)
-        message = (
-            f"the plan was closed to keep its budget of {budget_s} s; segments: {num_segments}; ask again for the rest"
-        )
-        return [self._end(goal, ErrorCode.PLAN_PARTIAL, message)]
+        return [self._end(goal, *goal.ending)]
 
     def _end(self, goal: Goal, code: ErrorCode, message: str) -> Finished:
         request_id = goal.request.request_id

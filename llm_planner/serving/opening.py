@@ -6,6 +6,7 @@ from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.detours import most_tokens
 from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.preparation import Prepared
 
@@ -39,11 +40,9 @@ def open_goal(
     Raises:
         PlannerError: PROMPT_TOO_LONG if there is no room for a plan behind the prompt.
     """
-    sequence, ledger = prepared.sequence, scheduler.ledger
+    sequence = prepared.sequence
     pin_prefix(prepared, scheduler)
-    shared_blocks = sequence.num_cached_tokens // ledger.block_size
-    max_kv_tokens = (ledger.capacity_blocks + shared_blocks) * ledger.block_size
-    room_tokens = min(info.max_model_len, max_kv_tokens) - len(sequence.prompt_token_ids)
+    room_tokens = most_tokens(sequence, scheduler, info) - len(sequence.prompt_token_ids)
     if room_tokens < 1:
         raise PlannerError(
             ErrorCode.PROMPT_TOO_LONG,
@@ -64,6 +63,8 @@ def open_goal(
         generation=generation,
         execution=execution,
         awaited_length=prepared.length,
+        take_detour=prepared.take_detour,
+        failures=list(request.failures[: sum(segment.is_detour for segment in request.delivered)]),
     )
     goal.replay(history)
     goal.is_plan_complete |= prepared.session.is_complete

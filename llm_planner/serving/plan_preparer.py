@@ -5,8 +5,10 @@ from functools import partial
 
 from llm_planner.core.interfaces import Backend, Tokenizer
 from llm_planner.core.request import PlanRequest
+from llm_planner.core.segment import Segment, carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
+from llm_planner.planning.detour import Detour
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.prompt import PromptStyle
@@ -62,9 +64,10 @@ class PlanPreparer:
             gate=SafetyGate(model, request.start_pose),
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
+            failures=request.failures,
         )
         prompt = self._encoder.encode(model, request.instruction, request.scene)
-        delivered_ids = self._tokenizer.encode("".join(segment.text for segment in request.delivered))
+        delivered_ids = self._delivered(request)
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
@@ -76,7 +79,26 @@ class PlanPreparer:
         )
         if request.time_budget_s is not None:
             sequence = self._with_levers(sequence, prompt, request)
-        return Prepared(sequence, session, len(delivered_ids))
+        return Prepared(sequence, session, len(delivered_ids), take_detour=partial(self._take_detour, session))
+
+    def _take_detour(self, session: PlanSession, request: PlanRequest) -> tuple[Segment, tuple[int, ...]]:
+        """Begins another plan around the last failure; returns the segment that says so, and what the model reads."""
+        inserted = self._encoder.encode_detour(_detour(request))
+        return session.take_detour(request.failures[-1]), inserted
+
+    def _delivered(self, request: PlanRequest) -> list[int]:
+        """Returns what the model wrote and read behind the prompt before a restart."""
+        token_ids: list[int] = []
+        num_failures = 0
+        for number, segment in enumerate(request.delivered):
+            if segment.is_detour:
+                num_failures += 1
+                so_far = replace(
+                    request, delivered=request.delivered[:number], failures=request.failures[:num_failures]
+                )
+                token_ids += self._encoder.encode_detour(_detour(so_far))
+            token_ids += self._tokenizer.encode(segment.text)
+        return token_ids
 
     def _with_levers(self, sequence: Sequence, prompt: EncodedPrompt, request: PlanRequest) -> Sequence:
         """Returns the sequence with what may be left out or evicted to keep a time budget: parts of the scene.
@@ -92,3 +114,17 @@ class PlanPreparer:
         if model.name not in self._grammars:
             self._grammars[model.name] = lark_grammar(model)
         return self._grammars[model.name]
+
+
+def _detour(request: PlanRequest) -> Detour:
+    """Returns the detour around the last failure of a request."""
+    failure = request.failures[-1]
+    scenes = [request.scene, *(f.situation.scene for f in request.failures if f.situation is not None)]
+    done = carried_out(request.delivered[: failure.index], [report.index for report in request.failures])
+    return Detour(
+        instruction=request.instruction,
+        scene=scenes[-1] if len(scenes) > 1 and scenes[-1] != scenes[-2] else None,
+        done="".join(segment.text for segment in done),
+        failed=request.delivered[failure.index].text,
+        reason=failure.reason,
+    )

@@ -1,10 +1,11 @@
 """What the loop needs of a request before it can be scheduled."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from llm_planner.core.request import PlanRequest
+from llm_planner.core.segment import Segment
 from llm_planner.core.step import Sequence
 from llm_planner.planning.session import Progress
 from llm_planner.serving.awaited_length import AwaitedLength
@@ -32,14 +33,19 @@ class Prepared:
     """A request ready to be scheduled.
 
     Attributes:
-        num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart.
+        num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart, and what was inserted
+            between them.
         length: How many tokens are to be generated, as soon as it is predicted; None if nobody predicts it.
+        take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
+            far; returns the segment that says so, and what the model reads before it goes on. None for what cannot be
+            planned anew.
     """
 
     sequence: Sequence
     session: Session
     num_delivered_tokens: int = 0
     length: AwaitedLength | None = None
+    take_detour: Callable[[PlanRequest], tuple[Segment, tuple[int, ...]]] | None = None
 
 
 class Preparer(Protocol):

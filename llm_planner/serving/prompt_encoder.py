@@ -5,6 +5,7 @@ import itertools
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
+from llm_planner.planning.detour import Detour
 from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt
 from llm_planner.planning.scene_entries import spare_entries
 from llm_planner.robots.model import RobotModel
@@ -12,11 +13,15 @@ from llm_planner.robots.model import RobotModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMarkup:
-    """What a chat model wants around the parts of a prompt, special tokens included; nothing for a plain model."""
+    """What a chat model wants around the parts of a prompt, special tokens included; nothing for a plain model.
+
+    ``before_next`` stands between the model's answer and another message of the user.
+    """
 
     before_static: str = ""
     before_dynamic: str = ""
     after_dynamic: str = ""
+    before_next: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,14 @@ class PromptEncoder:
                 *self._mark(self.markup.after_dynamic),
             ),
             prompt.scene,
+        )
+
+    def encode_detour(self, detour: Detour) -> tuple[int, ...]:
+        """Returns the tokens that are inserted behind a plan that failed: to a chat model, another message."""
+        return (
+            *self._mark(self.markup.before_next),
+            *self.tokenizer.encode(detour.text(self.style)),
+            *self._mark(self.markup.after_dynamic),
         )
 
     def scene_span(self, prompt: EncodedPrompt) -> tuple[int, int]:

@@ -150,7 +150,7 @@ def _goal_view(goal: Goal, scheduler: Scheduler, end_s: float | None, now_s: flo
         request_id=goal.request.request_id,
         robot_id=goal.request.robot_id,
         urgency=goal.request.urgency.name.lower(),
-        state=_state(goal.generation, now_s),
+        state="planned" if goal.is_plan_complete else _state(goal.generation, now_s),
         age_s=now_s - generation.arrival_s,
         num_segments=len(goal.delivered),
         num_executed=execution.num_ended,

@@ -93,9 +93,22 @@ class _Goal:
         return is_whole and (self.accepted["urgency"] != "chat" or self.prose_unit is not None)
 
     @property
+    def carried_out(self) -> list[int]:
+        """The segments that count: around a detour, neither the one that failed nor what was void behind it."""
+        failed = [index for index, status in self.reports if status == "failed"]
+        kept: list[int] = []
+        for index in sorted(self.segments):
+            if self.segments[index]["text"]:
+                kept.append(index)
+                continue
+            last = max((f for f in failed if f < index), default=index)
+            kept = [k for k in kept if k < last]
+        return kept
+
+    @property
     def text(self) -> str:
-        """What was delivered."""
-        return "".join(self.segments[index]["text"] for index in sorted(self.segments))
+        """What was delivered, and carried out."""
+        return "".join(self.segments[index]["text"] for index in self.carried_out)
 
     @property
     def prose_unit(self) -> ProseUnit | None:
@@ -115,8 +128,9 @@ class _Goal:
 def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]]:
     """Returns the requests that the lines of a recording amount to, as rows of a trace, and what is not among them.
 
-    A goal counts if it ended and brought at least one segment: its plan is what was delivered. Lines about goals that
-    began before the recording are ignored. Times count from the first line.
+    A goal counts if it ended and brought at least one segment: its plan is what was delivered, without detours and the
+    attempts that they replaced. Lines about goals that began before the recording are ignored. Times count from the
+    first line.
 
     Raises:
         KeyError, TypeError or ValueError: If a line is not as this module writes it.
@@ -130,11 +144,11 @@ def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]
         origin_s = time_s if origin_s is None else origin_s
         _take(dict(line), goals)
     ended = [goal for goal in goals.values() if goal.finished is not None]
-    planned = [goal for goal in ended if goal.segments and goal.is_gapless]
+    planned = [goal for goal in ended if goal.carried_out and goal.is_gapless]
     planned.sort(key=lambda goal: float(goal.accepted["time_s"]))
     counts = Counter(
         num_unfinished=len(goals) - len(ended),
-        num_without_plan=sum(not goal.segments for goal in ended),
+        num_without_plan=sum(not goal.carried_out for goal in ended),
         num_with_gaps=sum(not goal.is_gapless for goal in ended),
     )
     return [_row(goal, origin_s or 0.0) for goal in planned], dict(counts)
@@ -159,7 +173,8 @@ def _take(line: Line, goals: dict[str, _Goal]) -> None:
 
 
 def _row(goal: _Goal, origin_s: float) -> Line:
-    asked, segments = goal.accepted, [goal.segments[index] for index in range(len(goal.segments))]
+    asked, indices = goal.accepted, goal.carried_out
+    segments = [goal.segments[index] for index in indices]
     num_prompt, num_cached = _prompt_tokens(goal)
     names = ("request_id", "robot_id", "robot_model", "urgency", "time_utility", "instruction", "scene", "start_pose")
     tokens = [int(segment["num_tokens"]) for segment in segments]
@@ -171,7 +186,7 @@ def _row(goal: _Goal, origin_s: float) -> Line:
         **({"chat_segments": goal.prose_unit.value} if asked["urgency"] == "chat" and goal.prose_unit else {}),
         "num_static_tokens": num_cached,
         "num_dynamic_tokens": max(1, num_prompt - num_cached),
-        "durations_s": [goal.duration_s(index) for index in range(len(segments))],
+        "durations_s": [goal.duration_s(index) for index in indices],
         "segment_tokens": tokens if any(tokens) else [],
     }
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
+from llm_planner.engine.chat import load_chat_format
 from llm_planner.engine.tokenizer import load_tokenizer
 from tests.engine.builders import byte_level_tokenizer, bytes_of, sentencepiece_tokenizer
 
@@ -146,3 +147,12 @@ def test_a_template_without_system_role_gets_one_turn(tmp_path):
 def test_a_template_that_drops_messages_is_none(tmp_path):
     _, tokenizer = chat_tokenizer(tmp_path, "hello")
     assert tokenizer.render_chat("a", "b") is None
+
+
+def test_another_turn_equals_the_template(tmp_path):
+    reference, tokenizer = chat_tokenizer(tmp_path, CHATML)
+    chat = load_chat_format(tmp_path)
+    text = tokenizer.render_chat("You fly.", "Go up") + "mu(50);" + chat.before_next_user + "Go on" + chat.after_user
+    messages = [{"role": "system", "content": "You fly."}, {"role": "user", "content": "Go up"}]
+    messages += [{"role": "assistant", "content": "mu(50);"}, {"role": "user", "content": "Go on"}]
+    assert text == reference.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

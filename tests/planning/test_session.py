@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.segment import Segment
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, carried_out, make_detour
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.session import Progress
+from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import make_session
 
 
@@ -154,3 +155,45 @@ def test_a_stuck_word_spends_no_more_tokens_than_it_takes_to_be_sure():
     session = make_session(tokenizer=BytesTokenizer([b"g(", *[b"a"] * 60]))
     ends = [index for index in range(61) if session.feed([index]).is_complete]
     assert ends[0] == 25
+
+
+def test_a_detour_makes_it_read_a_fresh_plan_and_count_on():
+    tokenizer = FakeTokenizer()
+    session = make_session((), tokenizer)
+    assert len(session.feed(tokenizer.encode("a();b();c('")).segments) == 2
+    report = SegmentReport(request_id="r", index=1, status=ReportStatus.FAILED)
+    assert session.take_detour(report) == make_detour(2)
+    progress = session.feed(tokenizer.encode("d();->True;"))
+    assert [(s.index, s.text) for s in progress.segments] == [(3, "d();"), (4, "->True;")]
+    assert progress.is_complete
+    session.take_detour(SegmentReport(request_id="r", index=3, status=ReportStatus.FAILED))
+    assert not session.is_complete
+    assert session.finish().error.code is ErrorCode.EMPTY_PLAN
+
+
+def test_what_was_delivered_with_a_detour_is_replayed():
+    texts = ("a();", "b();", "", "->True;")
+    delivered = tuple(
+        make_detour(i) if not text else replace(make_detour(i), text=text) for i, text in enumerate(texts)
+    )
+    failure = SegmentReport(request_id="r", index=0, status=ReportStatus.FAILED)
+    session = make_session(delivered, failures=(failure,))
+    assert session.is_complete
+    assert session.take_detour(failure).index == 4
+
+
+@given(st.lists(st.booleans(), max_size=12), st.data())
+def test_what_was_carried_out_is_neither_failed_nor_void(failures, data):
+    """Segments by chance; after some that fail, a few more come before the detour."""
+    segments, failed, expected = [], [], []
+    for fails in failures:
+        index = len(segments)
+        segments.append(replace(make_detour(index), text="a();"))
+        if not fails:
+            expected.append(index)
+            continue
+        failed.append(index)
+        for _ in range(data.draw(st.integers(0, 2))):
+            segments.append(replace(make_detour(len(segments)), text="void();"))
+        segments.append(make_detour(len(segments)))
+    assert [segment.index for segment in carried_out(segments, failed)] == expected

@@ -2,15 +2,15 @@
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from llm_planner.core.segment import ReportStatus
+from llm_planner.core.segment import ReportStatus, Situation
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from tests.robots.builders import drone, segment
 
 CALLS = ["mf(100);", "tc(90);", "d(1);", "a(unicorn);", "ld();", "tk();", "mu(500);"]
-TEXTS = [*CALLS, "mf(", "->True;", "2{?iv(chair){mb(20);}}"]
+TEXTS = [*CALLS, "", "mf(", "->True;", "2{?iv(chair){mb(20);}}"]
 
 
 class ExecutorMachine(RuleBasedStateMachine):
@@ -20,7 +20,12 @@ class ExecutorMachine(RuleBasedStateMachine):
         self.reports = []
         self.now_s = 0.0
         self.num_goals = 0
-        self.executor = SegmentExecutor(self.driver.model, self.driver, self.reports.append)
+        self.set_up(looks=False)
+
+    @initialize(looks=st.booleans())
+    def set_up(self, looks):
+        self.looks, look = looks, Situation if looks else None
+        self.executor = SegmentExecutor(self.driver.model, self.driver, self.reports.append, look)
 
     @rule()
     def begin(self):
@@ -73,7 +78,8 @@ class ExecutorMachine(RuleBasedStateMachine):
         for report in self.reports:
             if report.status is ReportStatus.STARTED:
                 assert running is None
-                assert report.index == last.get(report.request_id, -1) + 1
+                next_index = last.get(report.request_id, -1) + 1
+                assert report.index == next_index or (self.looks and report.index > next_index)
                 running, last[report.request_id] = report.index, report.index
             else:
                 assert running in {None, report.index}

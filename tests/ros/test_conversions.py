@@ -12,7 +12,7 @@ from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
 from llm_planner.ros import conversions
@@ -154,6 +154,40 @@ def test_presets_apply_without_a_time_utility():
     assert conversions.to_request(make_goal(urgency=PlanTask.Goal.URGENT), GOAL_ID).time_utility == URGENT
     firm = make_goal(urgency=PlanTask.Goal.URGENT, time_utility=msgs.TimeUtility(function="step"))
     assert conversions.to_request(firm, GOAL_ID).time_utility == replace(URGENT, function="step")
+
+
+@given(
+    st.builds(
+        Situation, scene=texts, pose=st.none() | st.builds(Pose, x_m=seconds, y_m=seconds, z_m=seconds, yaw_deg=seconds)
+    )
+)
+def test_a_robot_that_waits_for_another_way_says_where(situation):
+    report = SegmentReport(request_id=GOAL_ID, index=2, status=ReportStatus.FAILED, reason="lost", situation=situation)
+    assert conversions.to_report(conversions.from_report(report)) == report
+
+
+@pytest.mark.parametrize("text", ["cat_1", "7", "[1]", "{}", '{"pose": null}', "[" * 10000])
+def test_a_text_that_was_returned_is_no_situation(text):
+    value = msgs.Value(type=msgs.Value.TEXT, text_value=text)
+    report = conversions.to_report(make_report(status=msgs.SegmentReport.FAILED, value=value))
+    assert (report.situation, report.value) == (None, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('{"scene": 5}', ErrorCode.INVALID_ARGUMENT),
+        ('{"scene": "\\u0000"}', ErrorCode.INVALID_ARGUMENT),
+        ('{"scene": "\\ud800"}', ErrorCode.INVALID_ARGUMENT),
+        (f'{{"scene": "{"x" * 70000}"}}', ErrorCode.INVALID_ARGUMENT),
+        ('{"scene": "", "pose": {"height": 1}}', ErrorCode.INVALID_ARGUMENT),
+        ('{"scene": "", "pose": [1, 2]}', ErrorCode.INVALID_ARGUMENT),
+        ('{"scene": "", "pose": {"x_m": NaN}}', ErrorCode.INVALID_POSE),
+    ],
+)
+def test_a_situation_that_cannot_be_is_refused(text, code):
+    value = msgs.Value(type=msgs.Value.TEXT, text_value=text)
+    assert refused(conversions.to_report, make_report(status=msgs.SegmentReport.FAILED, value=value)) is code
 
 
 @pytest.mark.parametrize(

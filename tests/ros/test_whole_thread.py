@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import llm_planner.msg as msgs
 from llm_planner.assembly import build_admission, build_library
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
@@ -34,6 +35,8 @@ PLANS = {
     "fly away": "mf(50);mf(500);mf(500);mf(500);",
     "wait": "d(0);mf(20);",
     "look again": "tp();rp();",
+    "visit the cat": "mf(20);g(cat);mu(500);",
+    "scene: sofa_7, chair": "mu(20);l('there is no cat');",  # what only a robot that stands there says
     "patrol": "mf(20);mb(20);" * 60,
     "tell a story": "Once mf(300); was all a fox could say. A drone heard it.\n\nThey became friends!",
 }
@@ -49,6 +52,7 @@ class RealPlanner(Planner):
         loop = PlannerLoop(
             backend=backend,
             scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
+            max_replans=config.max_replans,
             preparer=ChatPreparer(
                 plans=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library),
                 library=library,
@@ -173,3 +177,18 @@ def test_a_plan_that_asks_for_a_new_one_gets_it_but_not_for_ever(real_planner, s
 def test_a_robot_that_never_reports_is_silent(real_planner, start_robot):
     robot = start_robot("mute", planner="/real")
     assert robot.client.plan("wait").result(15.0).error_code is ErrorCode.ROBOT_SILENT
+
+
+def test_a_plan_that_fails_goes_on_another_way(real_planner, start_operator):
+    operator = start_operator("visitor")
+    things = [CHAIR | {"position_m": [3.0, 0.0, 1.0]}, CHAIR | {"name": "sofa_7", "position_m": [2.0, 0.0, 1.0]}]
+    operator.instruct("visit the cat", things, scene="cat_1")
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.NONE
+    assert outcome.error_msg == "planned anew 1 time, because this failed: g(cat); (g: cat is not visible)"
+    by_text = {segment.segment.text: segment.status for segment in outcome.segments}
+    assert by_text["g(cat);"] == msgs.SegmentOutcome.FAILED
+    assert by_text["mu(20);"] == by_text["l('there is no cat');"] == msgs.SegmentOutcome.SUCCEEDED
+    left = Snapshot.from_json(outcome.world)
+    assert left.said == ("there is no cat",)
+    assert (left.pose.x_m, left.pose.z_m) == pytest.approx((0.2, 1.2), abs=0.01)

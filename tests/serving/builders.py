@@ -6,12 +6,14 @@ from typing import Any
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.syntax import Assign, Call, If, Loop, Statement
+from llm_planner.planning.gate import Mark
 from llm_planner.planning.session import PlanSession
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -23,6 +25,11 @@ from llm_planner.serving.preparation import Prepared
 
 class StubGate:
     """Refuses the skill ``forbidden`` and takes everything else."""
+
+    mark = Mark({}, ())
+
+    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+        """Knows no poses."""
 
     def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
         if isinstance(statement, Call):
@@ -67,13 +74,18 @@ class StubPreparer:
         return Prepared(sequence, make_session(request.delivered, tokenizer), len(delivered_ids))
 
 
-def make_session(delivered: tuple[Segment, ...] = (), tokenizer: FakeTokenizer | None = None) -> PlanSession:
+def make_session(
+    delivered: tuple[Segment, ...] = (),
+    tokenizer: FakeTokenizer | None = None,
+    failures: tuple[SegmentReport, ...] = (),
+) -> PlanSession:
     return PlanSession(
         tokenizer=tokenizer or FakeTokenizer(),
         parser=IncrementalParser(),
         gate=StubGate(),
         expected_duration=stub_duration,
         delivered=delivered,
+        failures=failures,
     )
 
 

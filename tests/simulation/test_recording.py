@@ -145,3 +145,12 @@ def test_two_replays_are_identical_bit_for_bit():
     assert first == second
     assert [len(record.segments) for record in first.requests] == [2, 2]
     assert repr(first) == repr(second)
+
+
+def test_a_plan_that_took_a_detour_is_the_way_that_was_gone():
+    lines = a_goal(texts=("mf(100);", "g(cat);", "tc(90);", "", "mu(50);"), reports=False)
+    report = SegmentReport(request_id="g", index=1, status=ReportStatus.FAILED, reason="lost", duration_s=0.1)
+    lines.insert(-1, recording.reported(report, 100.8))
+    (row,) = read(*lines).requests
+    assert row.plan == "mf(100);mu(50);"
+    assert len(row.durations_s) == 2

@@ -1,0 +1,100 @@
+"""What happens when a segment fails on the robot: the plan goes on another way, or the goal ends."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import BackendInfo
+from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.step import Sequence
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.goal import Goal
+
+
+class Detours:
+    """Decides whether a plan takes a detour around a segment that failed, and has its generation go on behind it.
+
+    The robot stands and waits. What the model has read and written stays its context, with its KV where the backend can
+    insert; the reason and the new scene are appended, and it writes another plan. Bounded tries: ``max_replans``.
+
+    Args:
+        scheduler: Holds the generations.
+        info: Of the backend.
+        max_replans: Most detours of one goal; 0 for none.
+    """
+
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, max_replans: int) -> None:
+        self._scheduler = scheduler
+        self._info = info
+        self._max_replans = max_replans
+        self._waiting: list[tuple[Goal, SegmentReport]] = []
+
+    def put_aside(self, goal: Goal) -> None:
+        """Ends the generation of a goal whose plan is complete, or lays it to rest while a detour may be needed."""
+        put_aside = self._scheduler.rest if self._is_possible(goal) else self._scheduler.end
+        put_aside(goal.request.request_id)
+
+    def _is_possible(self, goal: Goal) -> bool:
+        is_planned_anew = goal.take_detour is not None and not (goal.is_partial or goal.request.is_hurried)
+        return is_planned_anew and len(goal.failures) < self._max_replans
+
+    def hear(self, goal: Goal, report: SegmentReport) -> None:
+        """Notes that a segment has failed."""
+        self._waiting.append((goal, report))
+
+    def take(self, goals: Mapping[str, Goal], now_s: float) -> list[tuple[Goal, PlannerError | None]]:
+        """Has plans go on around what failed, and leaves the segment that tells the robot so to be sent.
+
+        A step that was decided must have been run: what it writes belongs to the plan that failed.
+
+        Args:
+            goals: Unfinished ones: others may have ended since.
+            now_s: The time.
+
+        Returns:
+            The goals, and for each one that has no other way, why it ends.
+        """
+        waiting, self._waiting = self._waiting, []
+        taken: list[tuple[Goal, PlannerError | None]] = []
+        for goal, report in waiting:
+            if goals.get(goal.request.request_id) is goal:
+                try:
+                    goal.held = [self._take(goal, report, now_s)]
+                    taken.append((goal, None))
+                except PlannerError as error:
+                    taken.append((goal, error))
+        return taken
+
+    def _take(self, goal: Goal, report: SegmentReport, now_s: float) -> Segment:
+        """Has one plan go on; returns the segment that tells the robot.
+
+        Raises:
+            PlannerError: SKILL_FAILED if there is no other way.
+        """
+        if report.situation is None or not self._is_possible(goal) or goal.take_detour is None:
+            raise PlannerError(ErrorCode.SKILL_FAILED, _ending(goal, report))
+        goal.failures.append(report)
+        request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
+        segment, token_ids = goal.take_detour(request)
+        generation = goal.generation
+        room_tokens = most_tokens(generation.sequence, self._scheduler, self._info) - generation.num_tokens
+        max_output_tokens = min(generation.num_tokens_left, room_tokens - len(token_ids))
+        if max_output_tokens < 1:
+            goal.failures.pop()
+            problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
+            raise PlannerError(ErrorCode.SKILL_FAILED, problem)
+        goal.is_plan_complete, goal.awaited_length = False, None
+        self._scheduler.insert(goal.request.request_id, token_ids, max_output_tokens, now_s)
+        return segment
+
+
+def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:
+    """Returns how many tokens a sequence may have: as many as the model takes, and as fit into the whole KV cache."""
+    ledger = scheduler.ledger
+    shared_blocks = sequence.num_cached_tokens // ledger.block_size
+    return min(info.max_model_len, (ledger.capacity_blocks + shared_blocks) * ledger.block_size)
+
+
+def _ending(goal: Goal, report: SegmentReport) -> str:
+    ending = f"segment {report.index} failed on the robot: {report.reason or 'no reason given'}"
+    return f"{ending}; {goal.story}" if goal.failures else ending

@@ -1,0 +1,272 @@
+"""A segment fails on the robot, and the plan goes on another way: loop, session, gate, robot and book together."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_planner.bench.replanning.field import CountingBackend, Field
+from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.pose import Pose
+from llm_planner.core.request import BudgetScope
+from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
+from llm_planner.planning.prompt import PromptStyle
+from llm_planner.robots.kinematics import KinematicDriver
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.world import World, WorldObject
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
+from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.goal_book import GoalBook
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer
+from tests.serving.builders import make_admission, make_request, succeeded
+
+LIBRARY = RobotLibrary()
+PLANS = {"go": "mf(100);g(cat);tc(90);mb(50);", "cat is not visible": "tc(45);mu(50);"}
+STANDING = Situation(scene="chair_1", pose=Pose(x_m=1.0, z_m=1.0))
+
+
+def make_loop(plans=PLANS, *, policy="fcfs_segment", max_replans=2, num_kv_blocks=4096, **backend) -> PlannerLoop:
+    fake = CountingBackend(FakeBackend(plans=plans, num_kv_blocks=num_kv_blocks, **backend))
+    tokenizer = fake._backend.tokenizer
+    return PlannerLoop(
+        backend=fake,
+        scheduler=Scheduler(SchedulerConfig(policy=policy), make_policy(policy), fake.info),
+        preparer=PlanPreparer(backend=fake, tokenizer=tokenizer, library=LIBRARY, style=PromptStyle.INSTRUCT),
+        max_replans=max_replans,
+    )
+
+
+def failed(index: int, situation: Situation | None = STANDING, reason: str = "g: cat is not visible") -> SegmentReport:
+    return SegmentReport(
+        request_id="r1", index=index, status=ReportStatus.FAILED, reason=reason, situation=situation, duration_s=0.1
+    )
+
+
+def written(loop: PlannerLoop, now_s: float = 0.0) -> list:
+    """Returns the events until the loop has nothing more to do at once."""
+    events = []
+    while loop.next_wakeup_s(now_s) is not None and loop.next_wakeup_s(now_s) <= now_s:
+        events += loop.step(now_s)
+        loop._scheduler.check_integrity()
+    assert not loop._is_kv_off
+    return events
+
+
+def texts(events: list) -> list[str]:
+    return [event.segment.text for event in events if isinstance(event, SegmentReady)]
+
+
+def carry_out(loop: PlannerLoop, **request):
+    driver = KinematicDriver(
+        LIBRARY.get("tello"), World([WorldObject(name="chair", position_m=(3, 0, 1))]), random.Random(0)
+    )
+    field = Field(loop, loop._backend, driver)
+    return field.carry_out(make_request(**request)), field, driver
+
+
+@pytest.mark.parametrize("policy", ["fcfs_segment", "fcfs", "tardiness", "a_min"])
+@pytest.mark.parametrize("can_insert", [True, False])
+def test_a_plan_goes_on_another_way(policy: str, can_insert: bool):
+    loop = make_loop(policy=policy, can_insert=can_insert)
+    attempt, field, driver = carry_out(loop)
+    result = attempt.result
+    assert result.error_code is ErrorCode.NONE
+    assert result.error_msg == "planned anew 1 time, because this failed: g(cat); (g: cat is not visible)"
+    assert [done.call.name for done in field.calls] == ["mf", "g", "tc", "mu"]
+    assert driver.state.pose.z_m == pytest.approx(1.5)
+    assert [segment.index for segment in result.segments] == list(range(len(result.segments)))
+    assert sum(segment.is_detour for segment in result.segments) == 1
+    metrics = result.metrics
+    assert metrics.num_replans == 1
+    assert metrics.num_inserted_tokens > 0
+    assert metrics.execution_time_s == pytest.approx(sum(done.end_s - done.start_s for done in field.calls), abs=0.1)
+    assert written(loop, field.now_s) == []
+    assert loop._scheduler.ledger.free_blocks == loop._backend._backend.num_free_blocks
+
+
+def test_only_what_is_inserted_is_computed():
+    costs = []
+    for can_insert in (True, False):
+        attempt, _, _ = carry_out(make_loop(can_insert=can_insert))
+        costs.append(attempt.num_tokens_on[0] - attempt.num_tokens_then[0])
+        num_prompt = attempt.result.metrics.num_prompt_tokens - attempt.result.metrics.num_cached_tokens
+    assert costs[0] < costs[1] < costs[0] + num_prompt + 10
+
+
+def test_the_last_segment_may_fail_although_the_plan_is_complete():
+    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": "tc(45);"})
+    attempt, field, _ = carry_out(loop)
+    assert attempt.result.error_code is ErrorCode.NONE
+    assert [done.call.name for done in field.calls] == ["mf", "g", "tc"]
+
+
+def test_tries_are_bounded_and_the_result_says_what_happened():
+    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": "g(dog);"})
+    attempt, field, _ = carry_out(loop)
+    assert attempt.result.error_code is ErrorCode.SKILL_FAILED
+    assert attempt.result.error_msg == (
+        "segment 5 failed on the robot: g: dog is not visible; planned anew 2 times, because this failed: "
+        "g(cat); (g: cat is not visible); g(dog); (g: dog is not visible)"
+    )
+    assert [done.call.name for done in field.calls] == ["mf", "g", "g", "g"]
+    assert written(loop) == []
+    assert loop._backend._backend.num_free_blocks == loop._scheduler.ledger.free_blocks
+
+
+@pytest.mark.parametrize(
+    ("max_replans", "situation", "request_"),
+    [
+        (0, STANDING, {}),
+        (2, None, {}),
+        (2, STANDING, {"time_budget_s": 60.0, "budget_scope": BudgetScope.WHOLE_PLAN}),
+    ],
+)
+def test_who_does_not_wait_or_may_not_ends(max_replans: int, situation: Situation | None, request_: dict):
+    loop = make_loop(max_replans=max_replans)
+    loop.submit(make_request(**request_), 0.0)
+    written(loop)
+    (end,) = loop.report(failed(0, situation), 1.0)
+    assert end.result.error_code is ErrorCode.SKILL_FAILED
+    assert "planned anew" not in end.result.error_msg
+
+
+def test_a_plan_that_was_closed_in_time_stays_closed():
+    loop = make_loop()
+    loop.submit(make_request(), 0.0)
+    written(loop)
+    loop._goals["r1"].is_partial = True
+    (end,) = loop.report(failed(0), 1.0)
+    assert end.result.error_code is ErrorCode.SKILL_FAILED
+
+
+def test_no_room_for_another_plan_is_said():
+    loop = make_loop(max_model_len=0)
+    loop = make_loop(max_model_len=40 + _prompt_tokens(loop))
+    loop.submit(make_request(), 0.0)
+    written(loop)
+    (end,) = loop.report(failed(0), 1.0)
+    assert end.result.error_code is ErrorCode.SKILL_FAILED
+    assert "no room for another plan" in end.result.error_msg
+
+
+def _prompt_tokens(loop: PlannerLoop) -> int:
+    return len(loop._preparer.prepare(make_request()).sequence.prompt_token_ids)
+
+
+def test_no_plan_is_no_way():
+    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": ""})
+    attempt, _, _ = carry_out(loop)
+    assert attempt.result.error_code is ErrorCode.EMPTY_PLAN
+
+
+def test_a_step_that_was_decided_belongs_to_the_plan_that_failed():
+    loop = make_loop(policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    events = []
+    while len(texts(events)) < 2:
+        events += loop.step(0.0)
+    loop._scheduled = loop._scheduler.schedule(0.1)
+    assert "r1" in loop._scheduled.num_scheduled_tokens
+    assert loop.report(failed(1), 0.1) == []
+    late = loop.step(0.1)
+    assert texts(late)[-1] == ""
+    assert texts(written(loop)) == ["tc(45);", "mu(50);"]
+
+
+def test_a_goal_that_ended_meanwhile_takes_no_detour():
+    loop = make_loop(policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    events = []
+    while not texts(events):
+        events += loop.step(0.0)
+    loop._scheduled = loop._scheduler.schedule(0.1)
+    assert loop.report(failed(0), 0.1) == []
+    loop.cancel("r1")
+    assert not [e for e in (*loop.step(0.1), *written(loop)) if isinstance(e, SegmentReady | Finished)]
+
+
+@pytest.mark.parametrize(
+    ("pose", "code"),
+    [
+        (Pose(x_m=1.0, z_m=1.0), None),
+        (Pose(x_m=9.5, z_m=1.0), ErrorCode.GEOFENCE_VIOLATED),  # a metre on would be outside
+        (None, ErrorCode.GEOFENCE_VIOLATED),  # it could be anywhere
+    ],
+)
+def test_the_gate_goes_on_from_where_the_robot_is(pose: Pose | None, code: ErrorCode | None):
+    loop = make_loop({"go": "g(cat);", "cat is not visible": "mf(100);"})
+    loop.submit(make_request(), 0.0)
+    written(loop)
+    loop.report(failed(0, Situation(pose=pose)), 1.0)
+    events = written(loop)
+    ends = [event.result.error_code for event in events if isinstance(event, Finished)]
+    assert ends == ([] if code is None else [code])
+
+
+def test_variables_are_known_as_far_as_they_were_assigned():
+    new_plan = "?_1==True{mu(50);}->_2;"
+    plans = {"go": "_1=iv(dog);g(cat);_2=iv(dog);", "cat is not visible": new_plan}
+    loop = make_loop(plans, policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    written(loop)
+    loop.report(succeeded("r1", 0), 0.5)
+    loop.report(failed(1), 1.0)
+    events = written(loop)
+    assert texts(events) == ["?_1==True{mu(50);}"]
+    assert events[-1].result.error_code is ErrorCode.INVALID_ARGUMENT  # _2 was in what is void
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    num_before=st.integers(0, 12),
+    has_detour=st.booleans(),
+    can_insert=st.booleans(),
+    num_kv_blocks=st.sampled_from([4096, 120]),
+)
+def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, can_insert, num_kv_blocks):
+    """The engine dies at any time after a segment failed: before or after it said that there is another way."""
+    book = GoalBook(make_admission())
+    request = make_request(instruction="go")
+    book.open(request, 0.0)
+    options = {"can_insert": can_insert, "num_kv_blocks": num_kv_blocks, "policy": "fcfs_stream"}
+    loop = make_loop(**options)
+    for event in (*loop.submit(request, 0.0), *written(loop)):
+        book.accept(event, 0.1)
+    report = failed(1)
+    book.report(succeeded("r1", 0), 0.5)
+    book.report(report, 1.0)
+    delivered = []
+    if has_detour:
+        loop.report(succeeded("r1", 0), 0.5)
+        events = loop.report(report, 1.0)
+        for _ in range(num_before):
+            events += loop.step(1.0)
+        delivered = [event for event in events if book.accept(event, 1.1) is not None]
+    again, history = book.hand_over("r1", 3)
+    loop = make_loop(**options)
+    events = [*loop.submit(again, 2.0, history), *written(loop)]
+    assert all(book.accept(event, 2.1) is event for event in events)
+    assert [t for t in (*texts(delivered), *texts(events)) if t] == ["tc(45);", "mu(50);"]
+    last = len(book._entries["r1"].segments) - 1
+    (end,) = loop.report(succeeded("r1", last), 5.0)
+    assert end.result.error_code is ErrorCode.NONE
+    assert end.result.metrics.num_replans == 1
+    assert loop._scheduler.check_integrity() is None
+
+
+def test_a_book_hears_a_complete_plan_twice_if_it_failed_between():
+    book, request = GoalBook(make_admission()), make_request()
+    book.open(request, 0.0)
+    loop = make_loop(policy="fcfs_stream")
+    events = [*loop.submit(request, 0.0), *written(loop), *loop.report(failed(3), 1.0), *written(loop)]
+    assert [event for event in events if book.accept(event, 1.0) is None] == []
+    completions = [event for event in events if isinstance(event, PlanComplete)]
+    assert [event.num_segments for event in completions] == [4, 7]
+    late = SegmentReady("r1", replace(events[0].segment, index=7))
+    assert book.accept(late, 1.0) is None  # complete again
