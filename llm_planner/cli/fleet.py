@@ -57,6 +57,9 @@ def up(
     ] = 0,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Show the fleet in a browser.")] = False,
     dashboard_port: PortOption = 8080,
+    record: Annotated[
+        Path | None, typer.Option(help="Record everything to this MCAP file; it must not exist yet.")
+    ] = None,
 ) -> None:
     """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
 
@@ -72,7 +75,7 @@ def up(
     )
     if metrics_port:
         composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
-    composition = replace(composition, dashboard_port=dashboard_port if dashboard else None)
+    composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     stopped = threading.Event()
 

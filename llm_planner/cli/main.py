@@ -16,6 +16,8 @@ from llm_planner.cli import (
     fleet,
     plan,
     profile,
+    record,
+    replay,
     robot,
     robots,
     simulate,
@@ -43,6 +45,8 @@ app.command("robot")(robot.robot)
 app.command("send")(fleet.send)
 app.command("top")(top.top)
 app.command("dashboard")(dashboard.dashboard)
+app.command("record")(record.record)
+app.command("replay")(replay.replay)
 app.command("demo")(demo.demo)
 app.command("train-planner")(train_planner.train_planner)
 app.command("train-length-predictor")(train_length_predictor.train_length_predictor)

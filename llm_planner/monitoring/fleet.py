@@ -34,9 +34,12 @@ class FleetState:
 
     What happened is kept on the planner's clock, which may be that of another machine; the offset between the clocks is
     the least that was ever seen between an event and its arrival.
+
+    Args:
+        max_measured: How many durations of segments are kept; None for all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_measured: int | None = MAX_MEASURED) -> None:
         self.lanes = Lanes()
         self.journal = Journal()
         self.planner: PlannerView | None = None
@@ -46,7 +49,7 @@ class FleetState:
         self.num_lost_events = 0
         self.num_broken = 0
         self._views: deque[PlannerView] = deque()
-        self._measured: deque[tuple[int, Measured]] = deque(maxlen=MAX_MEASURED)
+        self._measured: deque[tuple[int, Measured]] = deque(maxlen=max_measured)
         self._offset_s = math.inf
         self._next_number: int | None = None
         self._revision = 0
@@ -124,6 +127,16 @@ class FleetState:
 
     # What is shown
 
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """The last segments whose duration is known."""
+        return tuple(measured for _, measured in self._measured)
+
+    @property
+    def num_lost(self) -> int:
+        """Messages that did not come, by their numbers."""
+        return self.num_lost_events + sum(robot.num_lost for robot in self.robots.values())
+
     def planner_now_s(self, now_s: float) -> float:
         """Returns what the planner's clock shows now, as far as known."""
         return now_s if math.isinf(self._offset_s) else now_s - self._offset_s
@@ -147,7 +160,7 @@ class FleetState:
             "alerts": [asdict(alert) for alert in self.alerts(now_s)],
             "log": [entry.as_json(self.planner_now_s(now_s)) for entry in self.journal.since(since.get("log", -1))],
             "ended": dict(self.ended),
-            "num_lost": self.num_lost_events + sum(robot.num_lost for robot in self.robots.values()),
+            "num_lost": self.num_lost,
             "num_broken": self.num_broken,
         }
 

@@ -12,8 +12,8 @@ from types import TracebackType
 from llm_planner.ros.process import PARENT_PIPE, STOP_TIMEOUT_S
 
 POLL_S = 0.05
-DASHBOARD = "dashboard"
-ONLOOKERS = frozenset({DASHBOARD})
+DASHBOARD, RECORDER = "dashboard", "recorder"
+ONLOOKERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
 
 
@@ -37,6 +37,7 @@ class Composition:
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
         tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic.
+        record: The MCAP file that everything is recorded to; None for no recording.
         dashboard_port: Where a browser finds the dashboard; None for no dashboard.
         planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
     """
@@ -50,6 +51,7 @@ class Composition:
     tellos: tuple[str, ...] = ()
     planner: Mapping[str, str] = field(default_factory=dict)
     dashboard_port: int | None = None
+    record: Path | None = None
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -74,6 +76,9 @@ class Composition:
         if self.dashboard_port is not None:
             port = {"port": f"{self.dashboard_port}"}
             commands[DASHBOARD] = [*_python("dashboard_node"), "--ros-args", *_parameters(port)]
+        if self.record is not None:
+            path = {"path": f"{self.record.absolute()}"}
+            commands[RECORDER] = [*_python("recorder_node"), "--ros-args", *_parameters(path)]
         return commands
 
     def _driver(self, number: int) -> dict[str, str]:

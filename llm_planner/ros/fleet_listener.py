@@ -1,6 +1,5 @@
 """Hears what a planner and its robots publish, for a dashboard; sends nothing."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 
@@ -12,16 +11,15 @@ from std_msgs.msg import String
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring import hearing
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.fleet import MAX_ROBOTS
-from llm_planner.monitoring.robot_view import RobotView
 from llm_planner.ros import qos
-from llm_planner.serving.planner_view import PlannerView
 
 SEARCH_PERIOD_S = 1.0
 OUTCOME = "/outcome"  # every robot node has this topic
 OUTCOME_TYPE = "llm_planner/msg/PlanOutcome"
-PLANNER_LEVELS = {
+LEVELS = {
     DiagnosticStatus.OK: 0,
     DiagnosticStatus.WARN: 1,
     DiagnosticStatus.ERROR: 2,
@@ -92,25 +90,15 @@ class FleetListener:
 
     def _on_planner(self, message: String) -> None:
         with self._board.changing() as (state, now_s):
-            try:
-                state.hear_planner(PlannerView.from_json(message.data), now_s)
-            except PlannerError:
-                state.hear_broken(self._planner, now_s)
+            hearing.hear_planner(state, self._planner, message.data, now_s)
 
     def _on_event(self, message: String) -> None:
         with self._board.changing() as (state, now_s):
-            try:
-                line = json.loads(message.data)
-                state.hear_event(line if isinstance(line, dict) else {}, now_s)
-            except ValueError:
-                state.hear_broken(self._planner, now_s)
+            hearing.hear_event(state, self._planner, message.data, now_s)
 
     def _on_robot(self, robot: str, message: String) -> None:
         with self._board.changing() as (state, now_s):
-            try:
-                state.hear_robot(RobotView.from_json(message.data), now_s)
-            except PlannerError:
-                state.hear_broken(robot, now_s)
+            hearing.hear_robot(state, robot, message.data, now_s)
 
     def _on_reflex(self, message: msgs.Reflex) -> None:
         is_over = bool(message.finished_at.sec or message.finished_at.nanosec)
@@ -120,4 +108,4 @@ class FleetListener:
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         with self._board.changing() as (state, now_s):
             for status in message.status:
-                state.hear_diagnostic(status.name, PLANNER_LEVELS.get(status.level, 2), status.message, now_s)
+                state.hear_diagnostic(status.name, LEVELS.get(status.level, 2), status.message, now_s)

@@ -1,0 +1,42 @@
+"""``llm-planner record``: a running planner and its robots into an MCAP file."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llm_planner.cli.output import console, error_console
+from llm_planner.monitoring.recorder import McapRecorder
+
+
+def record(
+    path: Annotated[Path, typer.Argument(help="The file to write, e.g. run.mcap; it must not exist yet.")],
+    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    duration: Annotated[float | None, typer.Option(min=0.1, help="Seconds; until Ctrl-C if not given.")] = None,
+) -> None:
+    """Record all topics of a running planner and its robots until Ctrl-C, for `replay`, Foxglove and `ros2 bag`.
+
+    What was heard is written every second: a recording that is killed can be read as far as it goes. `trace record`
+    writes a planner's goals alone, to be replayed under another policy.
+    """
+    from llm_planner.ros.fleet_recorder import FleetRecorder
+    from llm_planner.ros.spinning import spinning
+
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+    file = McapRecorder(path)
+    with (
+        error_console.status(f"waiting for {planner}; Ctrl-C ends") as status,
+        spinning("llm_planner_recorder") as node,
+    ):
+        recorder = FleetRecorder(node, planner, file, lambda n: status.update(f"{n} messages; Ctrl-C ends"))
+        waited_s = 0.0
+        while recorder.failure is None and not stopped.wait(0.2) and (duration is None or waited_s < duration):
+            waited_s += 0.2
+    if recorder.failure is not None:
+        raise recorder.failure
+    file.close()
+    console.print(f"wrote {file.num_messages} messages of {len(recorder.topics)} topics to {path}", soft_wrap=True)

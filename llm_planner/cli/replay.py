@@ -1,0 +1,127 @@
+"""``llm-planner replay``: what happened in a recording, as text, as a picture, or in the dashboard."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from llm_planner.bench.timeline import Span, SpanKind, draw_timeline, window
+from llm_planner.cli.dashboard import HostOption, PortOption
+from llm_planner.cli.options import JsonOption
+from llm_planner.cli.output import console, error_console, plain, print_json
+from llm_planner.core.clock import ManualClock, MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring.lanes import LaneKind, LaneSpan
+from llm_planner.monitoring.playback import Recording
+from llm_planner.monitoring.summary import Summary, summarize
+
+NUMBERS = ("segments", "moved s", "waited s", "slept s", "written s")
+_KINDS = {
+    LaneKind.GENERATION: SpanKind.GENERATION,
+    LaneKind.WAITING: SpanKind.WAITING,
+    LaneKind.EXECUTION: SpanKind.EXECUTION,
+    LaneKind.REFLEX: SpanKind.REFLEX,
+}
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(help="A recording, as `record` writes it.", exists=True, dir_okay=False)],
+    png: Annotated[Path | None, typer.Option(help="Also draw a timeline into this file.")] = None,
+    start_s: Annotated[float, typer.Option("--start", min=0.0, help="The picture begins here, in seconds.")] = 0.0,
+    duration_s: Annotated[
+        float | None, typer.Option("--duration", min=0.01, help="The picture's length, in seconds; all without.")
+    ] = None,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Play it in the dashboard instead.")] = False,
+    speed: Annotated[float, typer.Option(min=0.01, max=1000.0, help="How many times faster, in the dashboard.")] = 1.0,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8080,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what happened in a recording; needs no ROS. A recording that was cut counts as far as it goes."""
+    if dashboard:
+        _play(path, speed, host, port)
+        return
+    summary = summarize(Recording(path))
+    if png is not None:
+        _draw(path, summary, png, start_s, duration_s)
+    if as_json:
+        print_json({name: value for name, value in plain(summary).items() if name != "spans"})
+        return
+    _print(path, summary)
+    if png is not None:
+        console.print(f"wrote {png}", soft_wrap=True)
+
+
+def _print(path: Path, summary: Summary) -> None:
+    cut = ", cut at its end" if summary.is_cut else ""
+    num_messages = sum(summary.counts.values())
+    title = f"{path.name}: {summary.duration_s:.1f} s, {num_messages} messages of {len(summary.counts)} topics{cut}"
+    console.print(title, markup=False)
+    ended = ", ".join(f"{number} {code}" for code, number in summary.ended.most_common()) or "none"
+    console.print(f"goals ended: {ended}", markup=False)
+    if summary.median_error is not None:
+        console.print(f"durations of segments: median error {100 * summary.median_error:.1f} %")
+    if summary.num_lost or summary.num_broken:
+        console.print(f"{summary.num_lost} messages lost, {summary.num_broken} without sense", style="yellow")
+    table = Table("robot", *(Column(name, justify="right") for name in NUMBERS), box=None)
+    for robot in summary.robots.values():
+        times = (robot.execution_s, robot.waiting_s, robot.suspension_s, robot.generation_s)
+        table.add_row(robot.robot_id, str(robot.num_segments), *(f"{seconds:.1f}" for seconds in times))
+    if summary.robots:
+        console.print(table)
+
+
+def _draw(path: Path, summary: Summary, png: Path, start_s: float, duration_s: float | None) -> None:
+    spans = [_as_span(span) for span in summary.spans if span.kind in _KINDS]
+    shown = window(spans, start_s, summary.duration_s if duration_s is None else duration_s)
+    if not shown:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"nothing happens after --start {start_s:g}; it is {summary.duration_s:.1f} s long",
+        )
+    draw_timeline(shown, png, path.stem, start_s)
+
+
+def _as_span(span: LaneSpan) -> Span:
+    return Span(
+        lane=span.robot_id,
+        kind=_KINDS[span.kind],
+        start_s=span.start_s,
+        end_s=span.start_s if span.end_s is None else span.end_s,
+        label=span.label if span.kind is LaneKind.EXECUTION else "",
+        is_urgent=span.is_urgent,
+        is_interrupted=span.is_interrupted,
+    )
+
+
+def _play(path: Path, speed: float, host: str, port: int) -> None:
+    """Plays until the end, and shows the end until Ctrl-C."""
+    from llm_planner.monitoring.board import Board
+    from llm_planner.monitoring.hub import Hub
+    from llm_planner.monitoring.player import play
+    from llm_planner.monitoring.web import WebServer, build_app
+
+    recorded = ManualClock()
+    board = Board(recorded)
+    hub = Hub(board.whole)
+    server = WebServer(build_app(hub, lambda: board.whole()[1]), host, port)
+    try:
+        console.print(f"{path.name} plays at {server.url}; Ctrl-C ends", soft_wrap=True)
+        with error_console.status("waiting for a browser") as status:
+            while hub.num_clients == 0:
+                time.sleep(0.1)
+
+            def show(played_s: float) -> None:
+                status.update(f"{played_s:.0f} s; Ctrl-C ends")
+                hub.publish(*board.news())
+
+            play(Recording(path), board, recorded, clock=MonotonicClock(), sleep=time.sleep, speed=speed, show=show)
+            status.update("the recording is over; Ctrl-C ends")
+            while True:
+                time.sleep(1.0)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.close()

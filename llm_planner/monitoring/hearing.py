@@ -1,0 +1,38 @@
+"""What was said, live or in a recording, passed on to a fleet's state; what makes no sense is counted there."""
+
+import json
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.monitoring.fleet import FleetState
+from llm_planner.monitoring.robot_view import RobotView
+from llm_planner.serving.planner_view import PlannerView
+
+
+def hear_event(state: FleetState, sender: str, text: str, now_s: float) -> None:
+    """Passes on a line of ``~/goal_events``."""
+    try:
+        line = json.loads(text)
+    except ValueError:
+        state.hear_broken(sender, now_s)
+        return
+    state.hear_event(line if isinstance(line, dict) else {}, now_s)
+
+
+def hear_planner(state: FleetState, sender: str, text: str, now_s: float) -> None:
+    """Passes on a planner's ``~/view``."""
+    try:
+        view = PlannerView.from_json(text)
+    except PlannerError:
+        state.hear_broken(sender, now_s)
+        return
+    state.hear_planner(view, now_s)
+
+
+def hear_robot(state: FleetState, sender: str, text: str, now_s: float) -> None:
+    """Passes on a robot's ``~/view``."""
+    try:
+        view = RobotView.from_json(text)
+    except PlannerError:
+        state.hear_broken(sender, now_s)
+        return
+    state.hear_robot(view, now_s)

@@ -1,0 +1,69 @@
+"""Writes ROS 2 messages to an MCAP file that Foxglove and ``ros2 bag`` open; a crash leaves it readable so far."""
+
+import time
+from pathlib import Path
+
+from mcap.well_known import MessageEncoding, Profile, SchemaEncoding
+from mcap.writer import CompressionType, Writer
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+
+class McapRecorder:
+    """One file. ``flush`` it often: what was flushed stays, whatever happens to this process.
+
+    Args:
+        path: Must not exist yet.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if it exists, or cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = path.open("xb")
+        except OSError as error:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, f"{path} cannot be written ({error.strerror}); choose another name"
+            ) from error
+        self._writer = Writer(self._file, compression=CompressionType.ZSTD)
+        self._writer.start(profile=Profile.ROS2, library="llm_planner")
+        self._schemas: dict[str, int] = {}
+        self.num_messages = 0
+
+    def add_channel(self, topic: str, message_type: str, definition: str) -> int:
+        """Returns the number of a new channel.
+
+        Args:
+            topic: Full name.
+            message_type: For example ``std_msgs/msg/String``.
+            definition: Text of the message and of all that it is made of, as ``ros2msg`` has it.
+        """
+        if message_type not in self._schemas:
+            schema = self._writer.register_schema(message_type, SchemaEncoding.ROS2, definition.encode())
+            self._schemas[message_type] = schema
+        # rosbag2 looks for the key; an empty text stands for its defaults.
+        quality = {"offered_qos_profiles": ""}
+        return self._writer.register_channel(topic, MessageEncoding.CDR, self._schemas[message_type], quality)
+
+    def add(self, channel: int, data: bytes, *, published_ns: int, sequence: int = 0) -> None:
+        """Writes a serialized message that has just come.
+
+        Args:
+            channel: As ``add_channel`` returned it.
+            data: In CDR.
+            published_ns: When it was sent, system time; 0 if that is unknown.
+            sequence: Its number by its publisher.
+        """
+        now_ns = time.time_ns()
+        self._writer.add_message(channel, now_ns, data, published_ns or now_ns, sequence & 0xFFFFFFFF)
+        self.num_messages += 1
+
+    def flush(self) -> None:
+        """Hands everything to the operating system, as a chunk that can be read without what follows."""
+        self._writer.flush()  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Writes the index, by which a long file opens quickly, and closes the file."""
+        self._writer.finish()  # type: ignore[no-untyped-call]
+        self._file.close()

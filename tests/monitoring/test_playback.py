@@ -1,0 +1,161 @@
+"""Recordings: what was written is read again, as far as the file goes, and becomes a summary."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from mcap_ros2.writer import Writer
+
+from llm_planner.core.clock import ManualClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring.board import Board
+from llm_planner.monitoring.playback import TEXT, Recording
+from llm_planner.monitoring.player import play
+from llm_planner.monitoring.recorder import McapRecorder
+from llm_planner.monitoring.summary import summarize
+from tests.cli.test_top_screen import make_goal, make_view
+from tests.monitoring.test_lanes import accepted, finished, report, segment
+from tests.monitoring.test_robot_view import make_view as make_robot
+
+STRING = "string data"
+GOAL = (accepted(100.0), segment(100.5), report(100.6, "started"), report(103.0, "succeeded", duration_s=2.2))
+
+
+def cdr(text: str) -> bytes:
+    """Returns a serialized std_msgs/String."""
+    data = text.encode() + b"\0"
+    return b"\0\1\0\0" + len(data).to_bytes(4, "little") + data
+
+
+def record(path, *, with_end=True, every=1):
+    """Records a goal, a planner's view and robots' views; flushes after so many messages."""
+    recorder = McapRecorder(path)
+    events = recorder.add_channel("/planner/goal_events", TEXT, STRING)
+    views = recorder.add_channel("/planner/view", TEXT, STRING)
+    robot = recorder.add_channel("/drone_1/view", TEXT, STRING)
+    lines = [(events, json.dumps({**line, "number": n})) for n, line in enumerate([*GOAL, finished(103.1)])]
+    texts = [*lines, (views, make_view(make_goal("drone_1")).to_json()), (robot, make_robot().to_json())]
+    for number, (channel, text) in enumerate(texts):
+        recorder.add(channel, cdr(text), published_ns=0, sequence=number)
+        if number % every == 0:
+            recorder.flush()
+    if with_end:
+        recorder.close()
+    recorder._file.close()
+    return len(texts)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.mcap"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recording") / "whole.mcap"
+    return record(path), path.read_bytes()
+
+
+def test_what_was_written_is_read_and_summed_up(path):
+    num_messages = record(path)
+    summary = summarize(Recording(path))
+    assert sum(summary.counts.values()) == num_messages
+    assert (summary.is_cut, summary.planner, dict(summary.ended)) == (False, "/planner", {"NONE": 1})
+    robot = summary.robots["drone_1"]
+    assert (robot.num_segments, robot.execution_s) == (1, pytest.approx(2.4))
+    assert summary.median_error == pytest.approx(0.1)
+
+
+def test_other_readers_find_profile_schemas_and_an_index(path):
+    num_messages = record(path)
+    with path.open("rb") as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()])
+        assert reader.get_header().profile == "ros2"
+        assert {s.name: s.encoding for s in reader.get_summary().schemas.values()} == {TEXT: "ros2msg"}
+        messages = list(reader.iter_decoded_messages(topics=["/planner/goal_events"]))
+        assert len(messages) == len(GOAL) + 1
+        assert reader.get_summary().statistics.message_count == num_messages
+        assert json.loads(messages[0][3].data)["event"] == "accepted"
+
+
+def test_a_recorder_that_died_leaves_what_it_had_flushed(path):
+    num_messages = record(path, with_end=False)
+    summary = summarize(Recording(path))
+    assert summary.is_cut
+    assert sum(summary.counts.values()) == num_messages
+
+
+@given(st.data())
+def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(whole, tmp_path_factory, data):
+    num_messages, content = whole
+    length = data.draw(st.integers(0, len(content) - 1))
+    path = tmp_path_factory.mktemp("cut") / "cut.mcap"
+    path.write_bytes(content[:length])
+    recording = Recording(path)
+    heard = list(recording.messages())
+    assert len(heard) <= num_messages
+    assert recording.is_cut
+
+
+@given(st.data())
+def test_a_damaged_file_is_refused_or_read_in_part_but_never_breaks_the_reader(whole, tmp_path_factory, data):
+    _, content = whole
+    place = data.draw(st.integers(0, len(content) - 1))
+    path = tmp_path_factory.mktemp("damaged") / "damaged.mcap"
+    path.write_bytes(content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :])
+    num_heard = 0
+    with contextlib.suppress(PlannerError):
+        num_heard = sum(summarize(Recording(path)).counts.values())
+    assert num_heard <= whole[0]
+
+
+def test_a_file_that_is_no_recording_is_refused(tmp_path):
+    path = tmp_path / "picture.mcap"
+    path.write_text("not a recording at all")
+    with pytest.raises(PlannerError, match="no MCAP recording") as refused:
+        summarize(Recording(path))
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_recording_of_something_else_is_summed_up_all_the_same(path):
+    with path.open("wb") as file:
+        writer = Writer(file)
+        schema = writer.register_msgdef("geometry_msgs/msg/Point", "float64 x\nfloat64 y\nfloat64 z")
+        writer.write_message("/point", schema, {"x": 1.0, "y": 2.0, "z": 3.0}, log_time=10**9)
+        writer.finish()
+    summary = summarize(Recording(path))
+    assert dict(summary.counts) == {"/point": 1}
+    assert not summary.robots
+
+
+@pytest.mark.parametrize("name", ["taken.mcap", "no/such/folder.mcap"])
+def test_a_file_that_cannot_be_written_is_a_numbered_error(tmp_path, name):
+    (tmp_path / "taken.mcap").write_text("somebody's work")
+    with pytest.raises(PlannerError, match="cannot be written") as refused:
+        McapRecorder(tmp_path / name)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert (tmp_path / "taken.mcap").read_text() == "somebody's work"
+
+
+def test_a_recording_plays_in_its_own_time_and_faster(path):
+    with path.open("wb") as file:
+        writer = Writer(file)
+        schema = writer.register_msgdef(TEXT, STRING)
+        for at_s, line in ((0.0, GOAL[0]), (4.0, GOAL[1])):
+            writer.write_message(
+                "/planner/goal_events", schema, {"data": json.dumps(line)}, log_time=int((50 + at_s) * 1e9)
+            )
+        writer.finish()
+    real, recorded, shown = ManualClock(), ManualClock(), []
+    board = Board(recorded)
+    play(Recording(path), board, recorded, clock=real, sleep=real.advance, speed=2.0, show=shown.append)
+    assert real.now_s() == pytest.approx(2.0)  # four seconds at twice the speed
+    assert shown[-1] == pytest.approx(4.0)
+    assert len(shown) > 5
+    with board.changing() as (state, now_s):
+        assert now_s == 54.0
+        assert {span.robot_id for span in state.lanes.spans} == {"drone_1"}
