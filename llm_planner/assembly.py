@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
@@ -38,6 +39,9 @@ from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 from llm_planner.serving.server import PlanServer
 from llm_planner.simulation.capacity.estimated import known_speed
+
+if TYPE_CHECKING:
+    from llm_planner.backends.vllm.backend import VllmBackend
 
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
@@ -179,13 +183,21 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
 
 
 def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
+    directory = _planner_model(config)
+    backend = _open_vllm(config)
+    style, markup = _prompt_format(directory, backend.tokenizer.start_text)
+    encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
+    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def _open_vllm(config: PlannerConfig) -> "VllmBackend":
     from llm_planner.backends.vllm.backend import open_backend
     from llm_planner.backends.vllm.engine import EngineSettings
 
-    engine, directory = config.engine, _planner_model(config)
+    engine = config.engine
     require_pacer(engine.micro_batches)  # before the model is loaded
     settings = EngineSettings(
-        model_dir=directory,
+        model_dir=_planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
@@ -196,10 +208,32 @@ def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepar
         pipeline_stages=engine.pipeline_stages,
         micro_batches=engine.micro_batches,
     )
-    backend = open_backend(settings)
-    style, markup = _prompt_format(directory, backend.tokenizer.start_text)
-    encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
-    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+    return open_backend(settings)
+
+
+def build_engine(config: PlannerConfig) -> Backend:
+    """Returns the engine of a configuration alone, without a planner around it, to be measured step by step.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
+    """
+    engine = config.engine
+    if config.backend == "vllm":
+        return _open_vllm(config)
+    if config.backend != "torch":
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"backend {config.backend} cannot be measured step by step; take torch or vllm"
+        )
+    from llm_planner.engine.backend import TorchBackend
+
+    return TorchBackend(
+        _planner_model(config),
+        device=engine.device,
+        dtype=engine.dtype,
+        num_kv_blocks=engine.num_kv_blocks,
+        block_size=engine.block_size,
+        num_threads=engine.num_threads,
+    )
 
 
 def _planner_model(config: PlannerConfig) -> Path:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from llm_planner.assembly import build_library, resolve_model
+from llm_planner.assembly import build_engine, build_library
 from llm_planner.bench.host import measure_host
 from llm_planner.bench.profile import Prober, hides_prompts, make_profile, measure
+from llm_planner.bench.whole_steps import WholeSteps
 from llm_planner.core.config import PlannerConfig
+from llm_planner.core.interfaces import Backend
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.prediction.samples import StepSample
@@ -25,17 +27,10 @@ def profile_planner(
         num_repeats: Steps per point, and repeats of everything else, >= 3.
         note: Hears what is going on.
     """
-    from llm_planner.engine.backend import TorchBackend
-
-    engine, library = config.engine, build_library(config)
-    backend = TorchBackend(
-        resolve_model(engine.model),
-        device=engine.device,
-        dtype=engine.dtype,
-        num_kv_blocks=engine.num_kv_blocks,
-        block_size=engine.block_size,
-        num_threads=engine.num_threads,
-    )
+    library = build_library(config)
+    backend: Backend = build_engine(config)
+    if backend.info.keeps_kv:
+        backend = WholeSteps(backend)
     grammar = lark_grammar(library.get(min(library.names())))
     samples = measure(Prober(backend, num_repeats=num_repeats, grammar=grammar), note)
     are_hidden = hides_prompts(Prober(backend, num_repeats=num_repeats, grammar=grammar))

@@ -9,7 +9,7 @@ from llm_planner.bench.capacity.whole_runs import measure_table
 from llm_planner.bench.planner_profile import profile_planner
 from llm_planner.bench.profile import write_profile
 from llm_planner.cli.live import planner_config
-from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
+from llm_planner.cli.options import BackendOption, ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console
 from llm_planner.prediction.fit import held_out_accuracy
 from llm_planner.prediction.samples import write_samples
@@ -20,6 +20,7 @@ def profile(
     path: Annotated[Path, typer.Argument(help="The YAML file to write; its name becomes the profile's.")],
     model: ModelOption = None,
     config: ConfigOption = None,
+    backend: BackendOption = None,
     repeats: Annotated[int, typer.Option(min=3, help="Steps per point; their median counts.")] = 15,
     threads: ThreadsOption = 1,
     table: Annotated[
@@ -33,7 +34,7 @@ def profile(
 
     Use it with `llm-planner bench timely --profile FILE`, or as engine.profile of a planner.
     """
-    planner = planner_config(model, config, threads)
+    planner = planner_config(model, config, threads, backend)
     profile, samples = profile_planner(planner, path.stem, repeats, console.print)
     write_profile(profile, path)
     write_samples(samples, path.with_suffix(".samples.csv"))
