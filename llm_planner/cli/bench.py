@@ -10,10 +10,12 @@ from llm_planner.bench.overhead import run_overhead, table2_requests
 from llm_planner.bench.planner_profile import profile_planner
 from llm_planner.bench.timely.benchmark import TimelyBench, run_timely
 from llm_planner.bench.validation import draw_validation, run_validation, summary_lines
+from llm_planner.cli.encounters import encounters
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import BackendOption, ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.cli.pipeline import pipeline, pipeline_fit
+from llm_planner.cli.replanning import replanning
 from llm_planner.cli.simulate_evaluation import evaluate_admission
 from llm_planner.cli.steps import steps
 from llm_planner.cli.timebill import timebill
@@ -23,8 +25,10 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile
 
 app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real planner.", no_args_is_help=True)
+app.command()(encounters)
 app.command()(pipeline)
 app.command()(pipeline_fit)
+app.command()(replanning)
 app.command()(steps)
 app.command()(timebill)
 app.command()(vllm)

@@ -88,7 +88,8 @@ class Reflex:
         if threat is None or (threat.distance_m > limit_m and not is_coming):
             self._near_m = None
             return None
-        is_new = self._near_m is None
+        is_near = threat.distance_m <= limit_m
+        is_new = self._near_m is None and (is_near or not is_acting)  # what is being dodged is coming still
         is_closer = self._rule.action is ReflexAction.BACK_OFF and threat.distance_m < (self._near_m or 0.0) - CLOSER_M
         is_denied = self._rule.action is ReflexAction.HOLD and is_at_work
         if not (is_new or ((is_closer or is_denied) and not is_acting)):

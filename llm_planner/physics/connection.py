@@ -1,0 +1,34 @@
+"""A robot of a world in this process, as a robot node or a benchmark connects to it."""
+
+import random
+
+from llm_planner.physics.arm_driver import ArmDriver
+from llm_planner.physics.driver import PhysicsDriver
+from llm_planner.physics.drone_driver import DroneDriver
+from llm_planner.physics.port import RobotPort
+from llm_planner.robots.model import Pose, RobotKind, RobotModel
+from llm_planner.robots.world import World
+
+
+class PhysicsConnection:
+    """A ``RobotConnection``: one body, whatever world it is told about.
+
+    Args:
+        model: Of the robot, with a body.
+        port: To that body.
+        seed: Of how long looks and words take.
+    """
+
+    def __init__(self, model: RobotModel, port: RobotPort, seed: int = 0) -> None:
+        kind = ArmDriver if model.kind is RobotKind.ARM else DroneDriver
+        self.driver: PhysicsDriver = kind(model, port, random.Random(seed))
+        self._port = port
+
+    def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> PhysicsDriver:
+        """Returns the driver, its stage cleared for a world."""
+        self.driver.enter(world, pose, epoch_s)
+        return self.driver
+
+    def close(self) -> None:
+        """Makes the robot safe and lets it go."""
+        self._port.close()
