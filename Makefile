@@ -41,7 +41,7 @@ test: setup-dev
 
 test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
-	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm $(ARGS)
+	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster $(ARGS)
 
 check:      ## lint, types, arch, test
 check: lint types arch test

@@ -14,7 +14,7 @@ from llm_planner.backends.cluster.reach import check_reachable
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
 
-app = typer.Typer(help="Several machines that serve one model together, by vLLM and Ray.", no_args_is_help=True)
+app = typer.Typer(help="Several machines that serve one model together, by vLLM.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(help="Cluster file, see config/cluster.yaml.")]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="How long a machine may take to answer, in seconds.")]
 
@@ -39,7 +39,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands and run nothing.")] = False,
     timeout: TimeoutOption = 3.0,
 ) -> None:
-    """Run this machine's part until Ctrl-C: on the head Ray and the server, on any other one a Ray that joins it."""
+    """Run this machine's part until Ctrl-C: the server on the head, what joins it on any other one."""
     cluster = load_cluster(file)
     commands = node_commands(cluster, node)
     if dry_run:

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from llm_planner.backends.cluster.description import Cluster
+from llm_planner.backends.cluster.description import Cluster, Joint
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 
@@ -22,7 +22,8 @@ class Command:
 def node_commands(cluster: Cluster, index: int) -> list[Command]:
     """Returns what machine ``index`` runs, one after the other.
 
-    The head starts Ray and vLLM, the others join its Ray. One machine alone needs no Ray.
+    With Ray, the head starts it and vLLM, and the others join; with vLLM alone, every machine runs its part of it. One
+    machine needs neither.
 
     Raises:
         PlannerError: INVALID_CONFIG if there is no such machine.
@@ -31,14 +32,28 @@ def node_commands(cluster: Cluster, index: int) -> list[Command]:
         known = f"0 to {len(cluster.nodes) - 1}"
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"there is no node {index}; this cluster has nodes {known}")
     node, head = cluster.nodes[index], cluster.head
-    ray = (f"{cluster.vllm}/ray", "start", f"--node-ip-address={node.address}", f"--num-gpus={node.gpus}")
     own = (("VLLM_HOST_IP", node.address),)
-    if index > 0:
-        return [Command((*ray, f"--address={head.address}:{cluster.ray_port}", "--block"), own)]
     if len(cluster.nodes) == 1:
         return [Command(_serve(cluster, "mp"))]
-    joined = (*own, ("RAY_ADDRESS", f"{head.address}:{cluster.ray_port}"))
-    return [Command((*ray, "--head", f"--port={cluster.ray_port}"), own), Command(_serve(cluster, "ray"), joined)]
+    if cluster.joined_by is Joint.VLLM:
+        return [Command((*_serve(cluster, "mp"), *_part(cluster, index)), own)]
+    join = f"{head.address}:{cluster.join_port}"
+    ray = (f"{cluster.vllm}/ray", "start", f"--node-ip-address={node.address}", f"--num-gpus={node.gpus}")
+    if index > 0:
+        return [Command((*ray, f"--address={join}", "--block"), own)]
+    joined = (*own, ("RAY_ADDRESS", join))
+    return [Command((*ray, "--head", f"--port={cluster.join_port}"), own), Command(_serve(cluster, "ray"), joined)]
+
+
+def _part(cluster: Cluster, index: int) -> tuple[str, ...]:
+    """Returns what tells vLLM which machine of how many this is; only the head answers HTTP."""
+    part = (
+        f"--nnodes={len(cluster.nodes)}",
+        f"--node-rank={index}",
+        f"--master-addr={cluster.head.address}",
+        f"--master-port={cluster.join_port}",
+    )
+    return part if index == 0 else (*part, "--headless")
 
 
 def _serve(cluster: Cluster, executor: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What stands in a cluster file, checked before anything is started."""
 
 import json
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,13 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?"
 Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Joint(Enum):
+    """What makes several machines one."""
+
+    RAY = "ray"
+    VLLM = "vllm"  # its own worker processes, over torch.distributed
 
 
 class Node(BaseModel):
@@ -33,7 +41,8 @@ class Cluster(BaseModel):
         served_name: As the planner asks for it (``openai.model``).
         nodes: The first one is the head: it answers HTTP.
         port: Of the head's HTTP server.
-        ray_port: Of the head's Ray, for the other machines.
+        joined_by: Ray, or vLLM alone: then all machines hold as many GPUs of the model, and nothing else is installed.
+        join_port: Of the head, for the other machines.
         vllm: The directory with the commands ``vllm`` and ``ray`` on every machine.
         extra: Further arguments of ``vllm serve``.
     """
@@ -46,7 +55,8 @@ class Cluster(BaseModel):
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     pipeline_parallel: Annotated[int, Field(ge=1, le=256)] = 1
     port: Port = 8000
-    ray_port: Port = 6379
+    joined_by: Joint = Joint.RAY
+    join_port: Port = 6379
     vllm: Annotated[str, Field(min_length=1)] = ".venv-vllm/bin"
     extra: tuple[str, ...] = ()
 
@@ -62,15 +72,29 @@ class Cluster(BaseModel):
         addresses = [node.address for node in self.nodes]
         if len(set(addresses)) < len(addresses):
             raise ValueError("nodes: two of them have the same address")
-        if self.port == self.ray_port:
-            raise ValueError("port and ray_port are the same")
+        if self.port == self.join_port:
+            raise ValueError("port and join_port are the same")
         places = sum(node.gpus // self.tensor_parallel for node in self.nodes)
         if places < self.pipeline_parallel:
             raise ValueError(
                 f"pipeline_parallel is {self.pipeline_parallel}, but the nodes have room for {places} stages of "
                 f"{self.tensor_parallel} GPUs each: a stage stands on one machine"
             )
+        if self.joined_by is Joint.VLLM and any(node.gpus < self.gpus_per_node for node in self.nodes):
+            raise ValueError(
+                f"joined_by is vllm, which takes as many GPUs of every machine: {self.gpus_per_node} of each here"
+            )
+        if self.joined_by is Joint.VLLM and self.pipeline_parallel % len(self.nodes):
+            raise ValueError(
+                f"joined_by is vllm, which puts as many stages on every machine, but {self.pipeline_parallel} stages "
+                f"do not divide among {len(self.nodes)} machines"
+            )
         return self
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each machine where all hold as many."""
+        return self.tensor_parallel * self.pipeline_parallel // len(self.nodes)
 
     @property
     def head(self) -> Node:

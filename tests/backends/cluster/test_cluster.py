@@ -15,6 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 
 ROOT = Path(__file__).resolve().parents[3]
 TWO = {"model": "/models/m", "nodes": [{"address": "10.0.0.1", "gpus": 2}, {"address": "10.0.0.2", "gpus": 2}]}
+UNEVEN = [{"address": "a", "gpus": 3}, {"address": "b", "gpus": 1}]
 UNREACHABLE = "host.invalid"  # RFC 6761: never resolves
 
 
@@ -53,7 +54,10 @@ def test_the_shipped_file_is_the_worked_example():
         ({"tensor_parallel": 4}, "room for 0 stages"),
         ({"pipeline_parallel": 0}, "pipeline_parallel"),
         ({"port": 70000}, "port"),
-        ({"port": 6379}, "ray_port"),
+        ({"port": 6379}, "join_port"),
+        ({"joined_by": "rope"}, "joined_by"),
+        ({"joined_by": "vllm", "pipeline_parallel": 3}, "3 stages do not divide among 2 machines"),
+        ({"joined_by": "vllm", "nodes": UNEVEN, "pipeline_parallel": 4}, "2 of each"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, changes, hint):
@@ -90,6 +94,17 @@ def test_the_others_join_the_head(tmp_path):
     assert {"--address=10.0.0.1:6379", "--node-ip-address=10.0.0.2", "--block"} < set(join.arguments)
     with pytest.raises(PlannerError, match="0 to 1"):
         node_commands(cluster, 2)
+
+
+def test_vllm_alone_joins_them_too(tmp_path):
+    cluster = load_cluster(write(tmp_path, pipeline_parallel=2, joined_by="vllm"))
+    (head,), (other,) = node_commands(cluster, 0), node_commands(cluster, 1)
+    part = {"--nnodes=2", "--master-addr=10.0.0.1", "--master-port=6379"}
+    for rank, command in enumerate((head, other)):
+        assert part | {f"--node-rank={rank}"} < set(command.arguments)
+        assert "--distributed-executor-backend=mp" in command.arguments
+    assert "--headless" not in head.arguments
+    assert "--headless" in other.arguments
 
 
 def test_a_machine_that_refuses_a_connection_is_there():
