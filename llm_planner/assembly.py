@@ -20,6 +20,7 @@ from llm_planner.core.resources import share_dir
 from llm_planner.core.step import SamplingParams
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.planning.setback import replan_context
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
 from llm_planner.robots.library import RobotLibrary
@@ -161,6 +162,7 @@ def _preparer(
         style=encoder.style,
         markup=encoder.markup,
         sampling=sampling,
+        replan_context=replan_context(config.replan_context),
     )
     if length_predictor is not None:
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")

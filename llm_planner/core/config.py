@@ -132,6 +132,11 @@ class PlannerConfig:
         minimum=0,
         maximum=100,
     )
+    replan_context: str = setting(
+        "auto",
+        "What the model has in sight when a plan goes on another way: keep (all that it has read and written), fresh "
+        "(the task, the new scene and what is done), auto (fresh for the bundled model, else keep).",
+    )
     chat_segments: str = setting("sentence", "What a chat is answered in: sentence or paragraph.")
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0.0, maximum=10.0)
     seed: int = setting(0, "Seed of sampling.", minimum=0, maximum=2**31 - 1)

@@ -50,8 +50,9 @@ class Generation:
             before the first segment.
         resume_at_s: When a suspended one must run again.
         is_offloaded: Whether its KV is in host memory.
-        num_inserted_tokens: Tokens of its prompt that were inserted behind what it wrote.
-        num_earlier_tokens: Tokens of its prompt that it wrote itself, before the last insertion.
+        num_inserted_tokens: Tokens that were inserted behind what it wrote.
+        num_earlier_tokens: Tokens that it wrote before it was inserted into, or began anew, for the last time.
+        num_own_prompt_tokens: Of these, how many are part of its prompt now.
     """
 
     request: PlanRequest
@@ -77,6 +78,7 @@ class Generation:
     is_offloaded: bool = False
     num_inserted_tokens: int = 0
     num_earlier_tokens: int = 0
+    num_own_prompt_tokens: int = 0
     _insertion: tuple[int, ...] = ()
     _num_prefill_tokens: int = 0
     _state: GenerationState = GenerationState.WAITING
@@ -196,8 +198,26 @@ class Generation:
             raise ValueError(f"{self.request_id} is {self._state.value}; nothing can be inserted into it")
         inserted = tuple(token_ids)
         self.num_inserted_tokens += len(inserted)
+        self.num_own_prompt_tokens += len(self.output_token_ids)
+        self._read((*self.sequence.prompt_token_ids, *self.output_token_ids, *inserted), max_output_tokens)
+        if self._state is GenerationState.SUSPENDED:
+            self._insertion += inserted
+
+    def begin_anew(self, prompt_token_ids: Iterable[int], max_output_tokens: int) -> None:
+        """Forgets what it read and wrote behind its shared prefix, and writes anew behind another prompt.
+
+        Args:
+            prompt_token_ids: Begins with the shared prefix.
+            max_output_tokens: Most tokens that it may generate.
+        """
+        if self._state is not GenerationState.WAITING:
+            raise ValueError(f"{self.request_id} is {self._state.value}; it holds KV of its old prompt")
+        self.num_own_prompt_tokens = 0
+        self._read(tuple(prompt_token_ids), max_output_tokens)
+
+    def _read(self, prompt: tuple[int, ...], max_output_tokens: int) -> None:
+        """Makes ``prompt`` all that it has read, with nothing written behind it yet."""
         self.num_earlier_tokens += len(self.output_token_ids)
-        prompt = (*self.sequence.prompt_token_ids, *self.output_token_ids, *inserted)
         self.sequence = replace(self.sequence, prompt_token_ids=prompt, evictable=(), spare=())
         self.output_token_ids.clear()
         self.max_output_tokens, self.output_interval = max_output_tokens, None
@@ -205,8 +225,6 @@ class Generation:
         self._num_prefill_tokens = self.num_prompt_tokens
         if not self.num_evicted_tokens:
             self.eviction = None
-        if self._state is GenerationState.SUSPENDED:
-            self._insertion += inserted
 
     def take_insertion(self) -> tuple[int, ...]:
         """Returns, once, what the backend must insert now that it runs again."""

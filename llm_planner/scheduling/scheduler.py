@@ -98,12 +98,28 @@ class Scheduler:
             max_output_tokens: Most tokens that it may generate behind them.
             now_s: Since when the robot waits.
         """
-        generation = self._places.take(request_id)
-        if generation is None:
-            raise ValueError(f"{request_id} has ended; nothing can be inserted")
+        generation = self._take(request_id)
         if not self._can_insert:
             self._drop_kv(generation)
         generation.insert(token_ids, max_output_tokens)
+        self._make_ready(generation, now_s)
+
+    def begin_anew(
+        self, request_id: str, prompt_token_ids: Iterable[int], max_output_tokens: int, now_s: float
+    ) -> None:
+        """Has a generation write behind another prompt; as ``insert``, but that only its shared prefix is kept."""
+        generation = self._take(request_id)
+        self._drop_kv(generation)
+        generation.begin_anew(prompt_token_ids, max_output_tokens)
+        self._make_ready(generation, now_s)
+
+    def _take(self, request_id: str) -> Generation:
+        generation = self._places.take(request_id)
+        if generation is None:
+            raise ValueError(f"{request_id} has ended; it reads nothing any more")
+        return generation
+
+    def _make_ready(self, generation: Generation, now_s: float) -> None:
         generation.robot_idle_at_s = generation.resume_at_s = now_s
         self._places.ready.add(generation)
 

@@ -14,8 +14,8 @@ from llm_planner.serving.goal import Goal
 class Detours:
     """Decides whether a plan takes a detour around a segment that failed, and has its generation go on behind it.
 
-    The robot stands and waits. What the model has read and written stays its context, with its KV where the backend can
-    insert; the reason and the new scene are appended, and it writes another plan. Bounded tries: ``max_replans``.
+    The robot stands and waits. The model reads what has happened, behind all that it has read and written (whose KV is
+    kept where the backend can insert) or as a new prompt, and writes another plan. Tries are bounded.
 
     Args:
         scheduler: Holds the generations.
@@ -75,17 +75,19 @@ class Detours:
             raise PlannerError(ErrorCode.SKILL_FAILED, _ending(goal, report))
         goal.failures.append(report)
         request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
-        segment, token_ids = goal.take_detour(request)
-        generation = goal.generation
-        room_tokens = most_tokens(generation.sequence, self._scheduler, self._info) - generation.num_tokens
-        max_output_tokens = min(generation.num_tokens_left, room_tokens - len(token_ids))
+        detour = goal.take_detour(request)
+        generation, request_id = goal.generation, goal.request.request_id
+        num_tokens = len(detour.token_ids) + (generation.num_tokens if detour.keeps_context else 0)
+        room_tokens = most_tokens(generation.sequence, self._scheduler, self._info) - num_tokens
+        max_output_tokens = min(generation.num_tokens_left, room_tokens)
         if max_output_tokens < 1:
             goal.failures.pop()
             problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
         goal.is_plan_complete, goal.awaited_length = False, None
-        self._scheduler.insert(goal.request.request_id, token_ids, max_output_tokens, now_s)
-        return segment
+        go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.begin_anew
+        go_on(request_id, detour.token_ids, max_output_tokens, now_s)
+        return detour.segment
 
 
 def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:

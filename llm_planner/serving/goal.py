@@ -13,7 +13,7 @@ from llm_planner.scheduling.budget import Lever
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.serving.awaited_length import AwaitedLength
-from llm_planner.serving.preparation import Session
+from llm_planner.serving.preparation import Detour, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Goal:
     wcet_s: float | None = None
     levers: tuple[str, ...] = ()
     failures: list[SegmentReport] = field(default_factory=list)
-    take_detour: Callable[[PlanRequest], tuple[Segment, tuple[int, ...]]] | None = None
+    take_detour: Callable[[PlanRequest], Detour] | None = None
 
     def foresee(self, *, waits: bool = False) -> bool:
         """Takes over how long the plan will be, if that is predicted by now; returns whether nothing is awaited.
@@ -185,7 +185,7 @@ class Goal:
         metrics = PlanMetrics(
             waiting_time_s=self.execution.waiting_time_s(),
             execution_time_s=self.execution.execution_time_s(),
-            num_prompt_tokens=generation.num_prompt_tokens - generation.num_earlier_tokens,
+            num_prompt_tokens=generation.num_prompt_tokens - generation.num_own_prompt_tokens,
             num_cached_tokens=generation.sequence.num_cached_tokens,
             num_output_tokens=generation.num_output_tokens + generation.num_earlier_tokens,
             num_suspensions=generation.num_suspensions,

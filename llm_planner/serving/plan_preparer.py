@@ -5,18 +5,18 @@ from functools import partial
 
 from llm_planner.core.interfaces import Backend, Tokenizer
 from llm_planner.core.request import PlanRequest
-from llm_planner.core.segment import Segment, carried_out
+from llm_planner.core.segment import carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
-from llm_planner.planning.detour import Detour
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
+from llm_planner.planning.setback import ReplanContext, Setback, usual_context
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
-from llm_planner.serving.preparation import Prepared
+from llm_planner.serving.preparation import Detour, Prepared
 from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
 
 
@@ -30,9 +30,10 @@ class PlanPreparer:
         style: How to ask this kind of model.
         markup: What the model wants around the prompt.
         is_constrained: Whether the grammar of the robot's skills constrains the decoding.
+        replan_context: What the model has in sight when a plan goes on another way; by default what suits its style.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
         self,
         *,
         backend: Backend,
@@ -42,6 +43,7 @@ class PlanPreparer:
         markup: PromptMarkup | None = None,
         sampling: SamplingParams | None = None,
         is_constrained: bool = True,
+        replan_context: ReplanContext | None = None,
     ) -> None:
         self._backend = backend
         self._tokenizer = tokenizer
@@ -49,6 +51,7 @@ class PlanPreparer:
         self._encoder = PromptEncoder(tokenizer=tokenizer, style=style, markup=markup or PromptMarkup())
         self._sampling = sampling or SamplingParams()
         self._is_constrained = is_constrained
+        self._replan_context = replan_context or usual_context(style)
         self._grammars: dict[str, str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
@@ -66,8 +69,11 @@ class PlanPreparer:
             delivered=request.delivered,
             failures=request.failures,
         )
-        prompt = self._encoder.encode(model, request.instruction, request.scene)
-        delivered_ids = self._delivered(request)
+        num_detours = sum(segment.is_detour for segment in request.delivered)
+        so_far = replace(request, failures=request.failures[:num_detours])
+        keeps = self._replan_context is ReplanContext.KEEP
+        prompt = self._encoder.encode(model, request.instruction, request.scene if keeps else _scenes(so_far)[-1])
+        delivered_ids = self._conversation(so_far) if keeps else self._tokenizer.encode(_done(so_far))
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
@@ -81,22 +87,26 @@ class PlanPreparer:
             sequence = self._with_levers(sequence, prompt, request)
         return Prepared(sequence, session, len(delivered_ids), take_detour=partial(self._take_detour, session))
 
-    def _take_detour(self, session: PlanSession, request: PlanRequest) -> tuple[Segment, tuple[int, ...]]:
-        """Begins another plan around the last failure; returns the segment that says so, and what the model reads."""
-        inserted = self._encoder.encode_detour(_detour(request))
-        return session.take_detour(request.failures[-1]), inserted
+    def _take_detour(self, session: PlanSession, request: PlanRequest) -> Detour:
+        """Begins another plan around the last failure of a request."""
+        failure = request.failures[-1]
+        segment = session.take_detour(failure)
+        if self._replan_context is ReplanContext.KEEP:
+            return Detour(segment, self._encoder.encode_setback(_setback(request)))
+        model = self._library.get(request.robot_model)
+        prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1])
+        done_ids = self._tokenizer.encode(_done(replace(request, delivered=request.delivered[: failure.index])))
+        return Detour(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
-    def _delivered(self, request: PlanRequest) -> list[int]:
+    def _conversation(self, request: PlanRequest) -> list[int]:
         """Returns what the model wrote and read behind the prompt before a restart."""
         token_ids: list[int] = []
         num_failures = 0
         for number, segment in enumerate(request.delivered):
             if segment.is_detour:
                 num_failures += 1
-                so_far = replace(
-                    request, delivered=request.delivered[:number], failures=request.failures[:num_failures]
-                )
-                token_ids += self._encoder.encode_detour(_detour(so_far))
+                then = replace(request, delivered=request.delivered[:number], failures=request.failures[:num_failures])
+                token_ids += self._encoder.encode_setback(_setback(then))
             token_ids += self._tokenizer.encode(segment.text)
         return token_ids
 
@@ -116,15 +126,24 @@ class PlanPreparer:
         return self._grammars[model.name]
 
 
-def _detour(request: PlanRequest) -> Detour:
-    """Returns the detour around the last failure of a request."""
-    failure = request.failures[-1]
-    scenes = [request.scene, *(f.situation.scene for f in request.failures if f.situation is not None)]
-    done = carried_out(request.delivered[: failure.index], [report.index for report in request.failures])
-    return Detour(
+def _scenes(request: PlanRequest) -> list[str]:
+    """Returns what the robot saw: when it asked, and whenever a segment had failed."""
+    return [request.scene, *(f.situation.scene for f in request.failures if f.situation is not None)]
+
+
+def _done(request: PlanRequest) -> str:
+    """Returns what was delivered, without what failed or became void."""
+    done = carried_out(request.delivered, [failure.index for failure in request.failures])
+    return "".join(segment.text for segment in done)
+
+
+def _setback(request: PlanRequest) -> Setback:
+    """Returns the last failure of a request."""
+    failure, scenes = request.failures[-1], _scenes(request)
+    return Setback(
         instruction=request.instruction,
         scene=scenes[-1] if len(scenes) > 1 and scenes[-1] != scenes[-2] else None,
-        done="".join(segment.text for segment in done),
+        done=_done(replace(request, delivered=request.delivered[: failure.index])),
         failed=request.delivered[failure.index].text,
         reason=failure.reason,
     )

@@ -29,6 +29,21 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Detour:
+    """How a plan goes on another way.
+
+    Attributes:
+        segment: Tells the robot so.
+        token_ids: What the model reads before it goes on.
+        keeps_context: Whether it reads that behind all that it has read and written. Else it is a whole prompt.
+    """
+
+    segment: Segment
+    token_ids: tuple[int, ...]
+    keeps_context: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A request ready to be scheduled.
 
@@ -37,15 +52,14 @@ class Prepared:
             between them.
         length: How many tokens are to be generated, as soon as it is predicted; None if nobody predicts it.
         take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
-            far; returns the segment that says so, and what the model reads before it goes on. None for what cannot be
-            planned anew.
+            far. None for what cannot be planned anew.
     """
 
     sequence: Sequence
     session: Session
     num_delivered_tokens: int = 0
     length: AwaitedLength | None = None
-    take_detour: Callable[[PlanRequest], tuple[Segment, tuple[int, ...]]] | None = None
+    take_detour: Callable[[PlanRequest], Detour] | None = None
 
 
 class Preparer(Protocol):

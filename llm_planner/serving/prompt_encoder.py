@@ -5,9 +5,9 @@ import itertools
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
-from llm_planner.planning.detour import Detour
 from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt
 from llm_planner.planning.scene_entries import spare_entries
+from llm_planner.planning.setback import Setback
 from llm_planner.robots.model import RobotModel
 
 
@@ -63,11 +63,11 @@ class PromptEncoder:
             prompt.scene,
         )
 
-    def encode_detour(self, detour: Detour) -> tuple[int, ...]:
+    def encode_setback(self, setback: Setback) -> tuple[int, ...]:
         """Returns the tokens that are inserted behind a plan that failed: to a chat model, another message."""
         return (
             *self._mark(self.markup.before_next),
-            *self.tokenizer.encode(detour.text(self.style)),
+            *self.tokenizer.encode(setback.text(self.style)),
             *self._mark(self.markup.after_dynamic),
         )
 

@@ -127,3 +127,21 @@ def test_an_insertion_that_is_lost_with_the_kv_is_in_the_prompt():
     assert generation.take_insertion() == ()
     assert generation.admit().prompt_token_ids[-2:] == (5, 6)
     assert SchedulerOutput(insert={"r": (5,)}).is_empty  # it comes with tokens to compute, or not at all
+
+
+def test_one_that_begins_anew_keeps_its_shared_prefix_alone():
+    scheduler = make_scheduler()
+    scheduler.ledger.pin_prefix("system", 8)
+    generation = make_generation("r", 20, 8)
+    scheduler.add(generation)
+    run(scheduler, scheduler.schedule(0.0))
+    with pytest.raises(ValueError, match="holds KV"):
+        generation.begin_anew(range(12), 9)
+    scheduler.begin_anew("r", range(12), 9, 1.0)
+    scheduler.check_integrity()
+    step = scheduler.schedule(1.0)
+    assert step.release == ("r",)
+    assert step.new[0].prompt_token_ids == tuple(range(12))
+    assert step.num_scheduled_tokens == {"r": 4}
+    run(scheduler, step)
+    assert (generation.num_output_tokens, generation.num_earlier_tokens, generation.num_own_prompt_tokens) == (1, 1, 0)

@@ -157,16 +157,21 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.alive or self.resting)
     @rule(data=st.data(), num_tokens=st.integers(1, MAX_INSERTED))
-    def insert(self, data: st.DataObject, num_tokens: int) -> None:
+    def go_on(self, data: st.DataObject, num_tokens: int) -> None:
+        """Inserts, or has a generation begin anew."""
         generations = {**self.alive, **self.resting}
         name = data.draw(st.sampled_from(sorted(generations)))
         generation = generations[name]
         left = MAX_OUTPUT - generation.num_earlier_tokens - generation.num_output_tokens
         if generation.num_inserted_tokens + num_tokens > MAX_INSERTED or left < 1:
             return
-        before = (*generation.sequence.prompt_token_ids, *generation.output_token_ids)
-        self.scheduler.insert(name, range(num_tokens), left, self.now_s)
-        assert generation.sequence.prompt_token_ids == (*before, *range(num_tokens))
+        prompt, cached = generation.sequence.prompt_token_ids, generation.sequence.num_cached_tokens
+        if data.draw(st.booleans()):
+            self.scheduler.insert(name, range(num_tokens), left, self.now_s)
+        else:
+            self.scheduler.begin_anew(name, (*prompt[:cached], *range(num_tokens)), left, self.now_s)
+            assert generation.kv_len == cached
+        assert generation.sequence.prompt_token_ids[-num_tokens:] == tuple(range(num_tokens))
         assert not generation.output_token_ids
         self.resting.pop(name, None)
         self.alive[name] = generation

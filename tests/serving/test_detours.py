@@ -1,11 +1,8 @@
 """A segment fails on the robot, and the plan goes on another way: loop, session, gate, robot and book together."""
 
 import random
-from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from llm_planner.bench.replanning.field import CountingBackend, Field
 from llm_planner.core.config import SchedulerConfig
@@ -14,30 +11,38 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.planning.setback import ReplanContext
 from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
+from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend
-from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
-from tests.serving.builders import make_admission, make_request, succeeded
+from tests.serving.builders import make_request, succeeded
 
 LIBRARY = RobotLibrary()
-PLANS = {"go": "mf(100);g(cat);tc(90);mb(50);", "cat is not visible": "tc(45);mu(50);"}
+PLANS = {
+    "go": "mf(100);g(cat);tc(90);mb(50);",
+    "cat is not visible": "tc(45);mu(50);",
+    "a chair alone": "mf(100);mu(20);",
+}
 STANDING = Situation(scene="chair_1", pose=Pose(x_m=1.0, z_m=1.0))
 
 
-def make_loop(plans=PLANS, *, policy="fcfs_segment", max_replans=2, num_kv_blocks=4096, **backend) -> PlannerLoop:
+def make_loop(
+    plans=PLANS, *, policy="fcfs_segment", max_replans=2, num_kv_blocks=4096, context=ReplanContext.KEEP, **backend
+) -> PlannerLoop:
     fake = CountingBackend(FakeBackend(plans=plans, num_kv_blocks=num_kv_blocks, **backend))
     tokenizer = fake._backend.tokenizer
     return PlannerLoop(
         backend=fake,
         scheduler=Scheduler(SchedulerConfig(policy=policy), make_policy(policy), fake.info),
-        preparer=PlanPreparer(backend=fake, tokenizer=tokenizer, library=LIBRARY, style=PromptStyle.INSTRUCT),
+        preparer=PlanPreparer(
+            backend=fake, tokenizer=tokenizer, library=LIBRARY, style=PromptStyle.INSTRUCT, replan_context=context
+        ),
         max_replans=max_replans,
     )
 
@@ -97,6 +102,25 @@ def test_only_what_is_inserted_is_computed():
         costs.append(attempt.num_tokens_on[0] - attempt.num_tokens_then[0])
         num_prompt = attempt.result.metrics.num_prompt_tokens - attempt.result.metrics.num_cached_tokens
     assert costs[0] < costs[1] < costs[0] + num_prompt + 10
+
+
+def test_a_fresh_context_holds_the_new_scene_and_what_is_done():
+    loop = make_loop(context=ReplanContext.FRESH, policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    before = len(written(loop))
+    loop.report(succeeded("r1", 0), 0.5)
+    loop.report(failed(1, Situation(scene="a chair alone", pose=Pose(x_m=1.0, z_m=1.0))), 1.0)
+    generation = loop._goals["r1"].generation
+    prompt = loop._backend._backend.tokenizer.decode(generation.sequence.prompt_token_ids)
+    assert prompt.endswith("scene: a chair alone\ntask: go\nplan:\nmf(100);")
+    assert "g(cat)" not in prompt[-60:]
+    assert generation.sequence.num_cached_tokens > 0
+    assert before
+    assert texts(written(loop)) == ["mu(20);"]
+    (end,) = loop.report(succeeded("r1", 5), 3.0)
+    assert end.result.error_code is ErrorCode.NONE
+    assert end.result.metrics.num_prompt_tokens == len(generation.sequence.prompt_token_ids)
+    assert end.result.metrics.num_inserted_tokens == 0
 
 
 def test_the_last_segment_may_fail_although_the_plan_is_complete():
@@ -220,53 +244,3 @@ def test_variables_are_known_as_far_as_they_were_assigned():
     events = written(loop)
     assert texts(events) == ["?_1==True{mu(50);}"]
     assert events[-1].result.error_code is ErrorCode.INVALID_ARGUMENT  # _2 was in what is void
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    num_before=st.integers(0, 12),
-    has_detour=st.booleans(),
-    can_insert=st.booleans(),
-    num_kv_blocks=st.sampled_from([4096, 120]),
-)
-def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, can_insert, num_kv_blocks):
-    """The engine dies at any time after a segment failed: before or after it said that there is another way."""
-    book = GoalBook(make_admission())
-    request = make_request(instruction="go")
-    book.open(request, 0.0)
-    options = {"can_insert": can_insert, "num_kv_blocks": num_kv_blocks, "policy": "fcfs_stream"}
-    loop = make_loop(**options)
-    for event in (*loop.submit(request, 0.0), *written(loop)):
-        book.accept(event, 0.1)
-    report = failed(1)
-    book.report(succeeded("r1", 0), 0.5)
-    book.report(report, 1.0)
-    delivered = []
-    if has_detour:
-        loop.report(succeeded("r1", 0), 0.5)
-        events = loop.report(report, 1.0)
-        for _ in range(num_before):
-            events += loop.step(1.0)
-        delivered = [event for event in events if book.accept(event, 1.1) is not None]
-    again, history = book.hand_over("r1", 3)
-    loop = make_loop(**options)
-    events = [*loop.submit(again, 2.0, history), *written(loop)]
-    assert all(book.accept(event, 2.1) is event for event in events)
-    assert [t for t in (*texts(delivered), *texts(events)) if t] == ["tc(45);", "mu(50);"]
-    last = len(book._entries["r1"].segments) - 1
-    (end,) = loop.report(succeeded("r1", last), 5.0)
-    assert end.result.error_code is ErrorCode.NONE
-    assert end.result.metrics.num_replans == 1
-    assert loop._scheduler.check_integrity() is None
-
-
-def test_a_book_hears_a_complete_plan_twice_if_it_failed_between():
-    book, request = GoalBook(make_admission()), make_request()
-    book.open(request, 0.0)
-    loop = make_loop(policy="fcfs_stream")
-    events = [*loop.submit(request, 0.0), *written(loop), *loop.report(failed(3), 1.0), *written(loop)]
-    assert [event for event in events if book.accept(event, 1.0) is None] == []
-    completions = [event for event in events if isinstance(event, PlanComplete)]
-    assert [event.num_segments for event in completions] == [4, 7]
-    late = SegmentReady("r1", replace(events[0].segment, index=7))
-    assert book.accept(late, 1.0) is None  # complete again

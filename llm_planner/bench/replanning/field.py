@@ -7,6 +7,7 @@ from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
+from llm_planner.robots.interpreter import ExecutedCall
 from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.perception import visible
 from llm_planner.serving.events import Event, Finished, SegmentReady
@@ -91,9 +92,17 @@ class Field:
         views = visible(self._driver.model.camera, state.pose, objects, self.now_s)
         return Situation(scene=", ".join(view.object.name for view in views), pose=state.pose)
 
-    def carry_out(self, request: PlanRequest) -> Attempt:
-        """Returns what became of a request, once it has ended and the robot stands still."""
+    def carry_out(self, request: PlanRequest, since: tuple[float, int] | None = None) -> Attempt:
+        """Returns what became of a request, once it has ended and the robot stands still.
+
+        Args:
+            request: Of the robot.
+            since: When a segment of an attempt before has failed, and how many tokens had been computed by then.
+        """
         attempt = Attempt()
+        if since is not None:
+            attempt.fail(*since)
+            self.now_s += NETWORK_S
         self._executor.begin(request.request_id, self.now_s)
         self._take(self._loop.submit(request, self.now_s), attempt)
         end_s = self.now_s + MOST_S
@@ -138,6 +147,6 @@ class Field:
             attempt.go_on(self.now_s, self._backend.num_tokens)
 
     @property
-    def calls(self) -> tuple[object, ...]:
+    def calls(self) -> tuple[ExecutedCall, ...]:
         """All calls of the latest request."""
         return self._executor.calls
