@@ -122,7 +122,7 @@ class LocalPort:
             PlannerError: INVALID_POSE for numbers that are none, INVALID_CONFIG for things that overlap.
         """
         world, home = self._world, self._home
-        _require_finite(objects, pose)
+        require_finite(objects, pose)
         arm = world.arms.get(self._name)
         if arm is not None:
             world.grip(self._name, is_open=True)
@@ -226,7 +226,8 @@ class LocalPort:
         return robots[self._name].home
 
 
-def _require_finite(objects: Sequence[WorldObject], pose: Pose) -> None:
+def require_finite(objects: Sequence[WorldObject], pose: Pose) -> None:
+    """Raises PlannerError INVALID_POSE or INVALID_CONFIG if a number is none."""
     if not all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))):
         raise PlannerError(ErrorCode.INVALID_POSE, f"the robot's pose is {pose}; give finite numbers")
     for thing in objects:

@@ -1,0 +1,143 @@
+"""One world process for a fleet: it steps behind a clock, and drivers in other processes connect to it."""
+
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.physics import wire
+from llm_planner.physics.port import LocalPort
+from llm_planner.physics.world import PhysicsWorld
+from llm_planner.robots.model import RobotModel
+
+LOOPBACK = "127.0.0.1"
+SLICE_S = 0.01  # of the world's time, stepped without letting anybody in
+MOST_BEHIND_S = 0.5  # a machine that is too slow has a slower world, and does not hurry after it
+
+
+class WorldServer:
+    """Steps a world and serves its robots, one connection each, until closed.
+
+    Args:
+        world: With all robots in it; nobody else may use it without ``lock``.
+        models: Of the robots, by name.
+        clock: The world follows it.
+        time_scale: How much faster than the clock.
+        port: TCP, on loopback; 0 for any.
+
+    Attributes:
+        lock: Held while the world steps or obeys.
+    """
+
+    def __init__(
+        self,
+        world: PhysicsWorld,
+        models: Mapping[str, RobotModel],
+        *,
+        clock: Clock,
+        time_scale: float = 1.0,
+        port: int = 0,
+    ) -> None:
+        self.world, self.lock = world, threading.Lock()
+        self._models, self._clock, self._time_scale = models, clock, time_scale
+        self._taken: set[str] = set()
+        self._is_closed = threading.Event()
+        server = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            disable_nagle_algorithm = True
+
+            def handle(self) -> None:
+                server.serve(self.rfile.readline, self.wfile.write)
+
+        self._server = socketserver.ThreadingTCPServer((LOOPBACK, port), Handler, bind_and_activate=False)
+        try:
+            self._server.allow_reuse_address = self._server.daemon_threads = True
+            self._server.server_bind()
+            self._server.server_activate()
+        except OSError as error:
+            self._server.server_close()
+            raise PlannerError(
+                ErrorCode.DUPLICATE_NODE, f"port {port} on {LOOPBACK} is taken ({error}); is a world running already?"
+            ) from error
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, name="world-port", daemon=True),
+            threading.Thread(target=self._step, name="world-steps", daemon=True),
+        ]
+
+    @property
+    def port(self) -> int:
+        """Where drivers connect to."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Starts to step and to serve."""
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stops both; safe to call twice."""
+        self._is_closed.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def serve(self, read_line: Callable[[], bytes], write: Callable[[bytes], Any]) -> None:
+        """Obeys one connection until it ends; a robot whose driver has gone is made safe."""
+        name, port = "", None
+        try:
+            for line in iter(read_line, b""):
+                try:
+                    method, arguments = wire.read_order(line)
+                    if method == "hello":
+                        port, name = self._take(arguments[0], name), arguments[0]
+                        write(wire.answer(method, None))
+                    else:
+                        write(wire.answer(method, self._obey(port, method, arguments)))
+                except PlannerError as error:
+                    write(wire.refusal(error))
+        except OSError:
+            pass
+        finally:
+            if port is not None:
+                with self.lock:
+                    port.close()
+                    self._taken.discard(name)
+
+    def _take(self, name: str, held: str) -> LocalPort:
+        """Gives a robot to a driver that asks for it."""
+        with self.lock:
+            if name not in self._models:
+                known = ", ".join(self._models) or "none"
+                raise PlannerError(ErrorCode.INVALID_CONFIG, f"the world has no robot {name!r}; it has: {known}")
+            if name in self._taken or held:
+                raise PlannerError(ErrorCode.DUPLICATE_NODE, f"{name} has a driver already; stop that one first")
+            self._taken.add(name)
+            return LocalPort(self.world, name, self._models[name])
+
+    def _obey(self, port: LocalPort | None, method: str, arguments: tuple[Any, ...]) -> Any:
+        if port is None:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, "say hello first")
+        with self.lock:
+            if method == "read":
+                return port.read(self.world.time_s)
+            if method == "grip":
+                port.grip(is_open=arguments[0])
+                return None
+            return getattr(port, method)(*arguments)
+
+    def _step(self) -> None:
+        """Keeps the world as far as the clock is; where that is too much, the world is slower."""
+        origin_s = self._clock.now_s() * self._time_scale - self.world.time_s
+        while not self._is_closed.is_set():
+            due_s = self._clock.now_s() * self._time_scale - origin_s
+            behind_s = due_s - self.world.time_s
+            if behind_s > MOST_BEHIND_S * self._time_scale:
+                origin_s += behind_s
+            if behind_s < SLICE_S:
+                time.sleep(max(0.001, (SLICE_S - behind_s) / self._time_scale))
+                continue
+            with self.lock:
+                self.world.advance(self.world.time_s + min(behind_s, SLICE_S))
