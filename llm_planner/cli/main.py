@@ -12,6 +12,7 @@ from llm_planner.cli import (
     cluster,
     dashboard,
     demo,
+    doctor,
     emulate,
     fleet,
     plan,
@@ -48,6 +49,7 @@ app.command("dashboard")(dashboard.dashboard)
 app.command("record")(record.record)
 app.command("replay")(replay.replay)
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.command("train-planner")(train_planner.train_planner)
 app.command("train-length-predictor")(train_length_predictor.train_length_predictor)
 app.command("timeline")(timeline.timeline)

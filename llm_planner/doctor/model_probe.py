@@ -1,0 +1,67 @@
+"""A probe: does a model load, and what does torch see?
+
+python -m llm_planner.doctor.model_probe planner-small auto     # prints one JSON object
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import PlannerError
+
+LARGE_BYTES = 1_000_000_000
+"""Weights beyond this are checked (names, shapes, length of the files), not loaded, unless that is asked for."""
+
+
+def torch_facts() -> dict[str, Any]:
+    """Returns torch's version, and the devices that it can use."""
+    import torch
+
+    has_cuda = torch.cuda.is_available()
+    devices = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())] if has_cuda else []
+    return {"torch": torch.__version__, "cuda_build": torch.version.cuda, "devices": devices}
+
+
+def model_facts(name: str, how: str) -> dict[str, Any]:
+    """Returns what a model is, and that it is whole; raises PlannerError if it is not.
+
+    Args:
+        name: Of a bundled model, or a checkpoint directory.
+        how: ``load``, ``check``, or ``auto``: load it unless it is large.
+    """
+    from llm_planner.assembly import build_loop, resolve_model
+    from llm_planner.core.config import EngineConfig, PlannerConfig
+    from llm_planner.engine.checkpoint import Checkpoint
+    from llm_planner.engine.model_config import read_model_config
+    from llm_planner.engine.tokenizer import load_tokenizer
+
+    path = resolve_model(name)
+    size = sum(file.stat().st_size for file in Path(path).glob("*.safetensors"))
+    is_loaded = how == "load" or (how == "auto" and size < LARGE_BYTES)
+    facts: dict[str, Any] = {"path": str(path), "size_bytes": size, "is_loaded": is_loaded}
+    if is_loaded:
+        clock = MonotonicClock()
+        began_s = clock.now_s()
+        build_loop(PlannerConfig(engine=EngineConfig(model=name)))
+        return facts | {"load_s": clock.now_s() - began_s}
+    config = read_model_config(path)
+    Checkpoint(path, config)
+    load_tokenizer(path)
+    return facts
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the facts as JSON; a model that is not whole is a fact too."""
+    facts = torch_facts()
+    try:
+        facts |= model_facts(*arguments)
+    except PlannerError as error:
+        facts |= {"error_code": int(error.code), "error_msg": error.message}
+    print(json.dumps(facts))  # noqa: T201 -- a probe speaks on standard output
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

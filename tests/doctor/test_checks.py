@@ -1,0 +1,176 @@
+"""What the doctor says of broken installations, and that no check holds up the rest."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode
+from llm_planner.doctor import engine, machine, network
+from llm_planner.doctor.finding import Finding, Level, examine
+from llm_planner.doctor.probe import Answer, probe
+
+TORCH = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
+SEEN = {"rmw": "rmw_fastrtps_cpp", "domain": "7", "trips_ms": [1.0, 3.0, 2.0], "planners": [], "robots": ["/drone_1"]}
+
+
+def levels(findings):
+    return {finding.check: finding.level for finding in findings}
+
+
+def test_a_check_that_hangs_or_breaks_is_a_finding_and_the_others_are_heard():
+    held = threading.Event()
+
+    def hang():
+        held.wait(30.0)
+        return []
+
+    def crash():
+        raise RuntimeError("torn")
+
+    checks = {"slow": hang, "torn": crash, "well": lambda: [Finding(check="well", text="it is")]}
+    found = examine(checks, 0.5, MonotonicClock())
+    held.set()
+    assert [(f.check, f.level) for f in found] == [
+        ("slow", Level.ERROR),
+        ("torn", Level.ERROR),
+        ("well", Level.OK),
+    ]
+    assert "0.5 s" in found[0].text
+    assert "torn" in found[1].text
+
+
+def test_every_problem_comes_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(machine, "LEAST_DISK_GB", 1e9)
+    monkeypatch.setattr(machine, "LEAST_MEMORY_GB", 1e9)
+    found = [*machine.space(), *machine.ports([8080])]
+    assert all(finding.mend for finding in found if finding.level is not Level.OK)
+    assert levels(found)["disk"] is Level.WARNING
+
+
+def test_this_python_and_its_packages_are_as_tested():
+    assert levels(machine.versions()) == {"versions": Level.OK}
+
+
+def test_packages_that_are_missing_or_others_are_named(monkeypatch):
+    monkeypatch.setattr(machine, "_pins", lambda _: {"no_such_package": "1.0", "numpy": "0.0.1"})
+    missing, others = machine.versions()
+    assert (missing.level, others.level) == (Level.ERROR, Level.WARNING)
+    assert "no_such_package" in missing.text
+    assert "tested: 0.0.1" in others.text
+
+
+def test_a_python_that_is_too_old_is_an_error(monkeypatch):
+    monkeypatch.setattr(machine, "OLDEST", (4, 0))
+    (finding,) = machine.versions()
+    assert finding.level is Level.ERROR
+    assert "PYTHON=" in finding.mend
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (finding,) = machine.ports([port])
+    assert finding.level is Level.WARNING
+    assert str(port) in finding.text
+
+
+@pytest.mark.parametrize(
+    ("values", "has_driver", "level", "words"),
+    [
+        ({}, False, Level.OK, "processor"),
+        ({}, True, Level.WARNING, "without CUDA"),
+        ({"cuda_build": "13.0"}, True, Level.WARNING, "cannot use"),
+        ({"cuda_build": "13.0", "devices": ["NVIDIA H200"]}, True, Level.OK, "H200"),
+    ],
+)
+def test_what_torch_makes_of_a_gpu(values, has_driver, level, words):
+    finding = engine._gpu(Answer({**TORCH, **values}), has_driver=has_driver)
+    assert finding.level is level
+    assert words in finding.text
+    assert bool(finding.mend) == (level is not Level.OK)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.MODEL_NOT_FOUND, ErrorCode.CHECKPOINT_INVALID, ErrorCode.INVALID_CONFIG])
+def test_a_model_that_is_not_whole_is_an_error_with_its_number(code):
+    finding = engine._model("mine", Answer({"error_code": int(code), "error_msg": "shards are missing"}))
+    assert finding.level is Level.ERROR
+    assert f"{code.name} {int(code)}" in finding.text
+    assert finding.mend
+
+
+def test_a_model_probe_that_dies_is_an_error():
+    found = list(engine.model_and_gpu("--no-such-thing", "what", timeout_s=0.05))
+    assert levels(found) == {"model": Level.ERROR}
+
+
+@pytest.mark.slow
+def test_the_bundled_model_is_whole_and_a_truncated_copy_is_not(tmp_path):
+    whole = probe("llm_planner.doctor.model_probe", "planner-small", "check", timeout_s=100.0)
+    assert (whole.error, whole.values["is_loaded"]) == ("", False)
+    source = machine.share_dir() / "models" / "planner-small"
+    for path in source.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes()[: 1000 if path.suffix == ".safetensors" else None])
+    broken = probe("llm_planner.doctor.model_probe", str(tmp_path), "auto", timeout_s=100.0)
+    assert broken.values["error_code"] == ErrorCode.CHECKPOINT_INVALID
+
+
+def test_no_message_over_dds_is_an_error_that_says_which_ports():
+    finding = network._transport(Answer({**SEEN, "trips_ms": []}))
+    assert finding.level is Level.ERROR
+    assert "7400" in finding.mend
+    assert network._transport(Answer(SEEN)).text.startswith("round trip between two processes: median 2.0 ms")
+
+
+def test_robots_are_looked_for_by_the_name_of_their_node():
+    found = list(network._who(Answer(SEEN), ["drone_1", "/drone_2"]))
+    assert [f.text for f in found if f.level is Level.ERROR] == ["no robot node /drone_2 can be seen"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_address"), [("drone_1", False), ("/a/drone", False), ("192.168.10.1", True), ("::1", True)]
+)
+def test_names_and_addresses_are_told_apart(text, is_address):
+    assert network.is_address(text) == is_address
+
+
+@pytest.mark.parametrize("has_ping", [True, False])
+def test_this_machine_answers(monkeypatch, has_ping):
+    if not has_ping:
+        monkeypatch.setattr(network.shutil, "which", lambda _: None)
+    (finding,) = network.robot_at("127.0.0.1")
+    assert finding.level is Level.OK
+
+
+def test_a_host_name_without_an_address_is_an_error(monkeypatch):
+    def unknown(_):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(network.socket, "gethostbyname", unknown)
+    (finding,) = network.robot_at("drone.example")
+    assert finding.level is Level.ERROR
+    assert "Name or service not known" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("domain", "level"), [("0", None), ("101", None), ("102", "WARNING"), ("233", "ERROR"), ("x", "ERROR")]
+)
+def test_domains(domain, level):
+    assert [finding.level.name for finding in network._domain(domain)] == ([level] if level else [])
+
+
+@pytest.mark.ros
+def test_a_message_goes_round_and_the_command_says_so():
+    code = "import sys; sys.argv = ['llm-planner', 'doctor', '--json', '--model', 'nonesuch', '--robot', 'ghost']; "
+    code += "from llm_planner.cli.main import main; main()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False, env=os.environ.copy())
+    assert '"is_well": false' in done.stdout, done.stderr
+    assert "round trip between two processes" in done.stdout
+    assert "MODEL_NOT_FOUND 501" in done.stdout
+    assert "no robot node /ghost" in done.stdout
+    assert done.returncode == 1
