@@ -38,12 +38,21 @@ def server():
     server.close()
 
 
-def connect(server, name="drone_1"):
-    return RemotePort(name, f"127.0.0.1:{server.port}")
+@pytest.fixture
+def connect(server):
+    ports = []
+
+    def open_port(name="drone_1"):
+        ports.append(RemotePort(name, f"127.0.0.1:{server.port}"))
+        return ports[-1]
+
+    yield open_port
+    for port in ports:
+        port.close()
 
 
-def test_a_driver_elsewhere_flies_a_drone_here(server):
-    port = connect(server)
+def test_a_driver_elsewhere_flies_a_drone_here(server, connect):
+    port = connect()
     driver = DroneDriver(TELLO, port, random.Random(0))
     driver.enter(World([cube("chair", x=4.0)]), None, 0.0)
     driver.start(SkillCall("mf", (100.0,)), 0.0)
@@ -57,16 +66,15 @@ def test_a_driver_elsewhere_flies_a_drone_here(server):
     while (result := driver.tick(0.0)).status is SkillStatus.RUNNING:
         time.sleep(0.005)
     assert 280 < result.value < 320
-    port.close()
 
 
-def test_a_robot_has_one_driver_and_is_made_safe_when_that_has_gone(server):
-    port = connect(server)
+def test_a_robot_has_one_driver_and_is_made_safe_when_that_has_gone(server, connect):
+    port = connect()
     port.enter((), TELLO.start)
-    other = connect(server, "drone_2")
+    other = connect("drone_2")
     other.enter((), TELLO.start)
     with pytest.raises(PlannerError, match="drone_1 has a driver already") as caught:
-        connect(server)
+        connect()
     assert caught.value.code is ErrorCode.DUPLICATE_NODE
     port.close()
     deadline_s = time.monotonic() + 10.0
@@ -74,18 +82,18 @@ def test_a_robot_has_one_driver_and_is_made_safe_when_that_has_gone(server):
         time.sleep(0.02)
     assert not server.world.drones["drone_1"].is_armed
     assert other.read(0.0).is_armed
-    connect(server).close()
+    connect()
 
 
-def test_what_is_wrong_comes_back_with_its_number(server):
-    port = connect(server)
+def test_what_is_wrong_comes_back_with_its_number(server, connect):
+    port = connect()
     with pytest.raises(PlannerError, match="finite numbers") as caught:
         port.enter((), Pose(x_m=math.nan))
     assert caught.value.code is ErrorCode.INVALID_POSE
     with pytest.raises(PlannerError, match="overlap"):
         port.enter((cube("a"), cube("b")), TELLO.start)
     with pytest.raises(PlannerError, match="no robot 'drone_9'"):
-        connect(server, "drone_9")
+        connect("drone_9")
     with socket.create_connection(("127.0.0.1", server.port)) as raw, raw.makefile("rb") as lines:
         raw.sendall(wire.order("stop"))
         assert lines.readline() == b"error 505 say hello first\n"
