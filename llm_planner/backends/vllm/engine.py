@@ -1,6 +1,8 @@
 """Starts vLLM: settings of ours to settings of its own, and what can go wrong to numbered errors."""
 
+import logging
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -85,6 +87,9 @@ def start_engine(settings: EngineSettings) -> Engine:
     if settings.num_threads:
         os.environ["OMP_NUM_THREADS"] = str(settings.num_threads)
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # or vLLM takes a thread for each core
+    # Its own deprecations, and that a CPU has no Triton, say nothing to whoever starts a planner.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"vllm\.")
+    logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
     require_hooks()
     from vllm.engine.arg_utils import EngineArgs
 
@@ -126,6 +131,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "scheduling_policy": "fcfs",  # the order of a step is ours
         "structured_outputs_config": {"backend": "guidance"},
         "disable_log_stats": True,
+        "use_tqdm_on_load": False,
         "seed": 0,
     }
     if settings.num_kv_blocks:
