@@ -84,7 +84,7 @@ fi
 
 # --- interfaces ------------------------------------------------------------------------------------------------------
 data=()
-for dir in config launch models profiles robot_models; do if [[ -d $dir ]]; then data+=("$dir"); fi; done
+for dir in config launch models profiles robot_models worlds; do if [[ -d $dir ]]; then data+=("$dir"); fi; done
 ros_key=$( (cat "requirements/"{ros,build,constraints}"-$distro.txt"; echo "$version $PWD") | sha256sum | cut -c1-16)
 key=$( (sha256sum CMakeLists.txt package.xml cmake/* msg/* srv/* action/* llm_planner/__init__.py
         echo "$ros_key ${data[*]}") | sha256sum | cut -c1-16)

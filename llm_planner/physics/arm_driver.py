@@ -257,7 +257,10 @@ class ArmDriver(PhysicsDriver):
     @property
     def _over_m(self) -> float:
         """Height of the tool at which it, and what it holds, passes over all that lies there."""
-        things = [o for o in self._world.objects.values() if o.role is not ObjectRole.AREA]
+        space = self._model.workspace
+        reach_m = space.reach_m[1] if space else math.inf
+        near = (o for o in self._world.objects.values() if math.hypot(*o.position_m[:2]) < reach_m)
+        things = [o for o in near if o.role is not ObjectRole.AREA]
         held = self._telemetry.held
         top_m = max((o.top_m for o in things if o.name != held), default=0.0)
         hangs_m = self._world.objects[held].size_m[2] if held in self._world.objects else 0.0
