@@ -16,8 +16,12 @@ def cautious_duration_s(expected: ExpectedDuration) -> float:
     TimelyLLM, section 4.3: the minimum where the length is uncertain, so that the next segment is generated in time
     even in the worst case; else the median.
     """
-    is_uncertain = expected.p90_s - expected.min_s > UNCERTAIN_SPREAD * expected.p50_s
-    return expected.min_s if is_uncertain else expected.p50_s
+    return expected.min_s if is_uncertain(expected) else expected.p50_s
+
+
+def is_uncertain(expected: ExpectedDuration) -> bool:
+    """Returns whether a duration could be far from its median."""
+    return expected.p90_s - expected.min_s > UNCERTAIN_SPREAD * expected.p50_s
 
 
 class Reception(Enum):

@@ -20,6 +20,7 @@ from llm_planner.scheduling.policies.interface import Policy
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
+from llm_planner.scheduling.robot_pace import RobotPace
 from llm_planner.scheduling.step_decision import StepDecision, StepRules
 
 
@@ -47,6 +48,7 @@ class Scheduler:
         make_ledger = EngineLedger if info.keeps_kv else KVLedger
         self.ledger = make_ledger(info.num_kv_blocks, info.block_size)
         self.pace = GenerationPace()
+        self.robots = RobotPace()
         self.forecast = EngineForecast(config.network_latency_s)
         self.times: EngineTimes = times or LearnedTimes(self.forecast.steps)
         self.reservations = Reservations()

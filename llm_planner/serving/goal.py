@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult
-from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.budget import Lever
-from llm_planner.scheduling.execution_tracker import ExecutionTracker
+from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.scheduling.generation import Generation
+from llm_planner.scheduling.robot_pace import RobotPace
 from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.preparation import Detour, Session
 
@@ -50,6 +51,8 @@ class Goal:
         wcet_s: The same at the worst.
         levers: What was done to keep the budget.
         failures: What the robot said of segments that failed, and around which the plan took a detour.
+        pace: Of robots: how much slower than its model this one is.
+        nominal: Per segment, how long it takes by the model of the robot.
         take_detour: As it was prepared (``preparation.Prepared``).
     """
 
@@ -69,6 +72,8 @@ class Goal:
     wcet_s: float | None = None
     levers: tuple[str, ...] = ()
     failures: list[SegmentReport] = field(default_factory=list)
+    pace: RobotPace = field(default_factory=RobotPace)
+    nominal: dict[int, ExpectedDuration] = field(default_factory=dict)
     take_detour: Callable[[PlanRequest], Detour] | None = None
 
     def foresee(self, *, waits: bool = False) -> bool:
@@ -130,10 +135,27 @@ class Goal:
         """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
         request_id = self.request.request_id
         progress = self.session.feed(output.token_ids.get(request_id, ()))
-        if progress.is_complete or request_id not in output.finished:
+        if not progress.is_complete and request_id in output.finished:
+            end = self.session.finish()
+            progress = Progress((*progress.segments, *end.segments), end.error, end.is_complete)
+        if not progress.segments or self.request.urgency is Urgency.CHAT:
             return progress
-        end = self.session.finish()
-        return Progress((*progress.segments, *end.segments), end.error, end.is_complete)
+        return replace(progress, segments=tuple(self._at_pace(segment) for segment in progress.segments))
+
+    def _at_pace(self, segment: Segment) -> Segment:
+        """Returns a segment with the time that this very robot takes."""
+        self.nominal[segment.index] = segment.expected
+        return replace(segment, expected=self.pace.scaled(self.request.robot_id, segment.expected))
+
+    def hear(self, report: SegmentReport, now_s: float) -> Reception:
+        """Takes the robot's word on a segment."""
+        reception = self.execution.report(report, now_s)
+        nominal = (
+            self.nominal.pop(report.index, None) if reception is Reception.ACCEPTED and report.duration_s else None
+        )
+        if nominal is not None:
+            self.pace.observe(self.request.robot_id, nominal, report)
+        return reception
 
     @property
     def story(self) -> str:

@@ -107,7 +107,7 @@ class PlannerLoop:
         goal = self._goals.get(report.request_id)
         if goal is None:
             return []
-        reception = goal.execution.report(report, now_s)
+        reception = goal.hear(report, now_s)
         if reception is Reception.FAILED:
             self._detours.hear(goal, report)
             return self._take_detours(now_s)

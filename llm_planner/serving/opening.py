@@ -63,6 +63,7 @@ def open_goal(
         generation=generation,
         execution=execution,
         awaited_length=prepared.length,
+        pace=scheduler.robots,
         take_detour=prepared.take_detour,
         failures=list(request.failures[: sum(segment.is_detour for segment in request.delivered)]),
     )

@@ -70,7 +70,7 @@ def test_scores_count_only_failures_that_were_answered():
         "num_achieved": 1,
         "num_failures_answered": 1,
         "mean_tokens": 40,
-        "median_ms": 500.0,
+        "median_ms": 500,
     }
     whole = total([score, Score()])
     assert (whole.num_tasks, whole.seconds) == (1, [0.5])

@@ -63,8 +63,8 @@ class Score:
             "num_tasks": self.num_tasks,
             "num_achieved": self.num_achieved,
             "num_failures_answered": len(self.seconds),
-            "mean_tokens": round(statistics.fmean(self.num_tokens), 1) if self.num_tokens else None,
-            "median_ms": round(1e3 * statistics.median(self.seconds), 1) if self.seconds else None,
+            "mean_tokens": round(statistics.fmean(self.num_tokens)) if self.num_tokens else None,
+            "median_ms": round(1e3 * statistics.median(self.seconds)) if self.seconds else None,
         }
 
 
@@ -137,6 +137,7 @@ class Bench:
             since = attempts[-1].failed_at_s[-1], attempts[-1].num_tokens_then[-1]
             attempts.append(field_.carry_out(again, since))
             calls += field_.calls
+        field_.come_to_rest()
         return attempts, self._is_achieved(task, driver, calls, attempts[-1])
 
     def _request(self, task: Task) -> PlanRequest:

@@ -93,7 +93,7 @@ class Field:
         return Situation(scene=", ".join(view.object.name for view in views), pose=state.pose)
 
     def carry_out(self, request: PlanRequest, since: tuple[float, int] | None = None) -> Attempt:
-        """Returns what became of a request, once it has ended and the robot stands still.
+        """Returns what became of a request, once it has ended.
 
         Args:
             request: Of the robot.
@@ -120,10 +120,13 @@ class Field:
             times_s = [t for t in (wakeup_s, self._driver.end_s) if t is not None and t > self.now_s]
             self.now_s = min([*times_s, self.now_s + POLL_S])
         self._executor.cancel(self.now_s)
+        return attempt
+
+    def come_to_rest(self) -> None:
+        """Lets the robot end what it does by itself."""
         while self._executor.is_acting:
             self.now_s = self._driver.end_s or self.now_s + POLL_S
             self._executor.tick(self.now_s)
-        return attempt
 
     def _tell(self, report: SegmentReport, attempt: Attempt) -> None:
         if report.status is ReportStatus.FAILED:
