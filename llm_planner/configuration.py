@@ -1,6 +1,7 @@
 """A YAML file -> a configuration, validated; what its values become is ``assembly``'s business."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -41,6 +42,32 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path or 'configuration'}: {problems}") from error
     return _to_dataclass(PlannerConfig, validated.model_dump())
+
+
+def plain_parameters(path: Path) -> dict[str, str]:
+    """Returns what a plain file sets, by dotted names and as ROS takes it on a command line; of a ROS file, nothing.
+
+    ROS reads parameter files of its own form only; the values of any other one must be handed to a node one by one.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, as ``load_config``.
+    """
+    config, parameters = load_config(path), {}
+
+    def walk(values: Mapping[str, Any], section: Any, prefix: str) -> None:  # noqa: ANN401 (a configuration)
+        for name, value in values.items():
+            if isinstance(value, dict):
+                walk(value, getattr(section, name), f"{prefix}{name}.")
+            else:
+                parameters[prefix + name] = json.dumps(getattr(section, name))
+
+    if not _is_ros_file(document := yaml.safe_load(path.read_text(encoding="utf-8")) or {}):
+        walk(document, config, "")
+    return parameters
+
+
+def _is_ros_file(values: Mapping[str, Any]) -> bool:
+    return any(isinstance(section, dict) and "ros__parameters" in section for section in values.values())
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

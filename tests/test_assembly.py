@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from llm_planner.assembly import build_loop, resolve_model
-from llm_planner.configuration import NODE_ONLY, load_config
+from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
@@ -97,3 +97,13 @@ def test_a_pipeline_that_cannot_be(engine, backend, named):
     with pytest.raises(PlannerError, match=named) as caught:
         build_loop(PlannerConfig(backend=backend, engine=engine))
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_plain_file_becomes_parameters_of_a_node(tmp_path):
+    path = tmp_path / "planner.yaml"
+    path.write_text("backend: vllm\ntemperature: 1\nengine: {num_threads: 1}\nrobot_models: [a]\n", encoding="utf-8")
+    expected = {"backend": '"vllm"', "temperature": "1.0", "engine.num_threads": "1", "robot_models": '["a"]'}
+    assert plain_parameters(path) == expected
+    path.write_text("", encoding="utf-8")
+    assert plain_parameters(path) == {}
+    assert plain_parameters(share_dir() / "config" / "planner.yaml") == {}
