@@ -27,7 +27,8 @@ from llm_planner.cli.options import (
     budget_scope_of,
 )
 from llm_planner.cli.output import console, error_console, plain, print_error, print_json
-from llm_planner.configuration import load_config
+from llm_planner.cli.simulator import SimOption, Simulator, physical_world
+from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
 
@@ -51,6 +52,8 @@ def up(
     tello: Annotated[list[str] | None, typer.Option(help="Address of a real Tello for drone_1; again for drone_2.")] = (
         None
     ),
+    sim: SimOption = Simulator.KINEMATIC,
+    world: Annotated[str, typer.Option(help="With --sim mujoco: a bundled world (house, table), or a YAML file.")] = "",
     emulate: Annotated[int, typer.Option(min=0, max=100, help="How many drones are emulated Tellos, over UDP.")] = 0,
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of Prometheus figures on 127.0.0.1; 0 for none.")
@@ -70,6 +73,10 @@ def up(
     given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
     overrides = {name: value for name, value in given.items() if value}
     load_config(config, overrides)  # a mistake is named here rather than in a log
+    if config is not None and (plain := plain_parameters(config)):
+        config, overrides = None, plain | overrides
+    if record is not None and record.exists():
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{record} exists; record to another file")
     composition = Composition(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
     )
@@ -77,6 +84,7 @@ def up(
         composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
+    composition = replace(composition, world=physical_world(sim, world))
     stopped = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:

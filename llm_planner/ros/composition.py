@@ -11,6 +11,7 @@ from types import TracebackType
 
 from llm_planner.ros.process import PARENT_PIPE, STOP_TIMEOUT_S
 
+WORLD = "world"  # the process that owns the bodies of all robots
 POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
 ONLOOKERS = frozenset({DASHBOARD, RECORDER})
@@ -23,6 +24,19 @@ class Robot:
 
     name: str
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A physical world: name or file of what stands in it (empty for empty stages), and its port on loopback."""
+
+    name: str = ""
+    port: int = 8870
+
+    @property
+    def address(self) -> str:
+        """Where robots find it."""
+        return f"127.0.0.1:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +52,7 @@ class Composition:
         config: A parameter file of the planner, or None.
         tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic.
         record: The MCAP file that everything is recorded to; None for no recording.
+        world: The physical world that all robots without a Tello's address live in; None for kinematic robots.
         dashboard_port: Where a browser finds the dashboard; None for no dashboard.
         planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
     """
@@ -49,6 +64,7 @@ class Composition:
     scenario: Path | None = None
     config: Path | None = None
     tellos: tuple[str, ...] = ()
+    world: World | None = None
     planner: Mapping[str, str] = field(default_factory=dict)
     dashboard_port: int | None = None
     record: Path | None = None
@@ -63,6 +79,8 @@ class Composition:
         """Returns the command of every process by node name, the planner first."""
         files = ["--params-file", str(self.config)] if self.config else []
         commands = {"planner": [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
+        if self.world is not None:
+            commands[WORLD] = self._world_command(self.world)
         for number, robot in enumerate(self.robots):
             parameters = {
                 "robot_model": robot.model,
@@ -84,8 +102,19 @@ class Composition:
     def _driver(self, number: int) -> dict[str, str]:
         """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
         if number >= min(self.drones, len(self.tellos)):
-            return {}
+            return {"driver": "mujoco", "address": self.world.address} if self.world else {}
         return {"driver": "tello", "address": self.tellos[number], "take_off": "true"}
+
+    def _world_command(self, world: World) -> list[str]:
+        bodies = self.robots[min(self.drones, len(self.tellos)) :]
+        parameters = {
+            "robots": "[" + ",".join(f"'{robot.name}:{robot.model}'" for robot in bodies) + "]",
+            "world": f"'{world.name}'",
+            "port": str(world.port),
+            "time_scale": str(float(self.time_scale)),
+            "seed": str(self.seed),
+        }
+        return [*_python("world_node"), "--ros-args", *_parameters({n: v for n, v in parameters.items() if v != "[]"})]
 
 
 class Fleet:
@@ -127,6 +156,11 @@ class Fleet:
             )
             if log:
                 log.close()
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids by name."""
+        return {name: process.pid for name, process in self._processes.items()}
 
     def first_ended(self) -> tuple[str, int] | None:
         """Returns name and exit status of a process that has ended, or None while all run that matter."""
