@@ -1,7 +1,6 @@
 """Configuration -> objects: the only place that knows which class serves which name."""
 
 import dataclasses
-import json
 import logging
 import os
 import time
@@ -11,12 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_planner.checkpoints import (
+    build_length_predictor,
+    build_prompt_encoder,
+    planner_model,
+    prompt_encoder,
+    resolve_model,
+)
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
-from llm_planner.core.resources import share_dir
 from llm_planner.core.step import SamplingParams
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
@@ -37,7 +42,7 @@ from llm_planner.serving.length_preparer import LengthPreparer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Preparer
-from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
+from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner.serving.server import PlanServer
 from llm_planner.simulation.capacity.estimated import known_speed
 
@@ -47,26 +52,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
 """What the model writes once at the start, for nobody: a few steps from which the scheduler learns their times."""
-OWN_PREDICTOR = "auto"
-"""Asks for the length predictor that stands beside the model."""
-
-
-def resolve_model(name: str) -> Path:
-    """Returns the checkpoint directory of a bundled model's name or of a path.
-
-    Raises:
-        PlannerError: MODEL_NOT_FOUND, naming the bundled models.
-    """
-    bundled = share_dir() / "models"
-    for candidate in (bundled / name, Path(name).expanduser()):
-        if candidate.is_dir():
-            return candidate
-    known = sorted(p.parent.name for p in bundled.glob("*/config.json") if not (p.parent / "length.json").exists())
-    raise PlannerError(
-        ErrorCode.MODEL_NOT_FOUND,
-        f"model {name!r} is neither a directory nor one of the bundled models {known}; pass a Hugging Face checkpoint "
-        "directory",
-    )
 
 
 def build_library(config: PlannerConfig) -> RobotLibrary:
@@ -174,21 +159,17 @@ def _preparer(
 def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
     from llm_planner.engine.backend import TorchBackend
 
-    directory = _planner_model(config)
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
     for name in ("model", "profile", "pipeline_stages", "micro_batches"):
         del options[name]
-    backend = TorchBackend(directory, **options)
-    style, markup = _prompt_format(directory, backend.tokenizer.start_text)
-    encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
+    backend = TorchBackend(directory := planner_model(config), **options)
+    encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
 def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
-    directory = _planner_model(config)
     backend = _open_vllm(config)
-    style, markup = _prompt_format(directory, backend.tokenizer.start_text)
-    encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style, markup=markup)
+    encoder = prompt_encoder(planner_model(config), backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
@@ -199,7 +180,7 @@ def _open_vllm(config: PlannerConfig) -> "VllmBackend":
     engine = config.engine
     require_pacer(engine.micro_batches)  # before the model is loaded
     settings = EngineSettings(
-        model_dir=_planner_model(config),
+        model_dir=planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
@@ -229,23 +210,13 @@ def build_engine(config: PlannerConfig) -> Backend:
     from llm_planner.engine.backend import TorchBackend
 
     return TorchBackend(
-        _planner_model(config),
+        planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
         block_size=engine.block_size,
         num_threads=engine.num_threads,
     )
-
-
-def _planner_model(config: PlannerConfig) -> Path:
-    """Returns the directory of the configured model, which must not be a length predictor's."""
-    directory = resolve_model(config.engine.model)
-    if (directory / "length.json").is_file():
-        raise PlannerError(
-            ErrorCode.MODEL_NOT_FOUND, f"{directory} is a length predictor and writes no plans; name a planner model"
-        )
-    return directory
 
 
 def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
@@ -261,58 +232,6 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     )
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
-
-
-def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:
-    """Returns what predicts the response lengths of the configured model, or None if there is nothing.
-
-    Raises:
-        PlannerError: If the predictor that was asked for is another model's, or its files cannot be used.
-    """
-    model, name = resolve_model(config.engine.model).resolve(), config.length_predictor
-    own = model.with_name(f"{model.name}-length")
-    if not name or (name == OWN_PREDICTOR and not own.is_dir()):
-        return None
-    from llm_planner.engine.length_config import load_length_config, mismatch
-    from llm_planner.engine.length_predictor import TorchLengthPredictor
-
-    directory = own if name == OWN_PREDICTOR else resolve_model(name)
-    problem = mismatch(load_length_config(directory), model)
-    if problem is None:
-        return TorchLengthPredictor(directory, device=config.engine.device)
-    message = f"length predictor {directory} {problem}; train it with `llm-planner train-length-predictor`"
-    if name != OWN_PREDICTOR:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    _log.warning("lengths are not predicted: %s", message)
-    return None
-
-
-def build_prompt_encoder(directory: Path) -> PromptEncoder:
-    """Returns what turns requests into the prompts of a checkpoint, exactly as a planner with this model does."""
-    from llm_planner.engine.tokenizer import load_tokenizer
-
-    tokenizer = load_tokenizer(directory)
-    style, markup = _prompt_format(directory, tokenizer.start_text)
-    return PromptEncoder(tokenizer=tokenizer, style=style, markup=markup)
-
-
-def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, PromptMarkup]:
-    """Returns how to ask the model: as its ``planner.json`` says, else in full, in its chat template if it has one."""
-    from llm_planner.engine.chat import load_chat_format
-
-    own = directory / "planner.json"
-    if own.is_file():
-        return PromptStyle(json.loads(own.read_text(encoding="utf-8"))["prompt_style"]), PromptMarkup()
-    chat = load_chat_format(directory)
-    if chat is None:
-        return PromptStyle.INSTRUCT, PromptMarkup(before_static=start_text)
-    markup = PromptMarkup(
-        before_static=chat.before_system,
-        before_dynamic=chat.before_user,
-        after_dynamic=chat.after_user,
-        before_next=chat.before_next_user,
-    )
-    return PromptStyle.INSTRUCT, markup
 
 
 def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:

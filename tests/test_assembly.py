@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from llm_planner.assembly import build_loop, resolve_model
+from llm_planner.assembly import build_loop
+from llm_planner.checkpoints import resolve_model
 from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.assembly import resolve_model
+from llm_planner.checkpoints import resolve_model
 from llm_planner.cli.live import progress_bar
 from llm_planner.cli.options import ModelOption, SeedOption, ThreadsOption
 from llm_planner.cli.output import console, print_json

@@ -31,7 +31,8 @@ def model_facts(name: str, how: str) -> dict[str, Any]:
         name: Of a bundled model, or a checkpoint directory.
         how: ``load``, ``check``, or ``auto``: load it unless it is large.
     """
-    from llm_planner.assembly import build_loop, resolve_model
+    from llm_planner.assembly import build_loop
+    from llm_planner.checkpoints import resolve_model
     from llm_planner.core.config import EngineConfig, PlannerConfig
     from llm_planner.engine.checkpoint import Checkpoint
     from llm_planner.engine.model_config import read_model_config

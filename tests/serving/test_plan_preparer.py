@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_planner.assembly import build_prompt_encoder, resolve_model
+from llm_planner.checkpoints import build_prompt_encoder, resolve_model
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose

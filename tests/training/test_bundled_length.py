@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_planner.assembly import build_length_predictor, build_prompt_encoder
+from llm_planner.checkpoints import build_length_predictor, build_prompt_encoder
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir

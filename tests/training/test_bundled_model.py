@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_planner.assembly import build_loop, resolve_model
+from llm_planner.assembly import build_loop
+from llm_planner.checkpoints import resolve_model
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.tasks.goals import is_achieved

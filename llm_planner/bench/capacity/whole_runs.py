@@ -4,7 +4,7 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
-from llm_planner.assembly import resolve_model
+from llm_planner.checkpoints import resolve_model
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SchedulerOutput

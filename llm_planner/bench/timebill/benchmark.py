@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from llm_planner.assembly import build_length_predictor, build_library, build_prompt_encoder, resolve_model
+from llm_planner.assembly import build_library
 from llm_planner.bench.section7 import rounded
 from llm_planner.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
 from llm_planner.bench.timebill.figures import draw_timebill
@@ -27,6 +27,7 @@ from llm_planner.bench.timebill.sweep import (
 )
 from llm_planner.bench.timely.benchmark import commit
 from llm_planner.bench.timely.metrics import quantile
+from llm_planner.checkpoints import build_length_predictor, build_prompt_encoder, resolve_model
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError

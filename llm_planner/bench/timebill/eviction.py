@@ -18,8 +18,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from llm_planner.assembly import build_prompt_encoder
 from llm_planner.bench.eviction_time import StepTime, time_steps
+from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import PlanRequest, PlanResult

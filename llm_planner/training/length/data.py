@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from llm_planner.assembly import build_prompt_encoder
+from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.prediction.prompt_compression import compress_prompt
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.training.length.prompts import Prompt

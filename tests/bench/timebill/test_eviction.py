@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from llm_planner.assembly import build_prompt_encoder, resolve_model
 from llm_planner.bench.timebill.eviction import NEEDS_SCENE, command, long_tasks, needs_scene, num_prompt_tokens, score
+from llm_planner.checkpoints import build_prompt_encoder, resolve_model
 from llm_planner.robots.library import RobotLibrary
 from tests.engine.builders import save_model
 

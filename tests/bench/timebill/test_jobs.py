@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from llm_planner.assembly import build_prompt_encoder
 from llm_planner.bench.timebill import jobs as timebill_jobs
 from llm_planner.bench.timebill.jobs import Workload, draw_jobs, mean_and_ci95, score
+from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
 from tests.engine.builders import save_model

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from llm_planner.assembly import build_length_predictor, build_loop
+from llm_planner.assembly import build_loop
+from llm_planner.checkpoints import build_length_predictor
 from llm_planner.cli.main import app
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
