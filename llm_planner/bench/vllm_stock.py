@@ -97,7 +97,7 @@ class ScheduleWatch:
     Attributes:
         is_stock: Whether the next step is scheduled without us.
         schedule_s: What the last schedule took, planning included.
-        step_s: What the last step took.
+        step_s: What the last step took, planning included.
     """
 
     def __init__(self, backend: VllmBackend, clock: Clock) -> None:
@@ -125,7 +125,7 @@ class ScheduleWatch:
     def _whole_step(self) -> Any:  # noqa: ANN401 (vLLM's)
         start_s = self._clock.now_s()
         result = self._step()
-        self.step_s = self._clock.now_s() - start_s
+        self.step_s = self._clock.now_s() - start_s + self._plan_s
         return result
 
     def restore(self) -> None:

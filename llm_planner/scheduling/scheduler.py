@@ -221,7 +221,10 @@ class Scheduler:
         ledger.note_free(output.free_kv_blocks)
         for request_id, num_computed_tokens in output.num_computed_tokens.items():
             generation = self._places.find(request_id)
-            if generation is not None:
+            if generation is None:
+                continue
+            is_running = generation.state is GenerationState.RUNNING
+            if not is_running or generation.num_computed_tokens != num_computed_tokens:
                 generation.recount(num_computed_tokens)
                 ledger.grow(request_id, generation.kv_len)
                 self._places.ready.place_anew(generation)  # one with steps in flight may have been paused meanwhile

@@ -182,23 +182,23 @@ class VllmBackend:
 
     def _collect(self, outputs: Any) -> None:  # noqa: ANN401 (vLLM's)
         """Notes which step came back and what it brought."""
+        outer, arrival_of = self._names.outer, self._arrivals.of
         for name, num_tokens in (self._scheduler.completed or {}).items():
-            if (request_id := self._names.outer(name)) is not None:
-                self._arrivals.of(request_id).num_scheduled_tokens += num_tokens
+            if (request_id := outer(name)) is not None:
+                arrival_of(request_id).num_scheduled_tokens += num_tokens
         for client in (outputs or {}).values():
             for output in client.outputs:
-                request_id = self._names.outer(output.request_id)
-                if request_id is None:
+                if (request_id := outer(output.request_id)) is None:
                     continue
-                arrival = self._arrivals.of(request_id)
-                token_ids = output.new_token_ids
-                reason = None if output.finish_reason is None else str(output.finish_reason)
-                if reason == "stop":
-                    arrival.is_finished = True
-                    token_ids = [t for t in token_ids if t not in self.tokenizer.eos_token_ids]
-                elif reason == "error":
+                arrival = arrival_of(request_id)
+                if output.finish_reason is None:
+                    arrival.token_ids += output.new_token_ids
+                    continue
+                reason = str(output.finish_reason)
+                arrival.token_ids += [t for t in output.new_token_ids if t not in self.tokenizer.eos_token_ids]
+                arrival.is_finished = reason == "stop"
+                if reason == "error":
                     arrival.failure = "vLLM ended the request: its grammar does not compile, or no token fits it"
-                arrival.token_ids += token_ids
 
     def _output(self, scheduled: SchedulerOutput, start_s: float) -> StepOutput:
         arrived = self._arrivals.take(scheduled.asleep)

@@ -24,6 +24,9 @@ else:
     _Base = object
 
 
+_ADMITTED = (RequestStatus.RUNNING, RequestStatus.PREEMPTED)
+
+
 class WatchedMixin(_Base):
     """Says what vLLM schedules and what comes back, and changes nothing. Goes before ``Scheduler`` or another one.
 
@@ -69,7 +72,7 @@ class WatchedMixin(_Base):
     def num_kv_tokens(self, request_id: str) -> int | None:
         """Returns how many tokens of a request have their KV, steps in flight not counted; None before it has run."""
         request = self.requests.get(request_id)
-        if request is None or request.status not in {RequestStatus.RUNNING, RequestStatus.PREEMPTED}:
+        if request is None or request.status not in _ADMITTED:
             return None
         return max(0, request.num_computed_tokens - request.num_in_flight_tokens)
 
@@ -173,6 +176,12 @@ class RosterMixin(WatchedMixin):
 
     def _make_room(self, named: list[Request]) -> None:
         """Takes KV from the suspended until those that are named should fit."""
+        tokens = (
+            self._roster.num_tokens[r.request_id] if r.status is RequestStatus.RUNNING else r.num_tokens + 1
+            for r in named
+        )
+        if sum(n // self.block_size + 2 for n in tokens) <= self.num_free_blocks:
+            return  # whatever they hold already
         chosen = set(named)
         needed = sum(self._missing_blocks(r, self._roster.num_tokens[r.request_id]) for r in named)
         while needed > self.num_free_blocks and self._give_up_next(chosen):
