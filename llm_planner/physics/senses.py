@@ -20,6 +20,7 @@ MEMORY = 0.5  # weight of the newest speed in the estimate
 MOVED = 1e-6  # speed of what has moved and stands now: it may move again
 ARM_RANGE_M = 2.0  # an arm knows its table and what comes near it, as if from a camera above
 ARM_HZ = 20.0
+ENOUGH_SPEEDS = 3  # so many differences before a speed is believed
 LOST_S = 0.5  # what was not seen for so long is forgotten
 
 
@@ -29,6 +30,7 @@ class _Trace:
     def __init__(self, seen: WorldObject, now_s: float) -> None:
         self.seen, self.time_s = seen, now_s
         self.velocity = np.zeros(3)
+        self.num_speeds = 0
         self.has_moved = False
 
     def notice(self, seen: WorldObject, now_s: float) -> None:
@@ -37,7 +39,9 @@ class _Trace:
         speed = (np.array(seen.position_m) - np.array(self.seen.position_m)) / gone_s
         weight = MEMORY if self.velocity.any() else 1.0
         self.velocity = weight * speed + (1.0 - weight) * self.velocity
-        self.has_moved |= float(np.linalg.norm(self.velocity)) > STILL_M_PER_S
+        self.num_speeds += 1
+        is_fast = float(np.linalg.norm(self.velocity)) > STILL_M_PER_S
+        self.has_moved |= is_fast and self.num_speeds >= ENOUGH_SPEEDS
         self.seen, self.time_s = seen, now_s
 
     @property

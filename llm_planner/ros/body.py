@@ -1,24 +1,32 @@
 """The parameters of a robot node that say which body it has, and the connection to that body."""
 
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rclpy.node import Node
 
 from llm_planner.core.config import setting
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers.connection import DRIVERS, DriverSettings, RobotConnection, connect
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros.bridge import Bridge
 
+if TYPE_CHECKING:
+    from llm_planner.physics.client import RemotePort
+
 TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
+MUJOCO = "mujoco"  # a body in a physical world (ros.world_node), which may be starting still
+WORLD_ADDRESS, WORLD_PATIENCE_S = "127.0.0.1:8870", 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodySettings:
     """Parameters of a robot node that its body needs."""
 
-    driver: str = setting("kinematic", f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY))}.")
-    address: str = setting("", "IPv4 address of a real robot.")
+    driver: str = setting("kinematic", f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY, MUJOCO))}.")
+    address: str = setting("", "IPv4 address of a real robot; with driver mujoco HOST:PORT of the world.")
     take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
     tool_length_m: float = setting(0.0, "Length of a real arm's gripper, from the flange.", minimum=0.0, maximum=0.5)
     time_scale: float = setting(
@@ -40,6 +48,10 @@ def connect_body(
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
         return Indy7Robot(model, open_trajectory_port(node, bridge), tool_length_m=settings.tool_length_m)
+    if settings.driver == MUJOCO:
+        from llm_planner.physics.connection import PhysicsConnection
+
+        return PhysicsConnection(model, _world_port(node.get_name(), settings.address or WORLD_ADDRESS), settings.seed)
     driver = DriverSettings(
         name=settings.driver,
         address=settings.address,
@@ -49,3 +61,17 @@ def connect_body(
         seed=settings.seed,
     )
     return connect(model, driver, clock)
+
+
+def _world_port(name: str, address: str) -> "RemotePort":
+    """Returns the way to a robot's body; waits for a world that is not there yet."""
+    from llm_planner.physics.client import RemotePort
+
+    give_up_s = time.monotonic() + WORLD_PATIENCE_S
+    while True:
+        try:
+            return RemotePort(name, address)
+        except PlannerError as error:
+            if error.code is not ErrorCode.SERVER_UNREACHABLE or time.monotonic() > give_up_s:
+                raise
+        time.sleep(0.2)

@@ -17,6 +17,7 @@ from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 
 ROBOT = "tello"
+FLOWN_M = 0.3  # an answer was used if the drone flew so far by it
 
 
 def run_encounters(
@@ -75,7 +76,8 @@ def _summary(planner: Planner, trials: Sequence[Trial]) -> dict[str, Any]:
         "collisions_hovering": sum(bool(t.collided_with) for t in mine if t.errand.startswith("d(")),
         "asked": len(asked),
         "answered_in_time": len(in_time),
-        "used": sum(trial.used_s is not None for trial in in_time),
+        "flown": sum(trial.flown_m >= FLOWN_M for trial in in_time),
+        "flown_to_the_end": sum(trial.used_s is not None for trial in in_time),
         "with_reflex": sum(bool(trial.reflexes) for trial in mine),
         "least_gap_m": round(min(trial.least_gap_m for trial in mine), 3),
         "median_gap_m": round(median(trial.least_gap_m for trial in mine), 3),

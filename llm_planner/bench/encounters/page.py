@@ -13,13 +13,14 @@ through the place where the drone will be after 3-4.5 s, from any direction, mis
 deviation), and walks on for 4 m. The drone flies in gusts of 0.3 m/s (standard deviation), its odometry drifts, its
 orders take effect after about 0.3 s.
 
-| planner | encounters | collisions | hovering | asked | in time | carried out | reflex | least gap | median gap |
-|---|---|---|---|---|---|---|---|---|---|
+| planner | n | collisions | hovering | asked | in time | flown | to its end | reflex | least gap | median gap |
+|---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 
-`hovering`: collisions of drones that hovered. `in time`: answers within the budget; `carried out`: of these, those
-whose first segment the drone flew to its end. `reflex`: encounters in which it acted, at any moment. The gap is from
-the person's box to the middle of the drone, whose own radius is about 0.1 m.
+`hovering`: collisions of drones that hovered. `in time`: answers within the budget; `flown`: of these, those by which
+the drone flew 0.3 m or more before anything else happened; `to its end`: those whose first segment it flew to its end.
+`reflex`: encounters in which it acted, at any moment. The gap is from the person's box to the middle of the drone,
+whose own radius is about 0.1 m.
 
 ## What planned
 
@@ -47,7 +48,8 @@ the person means to go.
 - An urgent goal ends the errand, and the drone brakes: that alone resolves most encounters in flight. The drones that
   hover are the test.
 - The bundled model flees straight away from who comes, by 1.5 m, as it was trained to. Somebody who walks on comes near
-  again; then the reflex steps aside. So a reflex in a row of "in time" comes after the planner's answer was flown.
+  again, or catches up with a drone that flies at 0.85 m/s; then the reflex takes over and steps aside. Asking for a
+  step to the side instead would need another model.
 """
 
 
@@ -79,7 +81,8 @@ def _row(condition: dict[str, Any]) -> str:
         condition["collisions_hovering"],
         condition["asked"],
         condition["answered_in_time"],
-        condition["used"],
+        condition["flown"],
+        condition["flown_to_the_end"],
         condition["with_reflex"],
         f"{condition['least_gap_m']:.2f} m",
         f"{condition['median_gap_m']:.2f} m",

@@ -83,6 +83,7 @@ class Trial:
         budget_s: Until the planner's answer had to be there.
         answered_s: When its first segment reached the robot.
         used_s: When the robot had carried that segment out.
+        flown_m: How far it flew from there until that, or until a reflex.
         plan: What it answered.
         end: How the planner ended the goal, if it did.
         reflexes: When each began, and why.
@@ -99,6 +100,7 @@ class Trial:
     budget_s: float | None = None
     answered_s: float | None = None
     used_s: float | None = None
+    flown_m: float = 0.0
     plan: str = ""
     end: str = ""
     reflexes: list[tuple[float, str, str]] = field(default_factory=list)
@@ -150,6 +152,7 @@ class _Stage:
         connection = PhysicsConnection(model, LocalPort(self._world, "drone", model), encounter.seed)
         self._clock = ManualClock()
         self._goal_id = ""
+        self._answered_at: Pose | None = None
         self._trial = Trial(
             seed=encounter.seed,
             planner=planner.value,
@@ -223,7 +226,7 @@ class _Stage:
             match event:
                 case SegmentReady(segment=segment):
                     if self._trial.answered_s is None:
-                        self._trial.answered_s = now_s
+                        self._trial.answered_s, self._answered_at = now_s, self._driver.state.pose
                     self._trial.plan += segment.text
                     self._control.add(segment)
                 case PlanComplete(num_segments=num_segments, is_partial=is_partial):
@@ -261,6 +264,9 @@ class _Stage:
         gap_m = Mover("person", (float(x), float(y), float(z)), person.known.size_m, (0.0, 0.0, 0.0)).gap_m(
             (px, py, pz), 0.0
         )
+        is_answer_flown = self._answered_at is not None and not self._trial.reflexes and self._trial.used_s is None
+        if is_answer_flown and self._answered_at is not None:
+            self._trial.flown_m = _apart_m(self._answered_at, self._driver.state.pose)
         self._trial.least_gap_m = min(self._trial.least_gap_m, gap_m)
 
 
@@ -275,6 +281,10 @@ def _meets_s(mover: Mover, pose: Pose, velocity: Point, near_m: float) -> float 
         if mover.gap_m(point, time_s) < 0.5 * near_m:
             return time_s
     return None
+
+
+def _apart_m(one: Pose, two: Pose) -> float:
+    return math.dist((one.x_m, one.y_m, one.z_m), (two.x_m, two.y_m, two.z_m))
 
 
 def _side(mover: Mover, pose: Pose) -> str:

@@ -75,14 +75,15 @@ def test_without_anybody_they_collide():
 
 
 def test_an_answer_in_time_is_used_and_nobody_is_hit():
-    script = Script("mr(150);")
+    script = Script("mf(150);")
     met = trial(script=script)
     (question,) = script.questions
     assert question.instruction == "a person is walking toward you from the left"
     assert 0.1 <= question.time_budget_s <= 4.0
     assert met.is_in_time
     assert met.used_s is not None
-    assert met.plan == "mr(150);"
+    assert met.plan == "mf(150);"
+    assert met.flown_m > 1.0
     assert not met.collided_with
     assert all(at_s > met.used_s for at_s, *_ in met.reflexes)
 
@@ -113,7 +114,7 @@ def test_the_bundled_model_answers_and_what_comes_of_it_is_written(tmp_path):
         config, RobotControl, num_seeds=2, profile="planner-small-cpu", on_progress=lambda _what, _share: None
     )
     rows = {row["planner"]: row for row in document["conditions"]}
-    assert rows["in time"]["answered_in_time"] == rows["in time"]["used"] == 2
+    assert rows["in time"]["answered_in_time"] == rows["in time"]["flown"] == 2
     assert rows["late"]["answered_in_time"] == rows["dead"]["answered_in_time"] == 0
     assert [rows[name]["collisions"] for name in ("in time", "late", "dead", "nobody")] == [0, 0, 0, 2]
     out, page = write_encounters(document, tmp_path / "e.json", tmp_path / "e.md")

@@ -1,0 +1,112 @@
+"""Trials carried out in MuJoCo, in virtual time."""
+
+import math
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.physics.connection import PhysicsConnection
+from llm_planner.physics.driver import PhysicsDriver
+from llm_planner.physics.frame import Home
+from llm_planner.physics.port import LocalPort
+from llm_planner.physics.profiling.trials import Trial
+from llm_planner.physics.world import PhysicsWorld
+from llm_planner.robots.driver import SkillStatus
+from llm_planner.robots.effect import Scan
+from llm_planner.robots.model import Pose, RobotKind, RobotModel
+from llm_planner.robots.motion import wrapped_deg
+from llm_planner.robots.world import World
+
+PERIOD_S = 0.01
+REST_S = 0.6
+LONGEST_S = 60.0
+PEDESTAL_M = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """How long one call took.
+
+    Attributes:
+        length: Of the way: by the argument in metres or degrees; of an arm, from tool to tool in metres.
+        num_steps: Of a search.
+    """
+
+    skill: str
+    seconds: float
+    length: float | None = None
+    num_steps: int | None = None
+
+
+def collect(model: RobotModel, trials: Iterable[Trial], *, seed: int, wind_m_per_s: float) -> Iterator[Sample]:
+    """Yields a sample for each trial that succeeded.
+
+    Args:
+        model: Of the robot, with a body.
+        trials: What it shall do.
+        seed: Of wind and sensors.
+        wind_m_per_s: Of the mean wind.
+    """
+    world = PhysicsWorld(wind_m_per_s=wind_m_per_s, seed=seed)
+    world.add_robot("robot", model, Home(z_m=PEDESTAL_M if model.kind is RobotKind.ARM else 0.0))
+    driver = PhysicsConnection(model, LocalPort(world, "robot", model), seed).driver
+    epoch_s = 0.0
+    for trial in trials:
+        driver.enter(World(trial.objects), trial.pose, epoch_s)
+        clock = _Clock(driver)
+        clock.rest()
+        if all(clock.run(call) is not None for call in trial.before):
+            start = driver.state.pose
+            seconds = clock.run(trial.call)
+            if seconds is not None:
+                yield _sample(model, trial, seconds, start, driver.state.pose)
+        epoch_s += clock.now_s
+
+
+def samples_of(
+    model: RobotModel, trials: Iterable[Trial], *, num_worlds: int, seed: int, wind_m_per_s: float
+) -> list[Sample]:
+    """Returns the samples of trials that are dealt out to several worlds, each with a wind of its own."""
+    dealt: list[list[Trial]] = [[] for _ in range(num_worlds)]
+    shuffled = list(trials)
+    random.Random(seed).shuffle(shuffled)
+    for index, trial in enumerate(shuffled):
+        dealt[index % num_worlds].append(trial)
+    return [
+        sample
+        for number, hand in enumerate(dealt)
+        for sample in collect(model, hand, seed=seed * num_worlds + number, wind_m_per_s=wind_m_per_s)
+    ]
+
+
+class _Clock:
+    def __init__(self, driver: PhysicsDriver) -> None:
+        self._driver = driver
+        self.now_s = 0.0
+
+    def rest(self) -> None:
+        self.now_s += REST_S
+        self._driver.tick(self.now_s)
+
+    def run(self, call: SkillCall) -> float | None:
+        """Returns how long a call takes, by a clock that ticks as a robot node's; None if it fails."""
+        start_s = self.now_s
+        self._driver.start(call, start_s)
+        while (result := self._driver.tick(self.now_s)).status is SkillStatus.RUNNING:
+            self.now_s += PERIOD_S
+            if self.now_s - start_s > LONGEST_S:
+                return None
+        return self.now_s - start_s if result.status is SkillStatus.SUCCEEDED else None
+
+
+def _sample(model: RobotModel, trial: Trial, seconds: float, start: Pose, end: Pose) -> Sample:
+    effect = model.skills[trial.skill].effect
+    if isinstance(effect, Scan):
+        turned_deg = (effect.direction * wrapped_deg(end.yaw_deg - start.yaw_deg)) % 360.0
+        num_steps = round(turned_deg / effect.step_deg) % effect.num_steps
+        return Sample(skill=trial.skill, seconds=seconds, num_steps=num_steps)
+    length = trial.length
+    if length is None and model.kind is RobotKind.ARM:
+        length = math.dist((start.x_m, start.y_m, start.z_m), (end.x_m, end.y_m, end.z_m))
+    return Sample(skill=trial.skill, seconds=seconds, length=length)

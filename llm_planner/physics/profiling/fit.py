@@ -1,0 +1,124 @@
+"""Duration models fitted to samples: trapezoid plus offset, a constant, or a table of quantiles."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from llm_planner.physics.profiling.collect import Sample
+from llm_planner.robots.duration import Z_P90, trap
+from llm_planner.robots.effect import Grasp, Gripper, Home, MoveTool, Place, Scan, Translate, Turn
+from llm_planner.robots.model import Skill
+from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Trapezoid, Travel
+
+Vector = NDArray[np.float64]
+CONSTANT_SPREAD = 0.35
+"""A time without a distance is a constant with noise up to this (p90 - p10) / p50; beyond it, a table."""
+_LEAST_S, _LEAST_SIGMA, _MOST_SIGMA = 1e-3, 0.01, 3.0
+_PROBABILITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+Fit = Trapezoid | Polynomial | Quantiles
+
+
+def fit(skill: Skill, samples: Sequence[Sample]) -> Fit:
+    """Returns the duration model of a skill, or of several that share one.
+
+    Args:
+        skill: Any of them.
+        samples: At least two.
+    """
+    if isinstance(skill.effect, Scan):
+        return fit_table(samples)
+    if isinstance(skill.effect, Translate | Turn):
+        return fit_trapezoid(samples, has_travel=False)
+    if isinstance(skill.effect, Grasp | Place | MoveTool | Home):
+        return fit_trapezoid(samples, has_travel=True)
+    seconds = np.array([sample.seconds for sample in samples])
+    low, middle, high = np.quantile(seconds, (0.1, 0.5, 0.9))
+    if isinstance(skill.effect, Gripper) or high - low <= CONSTANT_SPREAD * middle:
+        return fit_constant(seconds)
+    return fit_table(samples)
+
+
+def fit_trapezoid(samples: Sequence[Sample], *, has_travel: bool) -> Trapezoid:
+    """Returns ``latency + trap(length; speed, acceleration) + noise``, fitted to the relative errors.
+
+    The loss is soft-L1, so that a call that was held up pulls less. What is left is shared by latency and noise so that the
+    median and the p90 of all samples come out; where nothing ever cruised, speed is the highest that was reached.
+    """
+    lengths = np.array([sample.length or 0.0 for sample in samples])
+    seconds = np.array([sample.seconds for sample in samples])
+    longest = max(float(lengths.max()), 1e-6)
+
+    def times(parameters: Vector) -> Vector:
+        _, speed, acceleration = np.exp(parameters)
+        return np.array([trap(length, speed, acceleration) for length in lengths])
+
+    def errors(parameters: Vector) -> Vector:
+        result: Vector = (math.exp(parameters[0]) + times(parameters) - seconds) / seconds
+        return result
+
+    quickest_s = max(float(seconds.min()), 0.1)
+    start = np.log([quickest_s / 2.0, longest / max(float(seconds.max()), 0.1), longest / quickest_s])
+    found = least_squares(errors, start, loss="soft_l1", f_scale=0.05, max_nfev=2000)
+    _, speed, acceleration = (float(value) for value in np.exp(found.x))
+    top = math.sqrt(acceleration * longest)
+    latency_s, noise = split(seconds - times(found.x))
+    return Trapezoid(
+        latency_s=Parameter(value=_rounded(latency_s), source=Source.SIMULATED),
+        speed=Parameter(value=_rounded(min(speed, top)), source=Source.SIMULATED),
+        acceleration=Parameter(value=_rounded(acceleration), source=Source.SIMULATED),
+        noise=noise,
+        travel=_travel(lengths) if has_travel else None,
+        num_samples=len(samples),
+    )
+
+
+def fit_constant(seconds: Vector) -> Polynomial:
+    """Returns a constant with noise."""
+    constant_s, noise = split(seconds)
+    return Polynomial(
+        coefficients=(_rounded(constant_s),), source=Source.SIMULATED, noise=noise, num_samples=len(seconds)
+    )
+
+
+def fit_table(samples: Sequence[Sample]) -> Quantiles:
+    """Returns the quantiles of the times, and the time of one step if there are steps."""
+    seconds = np.array([sample.seconds for sample in samples])
+    rows = np.maximum.accumulate(np.quantile(seconds, _PROBABILITIES))
+    table = tuple((p, _rounded(float(s))) for p, s in zip(_PROBABILITIES, rows, strict=True))
+    steps = [(sample.num_steps, sample.seconds) for sample in samples if sample.num_steps]
+    looked = [sample.seconds for sample in samples if sample.num_steps == 0]
+    if not steps:
+        return Quantiles(table=table, source=Source.SIMULATED, num_samples=len(samples))
+    look_s = float(np.median(looked)) if looked else 0.0
+    step_s = float(np.median([(taken_s - look_s) / count for count, taken_s in steps]))
+    return Quantiles(
+        table=table,
+        source=Source.SIMULATED,
+        step_s=Parameter(value=_rounded(step_s), source=Source.SIMULATED),
+        num_samples=len(samples),
+    )
+
+
+def split(residuals_s: Vector) -> tuple[float, Noise]:
+    """Returns a fixed time and log-normal noise with the median and the p90 of what is left beside a model."""
+    low, middle, high = (float(value) for value in np.quantile(residuals_s, (0.0, 0.5, 0.9)))
+    middle, high = max(middle, 2.0 * _LEAST_S), max(high, middle, 2.0 * _LEAST_S)
+    fixed_s = max(0.0, min(low, middle - max(high - middle, _LEAST_S)))
+    median_s = middle - fixed_s
+    sigma = math.log((high - fixed_s) / median_s) / Z_P90
+    sigma = min(_MOST_SIGMA, max(_LEAST_SIGMA, sigma))
+    return fixed_s, Noise(median_s=_rounded(median_s), sigma=_rounded(sigma), source=Source.SIMULATED)
+
+
+def _travel(lengths: Vector) -> Travel:
+    minimum, middle, high = (_rounded(float(value)) for value in np.quantile(lengths, (0.0, 0.5, 0.9)))
+    return Travel(minimum=minimum, p50=middle, p90=high, source=Source.SIMULATED)
+
+
+def _rounded(value: float) -> float:
+    """Returns a number as it is written: four digits, no more than was measured."""
+    return float(f"{value:.4g}")

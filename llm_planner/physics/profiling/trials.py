@@ -1,0 +1,178 @@
+"""What is tried: calls of skills in worlds where they have something to do."""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from llm_planner.core.skill import SkillCall, Value
+from llm_planner.robots.effect import (
+    Effect,
+    Grasp,
+    Gripper,
+    Home,
+    Land,
+    MoveTool,
+    Place,
+    Push,
+    Scan,
+    TakeOff,
+    Translate,
+    Turn,
+)
+from llm_planner.robots.model import Pose, RobotModel, Skill
+from llm_planner.robots.world import ObjectRole, WorldObject
+
+NUM_POINTS = 8
+"""Arguments on the grid of a skill with a number, spread evenly in the square root: short ways matter most."""
+_TABLE = WorldObject(
+    name="table", position_m=(0.45, 0.0, 0.0), size_m=(0.6, 1.3, 0.0), role=ObjectRole.AREA, is_fixed=True
+)
+_CUBE_M = (0.05, 0.05, 0.05)
+_APART_M = 0.12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One call in a world.
+
+    Attributes:
+        skill: Its name.
+        before: Calls that bring about what it needs; not timed.
+        length: Of the way, in metres or degrees, if the argument tells.
+    """
+
+    skill: str
+    call: SkillCall
+    objects: tuple[WorldObject, ...] = ()
+    pose: Pose | None = None
+    before: tuple[SkillCall, ...] = ()
+    length: float | None = None
+
+
+def is_tried(skill: Skill) -> bool:
+    """Returns whether physics says how long a skill takes: a look, a word or a pause takes what its model says."""
+    return isinstance(skill.effect, _MOVING)
+
+
+def trials(model: RobotModel, rng: random.Random, *, num_seeds: int, held_out: bool) -> Iterator[Trial]:
+    """Yields the trials of all skills of a robot that physics times.
+
+    Args:
+        model: Of the robot.
+        rng: Source of arguments that are not on the grid, of places and headings.
+        num_seeds: How often each argument is tried; a skill without a number ``NUM_POINTS`` times as often.
+        held_out: Whether arguments are drawn from the whole range instead of from the grid.
+    """
+    for skill in model.skills.values():
+        if not is_tried(skill):
+            continue
+        for _ in range(num_seeds):
+            for index in range(NUM_POINTS):
+                yield _trial(model, skill, _number(skill, None if held_out else index, rng), rng)
+
+
+def grid(low: float, high: float) -> list[float]:
+    """Returns the arguments that are tried, whole numbers."""
+    a, b = math.sqrt(low), math.sqrt(high)
+    return [float(round((a + (b - a) * index / (NUM_POINTS - 1)) ** 2)) for index in range(NUM_POINTS)]
+
+
+def _number(skill: Skill, index: int | None, rng: random.Random) -> float | None:
+    argument = skill.number
+    if argument is None or argument.minimum is None or argument.maximum is None:
+        return None
+    points = grid(argument.minimum, argument.maximum)
+    if index is not None:
+        return points[index]
+    while (number := float(round(rng.uniform(math.sqrt(points[0]), math.sqrt(points[-1])) ** 2))) in points:
+        pass
+    return number
+
+
+def _trial(model: RobotModel, skill: Skill, number: float | None, rng: random.Random) -> Trial:
+    match skill.effect:
+        case Translate() as effect:
+            return _flight(model, skill, effect, number or 0.0, rng)
+        case Turn():
+            call = SkillCall(skill.name, (number or 0.0,))
+            return Trial(skill=skill.name, call=call, pose=_heading(model, rng), length=number)
+        case TakeOff():
+            return Trial(skill=skill.name, call=SkillCall(skill.name), pose=Pose(z_m=0.0))
+        case Land():
+            pose = Pose(z_m=rng.uniform(0.5, 2.5), yaw_deg=rng.uniform(-180.0, 180.0))
+            return Trial(skill=skill.name, call=SkillCall(skill.name), pose=pose)
+        case Scan():
+            return _search(model, skill, rng)
+        case _:
+            return _table_work(model, skill, rng)
+
+
+def _flight(model: RobotModel, skill: Skill, effect: Translate, number: float, rng: random.Random) -> Trial:
+    """Returns a flight that stays inside the fence, into any direction of the wind."""
+    length_m, yaw_deg = number * effect.unit_m, rng.uniform(-180.0, 180.0)
+    fence = model.geofence
+    assert fence is not None
+    low_m, high_m = fence.z_m
+    middle_m, up_m = (low_m + high_m) / 2.0, effect.axis[2] * length_m
+    if abs(up_m) > high_m - low_m - 0.1:
+        length_m = high_m - low_m - 0.1
+        up_m = math.copysign(length_m, up_m)
+    ahead = math.atan2(effect.axis[1], effect.axis[0]) + math.radians(yaw_deg)
+    level_m = length_m * math.hypot(effect.axis[0], effect.axis[1])
+    pose = Pose(
+        x_m=-math.cos(ahead) * level_m / 2.0,
+        y_m=-math.sin(ahead) * level_m / 2.0,
+        z_m=middle_m - up_m / 2.0,
+        yaw_deg=yaw_deg,
+    )
+    call = SkillCall(skill.name, (round(length_m / effect.unit_m, 3),))
+    return Trial(skill=skill.name, call=call, pose=pose, length=length_m)
+
+
+def _heading(model: RobotModel, rng: random.Random) -> Pose:
+    return Pose(z_m=model.start.z_m, yaw_deg=rng.uniform(-180.0, 180.0))
+
+
+def _search(model: RobotModel, skill: Skill, rng: random.Random) -> Trial:
+    """Returns a search for something that stands anywhere around."""
+    angle, distance_m = rng.uniform(-math.pi, math.pi), rng.uniform(1.0, 4.5)
+    at = (distance_m * math.cos(angle), distance_m * math.sin(angle), model.start.z_m)
+    thing = WorldObject(name="target", kind="target", position_m=at, size_m=(0.3, 0.3, 0.3))
+    return Trial(skill=skill.name, call=SkillCall(skill.name, ("target",)), objects=(thing,), pose=model.start)
+
+
+def _table_work(model: RobotModel, skill: Skill, rng: random.Random) -> Trial:
+    """Returns a call on a table with two cubes that lie anywhere within reach."""
+    one, two = _places(model, rng)
+    objects = (
+        _TABLE,
+        WorldObject(name="one", position_m=(*one, _CUBE_M[2] / 2.0), size_m=_CUBE_M),
+        WorldObject(name="two", position_m=(*two, _CUBE_M[2] / 2.0), size_m=_CUBE_M),
+    )
+    names: tuple[Value, ...] = ("one", "two")[: len(skill.arguments)]
+    before = _preparation(model, skill.effect)
+    return Trial(skill=skill.name, call=SkillCall(skill.name, names), objects=objects, before=before)
+
+
+def _preparation(model: RobotModel, effect: Effect) -> tuple[SkillCall, ...]:
+    by_effect = {type(skill.effect): skill.name for skill in model.skills.values()}
+    grasp, move = by_effect.get(Grasp), by_effect.get(MoveTool)
+    if isinstance(effect, Place) and grasp is not None:
+        return (SkillCall(grasp, ("one",)),)
+    if isinstance(effect, Home) and move is not None:
+        return (SkillCall(move, ("one",)),)
+    return ()
+
+
+def _places(model: RobotModel, rng: random.Random) -> Sequence[tuple[float, float]]:
+    space = model.workspace
+    assert space is not None
+    while True:
+        places = [(rng.uniform(0.2, 0.7), rng.uniform(-0.55, 0.55)) for _ in range(2)]
+        is_reachable = all(space.reach_m[0] + 0.05 < math.hypot(*p) < space.reach_m[1] - 0.08 for p in places)
+        if is_reachable and math.dist(*places) > _APART_M:
+            return places
+
+
+_MOVING = (Translate, Turn, TakeOff, Land, Scan, Grasp, Place, Push, MoveTool, Home, Gripper)

@@ -1,0 +1,139 @@
+"""What ROS tools see of a physical world: clock, transforms, joint states, odometry, markers."""
+
+import importlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point, Pose, Quaternion, TransformStamped, Vector3
+from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
+from std_msgs.msg import ColorRGBA, Header
+
+from llm_planner.physics.world import PhysicsWorld
+from llm_planner.robots.model import RobotModel
+
+FRAME = "world"
+_MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}
+
+
+class WorldView:
+    """Publishers of one world.
+
+    Args:
+        node: That publishes.
+        world: Looked at with its lock held.
+        models: Of its robots.
+    """
+
+    def __init__(self, node: Node, world: PhysicsWorld, models: Mapping[str, RobotModel]) -> None:
+        self._node, self._world = node, world
+        self._joints = {
+            name: [joint.name for joint in arm.shape.joints] for name, arm in world.arms.items() if name in models
+        }
+        self._publishers: dict[str, Any] = {"/clock": node.create_publisher(Clock, "/clock", 10)}
+        self._offer("/tf", "tf2_msgs", "TFMessage")
+        for name in world.arms:
+            self._offer(f"/{name}/joint_states", "sensor_msgs", "JointState")
+        for name in world.drones:
+            self._offer(f"/{name}/odom", "nav_msgs", "Odometry")
+        self._offer("/world/markers", "visualization_msgs", "MarkerArray")
+
+    def _offer(self, topic: str, package: str, name: str) -> None:
+        try:
+            kind = getattr(importlib.import_module(f"{package}.msg"), name)
+        except ImportError:
+            self._node.get_logger().warning(f"{package} is not installed: no {topic}")
+            return
+        self._publishers[topic] = self._node.create_publisher(kind, topic, 10)
+
+    def look(self) -> dict[str, Any]:
+        """Returns the messages of this moment by topic."""
+        now_s = self._world.time_s
+        header = Header(frame_id=FRAME)
+        header.stamp.sec, header.stamp.nanosec = int(now_s), int(math.fmod(now_s, 1.0) * 1e9)
+        found: dict[str, Any] = {"/clock": Clock(clock=header.stamp)}
+        if "/tf" in self._publishers:
+            found["/tf"] = self._transforms(header)
+        for name, arm in self._world.arms.items():
+            topic = f"/{name}/joint_states"
+            if topic in self._publishers:
+                kind = self._publishers[topic].msg_type
+                positions = [float(angle) for angle in arm.joints]
+                found[topic] = kind(header=header, name=self._joints[name], position=positions)
+        for name in self._world.drones:
+            topic = f"/{name}/odom"
+            if topic in self._publishers:
+                found[topic] = self._odometry(self._publishers[topic].msg_type, name, header)
+        if "/world/markers" in self._publishers:
+            found["/world/markers"] = self._markers(header)
+        return found
+
+    def publish(self, messages: Mapping[str, Any]) -> None:
+        """Publishes what ``look`` returned."""
+        for topic, message in messages.items():
+            self._publishers[topic].publish(message)
+
+    def _transforms(self, header: Header) -> Any:
+        model, data = self._world.scene.model, self._world.scene.data
+        transforms = []
+        for number in range(1, model.nbody):
+            x, y, z = (float(v) for v in data.xpos[number])
+            transforms.append(
+                TransformStamped(header=header, child_frame_id=model.body(number).name.lstrip(":").replace(":", "/"))
+            )
+            transforms[-1].transform.translation = Vector3(x=x, y=y, z=z)
+            transforms[-1].transform.rotation = _quaternion(data.xquat[number])
+        return self._publishers["/tf"].msg_type(transforms=transforms)
+
+    def _odometry(self, kind: type, name: str, header: Header) -> Any:
+        """Returns where a drone believes to be, in the world's frame; its speed in its own."""
+        drone = self._world.drones[name]
+        message = kind(header=header, child_frame_id=name)
+        half = (drone.yaw + drone.yaw_drift) / 2.0
+        x, y, z = (float(v) for v in drone.believed)
+        message.pose.pose = Pose(
+            position=Point(x=x, y=y, z=z), orientation=Quaternion(z=math.sin(half), w=math.cos(half))
+        )
+        c, s = math.cos(drone.yaw), math.sin(drone.yaw)
+        vx, vy, vz = (float(v) for v in drone.velocity)
+        message.twist.twist.linear = Vector3(x=c * vx + s * vy, y=c * vy - s * vx, z=vz)
+        return message
+
+    def _markers(self, header: Header) -> Any:
+        scene = self._world.scene
+        model, data, mujoco = scene.model, scene.data, scene.mujoco
+        kind = self._publishers["/world/markers"].msg_type
+        marker_kind = importlib.import_module("visualization_msgs.msg").Marker
+        shapes = {
+            int(mujoco.mjtGeom.mjGEOM_BOX): (_MARKERS["BOX"], lambda s: (2 * s[0], 2 * s[1], 2 * s[2])),
+            int(mujoco.mjtGeom.mjGEOM_SPHERE): (_MARKERS["SPHERE"], lambda s: (2 * s[0],) * 3),
+            int(mujoco.mjtGeom.mjGEOM_CYLINDER): (_MARKERS["CYLINDER"], lambda s: (2 * s[0], 2 * s[0], 2 * s[1])),
+        }
+        markers = []
+        for geom in range(model.ngeom):
+            known = shapes.get(int(model.geom_type[geom]))
+            if known is None:
+                continue
+            number, scale = known
+            turn = _from_matrix(mujoco, data.geom_xmat[geom])
+            x, y, z = (float(v) for v in data.geom_xpos[geom])
+            sx, sy, sz = (float(v) for v in scale(model.geom_size[geom]))
+            r, g, b, a = (float(v) for v in model.geom_rgba[geom])
+            marker = marker_kind(header=header, ns=FRAME, id=geom, type=number, color=ColorRGBA(r=r, g=g, b=b, a=a))
+            marker.pose = Pose(position=Point(x=x, y=y, z=z), orientation=turn)
+            marker.scale = Vector3(x=sx, y=sy, z=sz)
+            markers.append(marker)
+        return kind(markers=markers)
+
+
+def _quaternion(turn: Any) -> Quaternion:
+    w, x, y, z = (float(v) for v in turn)
+    return Quaternion(x=x, y=y, z=z, w=w)
+
+
+def _from_matrix(mujoco: Any, matrix: Any) -> Quaternion:
+    turn = np.zeros(4)
+    mujoco.mju_mat2Quat(turn, matrix)
+    return _quaternion(turn)
