@@ -15,6 +15,8 @@ from llm_planner.serving.planner_view import PlannerView
 
 RATES_OVER_S = 2.0
 MAX_MEASURED = 500
+GONE_S = 60.0
+"""A robot that says nothing for so long has gone, and is an alert no more."""
 MAX_ROBOTS = 200
 
 
@@ -145,6 +147,7 @@ class FleetState:
         """Returns the fleet as JSON: whole, or only what changed since the ``revisions`` of an earlier document."""
         since = since or {}
         self.lanes.forget(self.planner_now_s(now_s) - WINDOW_S)
+        self._forget_robots(now_s)
         view = self.planner
         silent_s = now_s - self.planner_heard_s
         return {
@@ -170,6 +173,11 @@ class FleetState:
         found = [*conditions(self.planner, now_s - self.planner_heard_s, heard), *self.journal.diagnoses(now_s)]
         found += [Alert("bad", "acts by reflex", robot) for robot in self._reflexes()]
         return sorted(found, key=lambda alert: alert.level != "bad")
+
+    def _forget_robots(self, now_s: float) -> None:
+        for name in [name for name, robot in self.robots.items() if now_s - robot.heard_s > GONE_S]:
+            del self.robots[name]
+            self._note(now_s, "warn", f"not heard for {GONE_S:g} s: taken off the map", name)
 
     def _reflexes(self) -> Iterator[str]:
         return (name for name, robot in self.robots.items() if robot.view.is_in_reflex)

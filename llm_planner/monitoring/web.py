@@ -6,6 +6,7 @@ address that is a number cannot be rebound by a foreign name server). There are 
 """
 
 import ipaddress
+import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Collection
@@ -106,6 +107,11 @@ class _Guard:
         return True
 
 
+def _reason(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
+
+
 class WebServer:
     """Serves an application in a thread of its own.
 
@@ -128,7 +134,7 @@ class WebServer:
         except (OSError, OverflowError) as error:
             raise PlannerError(
                 ErrorCode.INVALID_CONFIG,
-                f"the dashboard cannot listen on {host}:{port} ({error}); give another --port or --host",
+                f"the dashboard cannot listen on {host}:{port} ({_reason(error)}); give another port or host",
             ) from error
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}/"

@@ -145,3 +145,13 @@ def test_a_diagnosis_that_is_not_well_is_shown_while_it_is_fresh(state):
 def test_a_pose_follows_the_robot(state):
     state.hear_robot(make_robot(pose=Pose(x_m=2.0)), 0.0)
     assert state.document(0.0)["robots"][0]["pose"]["x_m"] == 2.0
+
+
+def test_a_robot_that_has_gone_is_an_alarm_no_more(state):
+    state.hear_planner(make_view(), 0.0)
+    state.hear_robot(make_robot(), 0.0)
+    assert "says nothing for 59 s" in texts(state, 59.0)
+    state.hear_planner(make_view(), 61.0)
+    document = state.document(61.0)
+    assert (document["robots"], document["alerts"]) == ([], [])
+    assert document["log"][-1]["about"] == "drone_1"

@@ -35,6 +35,8 @@ export function take(document) {
     if (span.end !== null && span.end < document.now_s - KEPT_S) store.spans.delete(number);
   }
   document.robots.forEach(takeRobot);
+  const present = new Set(document.robots.map((view) => view.robot_id));
+  for (const name of store.robots.keys()) if (!present.has(name)) store.robots.delete(name);
   store.measured = [...store.measured, ...document.measured].slice(-500);
   store.log = [...store.log, ...document.log.map((entry) => ({ ...entry, at: document.now_s - entry.age_s }))].slice(-200);
   if (document.rates) {
