@@ -14,6 +14,8 @@ from llm_planner.serving.goal import History
 from llm_planner.serving.loop import PlannerLoop
 from tests.serving.builders import failed, make_loop, make_request, make_segment, started, succeeded
 
+_STUCK = f"2{{a(sto{'ol' * 25});}}"  # in a word, without end
+
 
 class Run:
     """Drives a loop in virtual time with robots that execute every segment in ``seconds`` and report."""
@@ -132,6 +134,7 @@ def test_while_one_robot_moves_the_slot_serves_another():
     [
         ("mf(50);forbidden();mf(60);", ErrorCode.UNKNOWN_SKILL, ["mf(50);"]),
         ("mf(50);2{", ErrorCode.PLAN_SYNTAX, ["mf(50);"]),
+        (f"mf(50);{_STUCK}mf(60);", ErrorCode.PLAN_SYNTAX, ["mf(50);"]),
         ("", ErrorCode.EMPTY_PLAN, []),
         ("mf(50);" * 200, ErrorCode.PLAN_TRUNCATED, None),
     ],
@@ -298,7 +301,8 @@ def test_a_complete_plan_only_waits_for_its_robot():
     assert run.result().error_code is ErrorCode.NONE
 
 
-_PLAN = st.lists(st.sampled_from(["a(1);", "fast();", "scan(x);", "2{b(2);}", "forbidden();", "?a(1)==True{c(3);}"]))
+_STATEMENTS = ["a(1);", "fast();", "scan(x);", "2{b(2);}", "forbidden();", "?a(1)==True{c(3);}", _STUCK]
+_PLAN = st.lists(st.sampled_from(_STATEMENTS))
 
 
 @settings(max_examples=60)
@@ -325,7 +329,7 @@ def test_every_request_ends_with_exactly_one_finished(plans, policy, max_num_seq
         assert result.plan == "".join(run.texts(f"r{i}"))
         assert [s.index for s in result.segments] == list(range(len(result.segments)))
         if i != cancel_at:
-            expected = "forbidden();" in plan or not plan
+            expected = "forbidden();" in plan or _STUCK in plan or not plan
             assert (result.error_code is not ErrorCode.NONE) == expected
     assert not run.loop._is_kv_off
     assert run.loop.next_wakeup_s(run.now_s) is None or run.loop.step(run.now_s + 1e6) == []
