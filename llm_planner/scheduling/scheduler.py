@@ -14,7 +14,7 @@ from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 from llm_planner.scheduling.learned_times import LearnedTimes
 from llm_planner.scheduling.pace import GenerationPace
-from llm_planner.scheduling.pipeline.urgency import urgent
+from llm_planner.scheduling.pipeline.urgency import urgent_requests
 from llm_planner.scheduling.places import Places
 from llm_planner.scheduling.policies.interface import Policy
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
@@ -172,15 +172,10 @@ class Scheduler:
             asleep = sorted(self._places.sleeping.values(), key=lambda g: g.resume_at_s, reverse=True)
             scheduled = replace(scheduled, asleep=tuple(g.request_id for g in asleep))
         if self._num_stages > 1:
-            scheduled = replace(scheduled, urgent=self._urgent(scheduled, now_s))
+            running = [g for r in scheduled.num_scheduled_tokens if (g := self._places.find(r)) is not None]
+            cycle_s = self._num_stages * max(self.forecast.steps.base_s, self.forecast.steps.recent_s)
+            scheduled = replace(scheduled, urgent=urgent_requests(running, now_s, cycle_s))
         return scheduled
-
-    def _urgent(self, scheduled: SchedulerOutput, now_s: float) -> tuple[str, ...]:
-        """Returns who in a step must not wait for another micro-batch of the pipeline."""
-        running = [g for r in scheduled.num_scheduled_tokens if (g := self._places.find(r)) is not None]
-        waits = [(g.request.time_utility, now_s - g.robot_idle_at_s) for g in running]
-        cycle_s = self._num_stages * max(self.forecast.steps.base_s, self.forecast.steps.recent_s)
-        return tuple(g.request_id for g, is_urgent in zip(running, urgent(waits, cycle_s), strict=True) if is_urgent)
 
     def take_hopeless(self) -> list[str]:
         """Returns, once, the generations that outgrew the whole KV cache: the caller ends them."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from llm_planner.core.time_utility import TimeUtility
+from llm_planner.scheduling.policies.interface import GenerationView
 
 URGENT_FACTOR = 2.0
 """One that loses so many times what the others lose on the mean is urgent."""
@@ -26,3 +27,10 @@ def urgent(waits: Sequence[tuple[TimeUtility, float]], cycle_s: float) -> list[b
     total = sum(late)
     others = max(1, len(late) - 1)
     return [loss > 0.0 and loss >= URGENT_FACTOR * (total - loss) / others for loss in late]
+
+
+def urgent_requests(generations: Sequence[GenerationView], now_s: float, cycle_s: float) -> tuple[str, ...]:
+    """Returns which generations lose by waiting for one cycle more; each waits since its robot became idle."""
+    waits = [(g.request.time_utility, now_s - g.robot_idle_at_s) for g in generations]
+    are_urgent = urgent(waits, cycle_s)
+    return tuple(g.request.request_id for g, is_urgent in zip(generations, are_urgent, strict=True) if is_urgent)
