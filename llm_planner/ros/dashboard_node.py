@@ -22,6 +22,9 @@ from llm_planner.ros import parameters, process
 from llm_planner.ros.fleet_listener import FleetListener
 
 
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardSettings:
     """Parameters of the dashboard."""
@@ -59,6 +62,8 @@ class DashboardNode(Node):
         self._web = WebServer(app, settings.host, settings.port)
         self.url = self._web.url
         self.get_logger().info(f"dashboard of {settings.planner} on {self.url}")
+        if settings.host not in LOOPBACK:
+            self.get_logger().warning("whoever reaches this address sees the fleet; there is no password")
         self.create_timer(PERIOD_S, self._tick)
 
     def end_goals(self) -> None:

@@ -14,7 +14,7 @@ from llm_planner.ros.message_definitions import definition, message_class
 SEARCH_PERIOD_S = 0.5
 FLUSH_PERIOD_S = 1.0
 DEPTH = 1000
-COMMON = frozenset({"/diagnostics", "/tf", "/tf_static", "/clock"})
+COMMON = frozenset({"/diagnostics", "/tf", "/tf_static", "/clock", "/world/markers"})
 
 
 class FleetRecorder:
