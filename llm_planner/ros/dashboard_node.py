@@ -21,7 +21,6 @@ from llm_planner.monitoring.web import WebServer, build_app
 from llm_planner.ros import parameters, process
 from llm_planner.ros.fleet_listener import FleetListener
 
-
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
