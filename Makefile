@@ -7,13 +7,14 @@ VENV_VLLM ?= .venv-vllm
 PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
+SIM ?= kinematic
 export ROS_DISTRO VENV PYTHON
 # A sourced ROS installation must not leak into the virtual environment.
 unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: help setup setup-dev setup-training setup-vllm demo test test-vllm check lint types arch format colcon clean distclean
+.PHONY: help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -31,9 +32,12 @@ setup-training: ## setup-dev, and what only baselines of train-length-predictor 
 setup-vllm: ## .venv-vllm: the planner with vLLM as its engine (VLLM_BUILD=cpu|gpu)
 	@VENV=$(VENV_VLLM) scripts/setup_vllm.sh
 
-demo:       ## a small fleet plans and flies; writes demo_out/  (ARGS="..." are passed on)
-demo: setup
-	@"$(BIN)/llm-planner" demo $(ARGS)
+setup-mujoco: ## setup, and MuJoCo: robots with bodies (setup-dev has it too)
+	@scripts/setup_venv.sh --mujoco
+
+demo:       ## a small fleet plans and flies; writes demo_out/  (SIM=mujoco: with bodies; ARGS="..." are passed on)
+demo: $(if $(filter mujoco,$(SIM)),setup-mujoco,setup)
+	@"$(BIN)/llm-planner" demo --sim "$(SIM)" $(ARGS)
 
 test:       ## all tests that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
 test: setup-dev

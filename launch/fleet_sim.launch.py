@@ -22,6 +22,9 @@ ARGUMENTS = {
         "",
         "Addresses of real or emulated Tellos for the first drones, with commas between; the rest is simulated.",
     ),
+    "sim": ("kinematic", "What simulated robots live in: kinematic, or mujoco for bodies in physics."),
+    "world": ("", "With sim:=mujoco: a bundled world (house, table), or a YAML file; empty stages if empty."),
+    "world_port": ("8870", "With sim:=mujoco: TCP port of the world, on loopback."),
     "seed": ("0", "Seed of the noise of all durations; each robot adds its number."),
 }
 
@@ -32,8 +35,13 @@ def start_robots(context: LaunchContext) -> list[Node]:
     robots = [(f"{kind}_{i + 1}", model) for kind, model, count in kinds for i in range(count)]
     tellos = [address.strip() for address in values["tellos"].split(",") if address.strip()][: int(values["drones"])]
     real = [{"driver": "tello", "address": address, "take_off": True} for address in tellos]
-    bodies = [*real, *({} for _ in robots[len(real) :])]
-    return [
+    is_physical = values["sim"] == "mujoco"
+    if values["sim"] not in ("kinematic", "mujoco"):
+        raise ValueError(f"sim is {values['sim']!r}; it must be kinematic or mujoco")
+    simulated = {"driver": "mujoco", "address": f"127.0.0.1:{values['world_port']}"} if is_physical else {}
+    bodies = [*real, *(simulated for _ in robots[len(real) :])]
+    world = [_world([f"{name}:{model}" for name, model in robots[len(real) :]], values)] if is_physical else []
+    return world + [
         Node(
             package="llm_planner",
             executable="robot_node",
@@ -52,6 +60,26 @@ def start_robots(context: LaunchContext) -> list[Node]:
         )
         for number, ((name, model), body) in enumerate(zip(robots, bodies, strict=True))
     ]
+
+
+def _world(robots: list[str], values: dict[str, str]) -> Node:
+    """Returns the node that owns the bodies of all robots."""
+    return Node(
+        package="llm_planner",
+        executable="world_node",
+        name="world",
+        parameters=[
+            {
+                **({"robots": robots} if robots else {}),
+                "world": values["world"],
+                "port": int(values["world_port"]),
+                "time_scale": float(values["time_scale"]),
+                "seed": int(values["seed"]),
+            }
+        ],
+        output="screen",
+        emulate_tty=True,
+    )
 
 
 def generate_launch_description() -> LaunchDescription:

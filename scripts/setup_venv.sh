@@ -2,7 +2,7 @@
 # Brings the virtual environment up to date: packages from requirements/, compiled interfaces, a link to this checkout.
 # What has not changed is not done again: each step leaves a stamp named after the hash of all it depends on.
 #
-# usage: scripts/setup_venv.sh [--dev | --training | --vllm]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
+# usage: scripts/setup_venv.sh [--dev | --training | --mujoco | --vllm]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -80,6 +80,15 @@ key=$(key_of requirements/drivers.txt)
 if [[ " ${groups[*]} " == *" dev "* ]] && ! is_done drivers "$key"; then
   "$venv/bin/python" -m pip install --quiet --no-compile --no-deps --requirement=requirements/drivers.txt
   mark drivers "$key"
+fi
+
+# Physics, for `make demo SIM=mujoco`; dev has it among its own.
+key=$(key_of requirements/mujoco.txt)
+if [[ ${1:-} == --mujoco ]] && ! is_done mujoco "$key"; then
+  say "installing requirements/mujoco.txt"
+  "$venv/bin/python" -m pip install --quiet --no-compile \
+    --requirement=requirements/mujoco.txt "${constraints[@]/#/--constraint=}"
+  mark mujoco "$key"
 fi
 
 # --- interfaces ------------------------------------------------------------------------------------------------------

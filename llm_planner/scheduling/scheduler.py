@@ -193,15 +193,18 @@ class Scheduler:
             segments: How many segments each request completed in it.
             now_s: When the step ended.
         """
-        if output.token_ids:
-            self.pace.observe_step(output.duration_s)
         find, released = self._places.find, self._places.released
         ran = [g for r in scheduled.num_scheduled_tokens if (g := find(r) or released.get(r))]
+        duration_s = output.duration_s
+        if self._num_stages > 1 and ran:  # its next token comes when all micro-batches have had their turn
+            duration_s *= max(1.0, len(self._places.running) / len(ran))
+        if output.token_ids:
+            self.pace.observe_step(duration_s)
         num_prompt_tokens = sum(scheduled.num_scheduled_tokens[g.request_id] for g in ran if not g.is_decoding)
         if not (scheduled.offload or scheduled.evict or scheduled.restore):
             work = [(scheduled.num_scheduled_tokens[g.request_id], g.kv_len) for g in ran]
-            self.times.observe(work, output.duration_s)
-        self.forecast.observe_step(num_prompt_tokens, len(scheduled.num_scheduled_tokens), output.duration_s)
+            self.times.observe(work, duration_s)
+        self.forecast.observe_step(num_prompt_tokens, len(scheduled.num_scheduled_tokens), duration_s)
         for generation in ran:
             request_id = generation.request_id
             generation.take(scheduled.num_scheduled_tokens[request_id], output)

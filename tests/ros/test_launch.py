@@ -25,7 +25,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
     [
         ("edge_server", EDGE_SERVER, 1),
         ("cluster_node", {"cluster", "node"}, 1),
-        ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos"}, 4),
+        ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos", "sim", "world", "world_port"}, 4),
     ],
 )
 def test_arguments_and_nodes(name, arguments, num_nodes):
@@ -37,3 +37,17 @@ def test_arguments_and_nodes(name, arguments, num_nodes):
         argument.execute(context)
     (start,) = (entity for entity in description.entities if isinstance(entity, OpaqueFunction))
     assert len(start.execute(context)) == num_nodes
+
+
+def test_bodies_in_physics_get_a_world():
+    description = runpy.run_path(str(LAUNCH / "fleet_sim.launch.py"))["generate_launch_description"]()
+    context = LaunchContext()
+    for entity in description.entities:
+        if isinstance(entity, DeclareLaunchArgument):
+            entity.execute(context)
+    (start,) = (entity for entity in description.entities if isinstance(entity, OpaqueFunction))
+    context.launch_configurations["sim"] = "mujoco"
+    assert len(start.execute(context)) == 5
+    context.launch_configurations["sim"] = "paper"
+    with pytest.raises(ValueError, match="must be kinematic or mujoco"):
+        start.execute(context)

@@ -88,3 +88,16 @@ def test_names_who_must_not_wait_for_another_micro_batch_of_a_pipeline():
 
     assert schedule(2).urgent == ("b",)
     assert schedule(1).urgent == ()
+
+
+def test_a_token_of_a_pipeline_takes_as_many_steps_as_there_are_micro_batches():
+    learned = []
+    for num_stages, ran, duration_s in ((2, "ab", 0.01), (1, "abcd", 0.02)):
+        scheduler = make_scheduler(keeps_kv=True, num_stages=num_stages)
+        for name in "abcd":
+            scheduler.add(make_generation(name))
+        scheduler.schedule(0.0)
+        output = replace(step_of(dict.fromkeys(ran, 20), ran), duration_s=duration_s)
+        update(scheduler, output)
+        learned.append((scheduler.pace.segment_time_s, scheduler.forecast.steps.recent_s))
+    assert learned[0] == learned[1]
