@@ -28,7 +28,6 @@ from llm_planner.cli.options import (
 )
 from llm_planner.cli.output import console, error_console, plain, print_error, print_json
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
-from llm_planner.cli.simulator import SimOption, Simulator, physical_world
 from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
@@ -52,8 +51,6 @@ def up(
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots live.")] = 1.0,
     tello: Annotated[list[str] | None, typer.Option(help="Address of a real Tello for drone_1; again for drone_2.")] = (
         None
-    sim: SimOption = Simulator.KINEMATIC,
-    world: Annotated[str, typer.Option(help="With --sim mujoco: a bundled world (house, table), or a YAML file.")] = "",
     ),
     sim: SimOption = Simulator.KINEMATIC,
     world: Annotated[str, typer.Option(help="With --sim mujoco: a bundled world (house, table), or a YAML file.")] = "",
@@ -84,7 +81,6 @@ def up(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
     )
     if metrics_port:
-    composition = replace(composition, world=physical_world(sim, world))
         composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
