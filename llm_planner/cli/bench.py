@@ -10,6 +10,7 @@ from llm_planner.bench.overhead import run_overhead, table2_requests
 from llm_planner.bench.planner_profile import profile_planner
 from llm_planner.bench.timely.benchmark import TimelyBench, run_timely
 from llm_planner.bench.validation import draw_validation, run_validation, summary_lines
+from llm_planner.cli.bench_physics import physics
 from llm_planner.cli.encounters import encounters
 from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import BackendOption, ConfigOption, ModelOption, ThreadsOption
@@ -26,6 +27,7 @@ from llm_planner.prediction.profile import find_profile
 
 app = typer.Typer(help="Benchmarks of scheduling, in virtual time and on a real planner.", no_args_is_help=True)
 app.command()(encounters)
+app.command()(physics)
 app.command()(pipeline)
 app.command()(pipeline_fit)
 app.command()(replanning)

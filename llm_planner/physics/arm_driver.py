@@ -25,6 +25,7 @@ from llm_planner.robots.world import HELD, ObjectRole, World, WorldObject
 
 CLEARANCE_M = 0.06  # between what is carried and what lies below
 PRESS_M = 0.002  # the tip goes so deep into what it shall touch
+LIFT_M = 0.03  # after grasping and letting go
 LET_GO_M = 0.003  # what is placed falls so deep
 AS_BELIEVED_M = 0.03  # what lies so near to where it was put lies on what it was put on
 PUSH_STEP_M, PUSH_TIP_M, NUM_PUSHES = 0.08, 0.008, 30
@@ -229,8 +230,9 @@ class ArmDriver(PhysicsDriver):
         return None
 
     def _rise(self) -> Course:
+        """Goes just off what was grasped or let go; the next way goes higher by itself."""
         x, y, z = self._tool
-        yield from self._reach_high((x, y, max(z + CLEARANCE_M, self._over_m)))
+        yield from self._reach_high((x, y, z + LIFT_M))
         return None
 
     def _reach_high(self, point: Point) -> Course:

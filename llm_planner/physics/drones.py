@@ -18,6 +18,7 @@ from llm_planner.robots.shape import GRAVITY_M_PER_S2, QuadrotorBody
 Vector = NDArray[np.float64]
 TUMBLED = -0.2  # cosine of the lean at which the motors are switched off: it lies on its back
 LANDING_M_PER_S = 0.4
+WEAR_EVERY = 10  # battery and drift need not be computed as often as thrusts
 
 
 @dataclass(slots=True)
@@ -143,6 +144,7 @@ class DroneFleet:
         ).reshape(-1, 4)
         self._acts = np.array(model.actuator_actadr[self._rotors])
         inertia = np.array([_inertia(mujoco, model, body) for body in bodies]).reshape(-1, 3)
+        self._num_controls = 0
         self._controller = FlightController([drone.shape for drone in drones], inertia)
 
     def read(self, data: Any) -> None:
@@ -172,12 +174,15 @@ class DroneFleet:
         if not self.drones:
             return
         self.read(data)
+        self._num_controls += 1
+        is_worn = self._num_controls % WEAR_EVERY == 0
         points = []
         for number, drone in enumerate(self.drones):
             if drone.is_armed and self._rotations[number, 2, 2] < TUMBLED:
                 drone.is_armed, drone.is_crashed = False, True
             if drone.is_armed:
-                _wear(drone, step_s)
+                if is_worn:
+                    _wear(drone, WEAR_EVERY * step_s)
                 points.append(_as_seen(drone, drone.path.at(now_s)))
             else:
                 self._controller.reset(number)

@@ -58,12 +58,12 @@ class FlightController:
         """
         error = np.array([p.position for p in points]) - position
         wanted = np.array([p.velocity for p in points]) + _POSITION * error
-        wanted *= np.minimum(1.0, self._speed / np.maximum(1e-9, np.linalg.norm(wanted, axis=1)))[:, None]
+        wanted *= np.minimum(1.0, self._speed / np.maximum(1e-9, _lengths(wanted)))[:, None]
         slow = wanted - velocity
         self._integral = np.clip(self._integral + _INTEGRAL * slow * step_s, -_MOST_INTEGRAL, _MOST_INTEGRAL)
         push = _AHEAD * np.array([p.acceleration for p in points]) + _VELOCITY * slow + self._integral
         push[:, 2] = np.clip(push[:, 2] + GRAVITY_M_PER_S2, 0.3 * GRAVITY_M_PER_S2, 1.8 * GRAVITY_M_PER_S2)
-        level = np.linalg.norm(push[:, :2], axis=1)
+        level = _lengths(push[:, :2])
         push[:, :2] *= np.minimum(1.0, self._tilt * push[:, 2] / np.maximum(1e-9, level))[:, None]
         thrust = np.clip(self._mass * np.einsum("ni,ni->n", push, rotation[:, :, 2]), 0.0, None)
         torque = self._torque(push, rotation, rates, points)
@@ -71,12 +71,12 @@ class FlightController:
         return np.asarray(np.clip(forces, 0.0, self._most[:, None]), dtype=np.float64)
 
     def _torque(self, push: Array, rotation: Array, rates: Array, points: Sequence[SetPoint]) -> Array:
-        up = push / np.linalg.norm(push, axis=1)[:, None]
+        up = push / _lengths(push)[:, None]
         yaws = np.array([p.yaw for p in points])
         heading = np.stack([np.cos(yaws), np.sin(yaws), np.zeros_like(yaws)], axis=1)
-        left = np.cross(up, heading)
-        left /= np.linalg.norm(left, axis=1)[:, None]
-        wanted = np.stack([np.cross(left, up), left, up], axis=2)
+        left = _cross(up, heading)
+        left /= _lengths(left)[:, None]
+        wanted = np.stack([_cross(left, up), left, up], axis=2)
         off = np.einsum("nji,njk->nik", wanted, rotation)
         off = off - off.transpose(0, 2, 1)
         error = 0.5 * np.stack([off[:, 2, 1], off[:, 0, 2], off[:, 1, 0]], axis=1)
@@ -84,8 +84,19 @@ class FlightController:
         spin = -_ATTITUDE * error
         spin[:, 2] += [p.yaw_rate for p in points]
         gain = np.array([_RATE, _RATE, _RATE * _YAW_SHARE])
-        gyro = np.cross(rates, self._inertia * rates)
+        gyro = _cross(rates, self._inertia * rates)
         return np.asarray(self._inertia * gain * (spin - rates) + gyro, dtype=np.float64)
+
+
+def _lengths(vectors: Array) -> Array:
+    return np.asarray(np.sqrt((vectors * vectors).sum(axis=1)), dtype=np.float64)
+
+
+def _cross(one: Array, two: Array) -> Array:
+    """Returns the cross products of rows; numpy's own takes ten times as long for a handful."""
+    a, b, c = one.T
+    x, y, z = two.T
+    return np.stack([b * z - c * y, c * x - a * z, a * y - b * x], axis=1)
 
 
 def _mixer(shape: QuadrotorBody) -> Array:

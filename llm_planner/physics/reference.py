@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from llm_planner.robots.duration import trap
 
 Vector = NDArray[np.float64]
+_ZERO = np.zeros(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class Path:
     def at(self, time_s: float) -> SetPoint:
         """Returns the set point at a time."""
         elapsed_s = time_s - self.start_s
+        if elapsed_s <= 0.0 or (self.way.length == 0.0 and self.turn.length == 0.0):
+            return SetPoint(self.begin, _ZERO, _ZERO, self.yaw, 0.0)
         way, speed, acceleration = self.way.at(elapsed_s)
         turned, rate, _ = self.turn.at(elapsed_s)
         ahead = (self.end - self.begin) / self.way.length if self.way.length else np.zeros(3)

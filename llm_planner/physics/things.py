@@ -117,7 +117,8 @@ class Thing:
             mass_kg = CONTAINER_KG if is_container else max(0.005, DENSITY * total_m3)
             for shape in shapes:
                 mass = mass_kg * shape.volume_m3 / total_m3
-                add_shape(body, shape, mass=mass, friction=_FRICTION, condim=6)  # 6: nothing rolls for ever
+                condim = 6 if shape.kind == "sphere" else 3  # 6: it does not roll for ever
+                add_shape(body, shape, mass=mass, friction=_FRICTION, condim=condim)
         else:
             for shape in shapes:
                 add_shape(body, shape)

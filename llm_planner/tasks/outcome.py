@@ -92,11 +92,11 @@ def refusal(task: Task, plan: str, model: RobotModel) -> str:
     return ""
 
 
-def distinct(poses: list[Pose]) -> tuple[Pose, ...]:
+def distinct(poses: list[Pose], tolerance_m: float = 1e-3, tolerance_deg: float = 0.1) -> tuple[Pose, ...]:
     """Returns the poses without those that repeat the one before."""
     kept: list[Pose] = []
     for pose in poses:
-        if not kept or not is_near(kept[-1], pose, 1e-3, 0.1):
+        if not kept or not is_near(kept[-1], pose, tolerance_m, tolerance_deg):
             kept.append(pose)
     return tuple(kept)
 

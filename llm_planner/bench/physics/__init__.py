@@ -1,0 +1,1 @@
+"""How robots with bodies do: task success in physics beside the kinematic world, and how fast the world runs."""
