@@ -1,12 +1,14 @@
-"""``llm-planner robots``: which robot models there are, and what they can do."""
+"""``llm-planner robots``: which robot models there are, what they can do, and how long it takes them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer.core import TyperGroup
 
 from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, print_json
+from llm_planner.cli.robots_profile import profile_robot
 from llm_planner.core.skill import ArgumentType
 from llm_planner.language.syntax import Call, Expression, Name, Number, Text
 from llm_planner.robots.duration import expected_duration
@@ -14,6 +16,22 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import Argument, RobotModel, Skill
 
 
+class _ShowsByDefault(TyperGroup):
+    """``robots`` and ``robots NAME`` show; what is no command is a name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 (typer's own)
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_ShowsByDefault, help="List robot models, show what one can do, or profile how long its skills take."
+)
+app.command("profile")(profile_robot)
+
+
+@app.command("show")
 def robots(
     name: Annotated[str | None, typer.Argument(help="Show the skills of this robot model.")] = None,
     as_json: JsonOption = False,

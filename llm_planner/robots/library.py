@@ -69,12 +69,20 @@ class RobotLibrary:
             PlannerError: UNKNOWN_ROBOT_MODEL with the known names, or INVALID_ROBOT_MODEL if its file is broken.
         """
         if name not in self._models:
-            if name not in self.names():  # also keeps a name such as ../secret from becoming a path
-                known = ", ".join(self.names()) or "none"
-                raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {name[:80]!r}; known are: {known}")
-            paths = (directory / f"{name}.yaml" for directory in self._directories)
-            self._models[name] = load_robot_model(next(path for path in paths if path.is_file()))
+            self._models[name] = load_robot_model(self.path_of(name))
         return self._models[name]
+
+    def path_of(self, name: str) -> Path:
+        """Returns the file of a model.
+
+        Raises:
+            PlannerError: UNKNOWN_ROBOT_MODEL with the known names.
+        """
+        if name not in self.names():  # also keeps a name such as ../secret from becoming a path
+            known = ", ".join(self.names()) or "none"
+            raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {name[:80]!r}; known are: {known}")
+        paths = (directory / f"{name}.yaml" for directory in self._directories)
+        return next(path for path in paths if path.is_file())
 
 
 def _read(path: Path) -> dict[Any, Any]:

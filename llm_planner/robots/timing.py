@@ -14,6 +14,7 @@ class Source(Enum):
     """Where a number comes from."""
 
     MEASURED = "measured"  # on the robot itself, by whoever wrote the file
+    SIMULATED = "simulated"  # in a physical simulation, by `llm-planner robots profile`
     PUBLISHED = "published"  # in a paper, its artifact or a data sheet
     ASSUMED = "assumed"
 
@@ -59,7 +60,8 @@ class Trapezoid(Record):
     """``latency_s + trap(distance; speed, acceleration) + noise``: accelerate, cruise, brake.
 
     Speed is in m/s for translations and degrees/s for turns, acceleration per second of that. The distance is the
-    skill's number argument; ``travel`` stands in where no argument tells it.
+    skill's number argument; ``travel`` stands in where no argument tells it. ``num_samples`` says how many calls it was
+    fitted to, here as in the other models; None for what was not.
     """
 
     kind: Literal["trapezoid"] = "trapezoid"
@@ -68,6 +70,7 @@ class Trapezoid(Record):
     acceleration: Parameter
     noise: Noise | None = None
     travel: Travel | None = None
+    num_samples: int | None = None
 
     def __post_init__(self) -> None:
         require(self.speed.value > 0 and self.acceleration.value > 0, "speed and acceleration must be > 0")
@@ -93,6 +96,7 @@ class Polynomial(Record):
     coefficients: tuple[float, ...]
     source: Source
     noise: Noise | None = None
+    num_samples: int | None = None
 
     def __post_init__(self) -> None:
         require(1 <= len(self.coefficients) <= 6, "coefficients must be 1 to 6 numbers")
@@ -111,6 +115,7 @@ class Quantiles(Record):
     table: tuple[tuple[float, float], ...]
     source: Source
     step_s: Parameter | None = None
+    num_samples: int | None = None
 
     def __post_init__(self) -> None:
         require(len(self.table) >= 2, "table needs two rows or more")

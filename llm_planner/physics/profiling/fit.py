@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from llm_planner.physics.profiling.collect import Sample
+from llm_planner.physics.profiling.evaluate import accuracy
 from llm_planner.robots.duration import Z_P90, trap
 from llm_planner.robots.effect import Grasp, Gripper, Home, MoveTool, Place, Scan, Translate, Turn
 from llm_planner.robots.model import Skill
@@ -16,6 +17,8 @@ from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, S
 Vector = NDArray[np.float64]
 CONSTANT_SPREAD = 0.35
 """A time without a distance is a constant with noise up to this (p90 - p10) / p50; beyond it, a table."""
+WORTH_A_WAY = 0.95
+"""An arm's time depends on its joints: the way of its tool is worth knowing if it lowers the median error so far."""
 _LEAST_S, _LEAST_SIGMA, _MOST_SIGMA = 1e-3, 0.01, 3.0
 _PROBABILITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -33,20 +36,22 @@ def fit(skill: Skill, samples: Sequence[Sample]) -> Fit:
         return fit_table(samples)
     if isinstance(skill.effect, Translate | Turn):
         return fit_trapezoid(samples, has_travel=False)
-    if isinstance(skill.effect, Grasp | Place | MoveTool | Home):
-        return fit_trapezoid(samples, has_travel=True)
     seconds = np.array([sample.seconds for sample in samples])
     low, middle, high = np.quantile(seconds, (0.1, 0.5, 0.9))
-    if isinstance(skill.effect, Gripper) or high - low <= CONSTANT_SPREAD * middle:
-        return fit_constant(seconds)
-    return fit_table(samples)
+    is_constant = isinstance(skill.effect, Gripper) or high - low <= CONSTANT_SPREAD * middle
+    plain = fit_constant(seconds) if is_constant else fit_table(samples)
+    if isinstance(skill.effect, Grasp | Place | MoveTool | Home):
+        ways = fit_trapezoid(samples, has_travel=True)
+        if accuracy(ways, samples).median_error < WORTH_A_WAY * accuracy(plain, samples).median_error:
+            return ways
+    return plain
 
 
 def fit_trapezoid(samples: Sequence[Sample], *, has_travel: bool) -> Trapezoid:
     """Returns ``latency + trap(length; speed, acceleration) + noise``, fitted to the relative errors.
 
-    The loss is soft-L1, so that a call that was held up pulls less. What is left is shared by latency and noise so that the
-    median and the p90 of all samples come out; where nothing ever cruised, speed is the highest that was reached.
+    The loss is soft-L1, so that a call that was held up pulls less. What is left is shared by latency and noise so that
+    the median and the p90 of all samples come out; where nothing ever cruised, speed is the highest that was reached.
     """
     lengths = np.array([sample.length or 0.0 for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
@@ -62,7 +67,8 @@ def fit_trapezoid(samples: Sequence[Sample], *, has_travel: bool) -> Trapezoid:
 
     quickest_s = max(float(seconds.min()), 0.1)
     start = np.log([quickest_s / 2.0, longest / max(float(seconds.max()), 0.1), longest / quickest_s])
-    found = least_squares(errors, start, loss="soft_l1", f_scale=0.05, max_nfev=2000)
+    bounds = np.log([[1e-4, longest / 100.0, longest / 100.0], [quickest_s * 2.0, longest * 100.0, longest * 100.0]])
+    found = least_squares(errors, start, bounds=(bounds[0], bounds[1]), loss="soft_l1", f_scale=0.05, max_nfev=2000)
     _, speed, acceleration = (float(value) for value in np.exp(found.x))
     top = math.sqrt(acceleration * longest)
     latency_s, noise = split(seconds - times(found.x))

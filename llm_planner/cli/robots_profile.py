@@ -1,0 +1,87 @@
+"""``llm-planner robots profile``: how long a robot's skills take, measured in a physical simulation."""
+
+import importlib.util
+from json import dumps as json_text
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from llm_planner.cli.options import RobotOption, SeedOption
+from llm_planner.cli.output import console
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.library import RobotLibrary
+
+MOST_MEDIAN_ERROR, COVERAGE = 0.05, (0.88, 0.92)
+
+
+def profile_robot(
+    robot: RobotOption = "tello",
+    sim: Annotated[str, typer.Option(help="What simulates the robot: mujoco.")] = "mujoco",
+    models: Annotated[
+        list[Path] | None,
+        typer.Option("--models", help="Directory with robot models, searched before the bundled ones."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each argument is tried, in as many winds.")] = 6,
+    wind: Annotated[float, typer.Option(min=0.0, max=5.0, help="Mean wind in m/s.")] = 0.3,
+    output: Annotated[
+        Path | None, typer.Option(help="Directory for the robot model with the new durations, and a picture.")
+    ] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Write them into the robot model's own file.")] = False,
+    seed: SeedOption = 0,
+    json: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+) -> None:
+    """Try every skill over a grid of arguments and seeds in virtual time, and fit the robot's duration models.
+
+    Printed: median error and share of calls within p90, before and after, on calls whose arguments, places and seeds
+    were not profiled. Without --output or --in-place nothing is written. Exit status 0 also where an aim is missed.
+    """
+    if sim != "mujoco":
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no simulation {sim!r}; there is mujoco")
+    if missing := [name for name in ("mujoco", "ruamel") if importlib.util.find_spec(name) is None]:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"profiling needs {', '.join(missing)}, which is not installed: pip install -r requirements/mujoco.txt",
+        )
+    from llm_planner.physics.profiling.figures import draw_profile
+    from llm_planner.physics.profiling.profile import profile
+    from llm_planner.physics.profiling.write import write_durations
+
+    library = RobotLibrary(models or [])
+    model = library.get(robot)
+    found = profile(model, num_seeds=seeds, seed=seed, wind_m_per_s=wind, on_progress=console.print)
+    table = Table("skills", "calls", "median error", "within p90", title=f"{robot} in {sim}, held-out calls")
+    for group in found:
+        was, now = group.was, group.now
+        errors, covers = (
+            f"{was.median_error:.1%} -> {now.median_error:.1%}",
+            f"{was.coverage:.0%} -> {now.coverage:.0%}",
+        )
+        table.add_row(group.label, str(now.num_samples), errors, covers)
+    console.print(table)
+    low, high = COVERAGE
+    missed = [g.label for g in found if g.now.median_error > MOST_MEDIAN_ERROR or not low <= g.now.coverage <= high]
+    aim = f"median error up to {MOST_MEDIAN_ERROR:.0%}, {low:.0%} to {high:.0%} within p90"
+    console.print(f"aim ({aim}): " + (f"missed by {'; '.join(missed)}" if missed else "met by all"))
+    fits = {name: group.after for group in found for name in group.skills}
+    path = library.path_of(robot)
+    targets = [path] if in_place else []
+    if output is not None:
+        targets.append(output / path.name)
+        parts = {group.label: (group.before, group.after, group.held_out) for group in found}
+        draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {seeds} seeds, wind {wind:g} m/s", parts)
+    for target in targets:
+        write_durations(path, target, fits)
+        console.print(f"written: {target}")
+    if json is not None:
+        rows = [
+            {
+                "skills": group.skills,
+                "calls": group.now.num_samples,
+                "median_error": [group.was.median_error, group.now.median_error],
+                "coverage": [group.was.coverage, group.now.coverage],
+            }
+            for group in found
+        ]
+        json.write_text(json_text({"robot": robot, "seeds": seeds, "seed": seed, "groups": rows}, indent=1) + "\n")
