@@ -10,6 +10,7 @@ from typing import Any
 from llm_planner.assembly import build_library, build_loop
 from llm_planner.bench.replanning.field import Attempt, CountingBackend, Field
 from llm_planner.bench.replanning.mishaps import KINDS, Mishap
+from llm_planner.core.clock import ProcessorClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.interfaces import Backend
@@ -90,7 +91,7 @@ class Bench:
         backends: list[CountingBackend] = []
 
         def count(backend: Backend) -> Backend:
-            backends.append(CountingBackend(backend))
+            backends.append(CountingBackend(backend, ProcessorClock()))
             return backends[-1]
 
         loop = build_loop(config, watch=count)

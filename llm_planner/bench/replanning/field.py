@@ -1,8 +1,8 @@
 """One robot and one planner in virtual time: the loop, the executor and a kinematic robot, whatever fails."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from llm_planner.core.interfaces import Backend
+from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.step import SchedulerOutput, StepOutput
@@ -23,16 +23,20 @@ class CountingBackend:
 
     Args:
         backend: Runs the steps.
+        clock: Times them in the backend's place; None to believe what it says.
     """
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, clock: Clock | None = None) -> None:
+        self._backend, self._clock = backend, clock
         self.info, self.load_prefix, self.close = backend.info, backend.load_prefix, backend.close
         self.num_tokens, self.busy_s = 0, 0.0
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
         """Runs one step and returns its tokens."""
+        start_s = self._clock.now_s() if self._clock else 0.0
         output = self._backend.execute(scheduled)
+        if self._clock:
+            output = replace(output, duration_s=self._clock.now_s() - start_s)
         self.num_tokens += sum(scheduled.num_scheduled_tokens.values())
         self.busy_s += output.duration_s
         return output
