@@ -1,6 +1,7 @@
 """A robot at one moment, by its own account: what it shows to people, as JSON on a topic and in recordings."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ class Thing:
 
     Attributes:
         role: Name of an ``ObjectRole`` in lower case.
-        position_m: Of its centre.
+        position_m: Of its centre; of a moving thing, where the robot believes it to be by now.
     """
 
     name: str
@@ -30,12 +31,19 @@ class Thing:
     role: str
     position_m: tuple[float, float, float]
     size_m: tuple[float, float, float]
+    is_moving: bool = False
 
     @staticmethod
     def of(thing: WorldObject, now_s: float) -> "Thing":
         """Returns what is shown of an object of a world at a time of that world."""
-        place = thing.position_at(now_s)
-        return Thing(name=thing.name, kind=thing.kind, role=thing.role.value, position_m=place, size_m=thing.size_m)
+        return Thing(
+            name=thing.name,
+            kind=thing.kind,
+            role=thing.role.value,
+            position_m=thing.position_at(now_s),
+            size_m=thing.size_m,
+            is_moving=any(thing.velocity_m_per_s),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,7 @@ class RobotView:
         pose: Of the body, or of an arm's tool.
         held: Name of what the gripper holds; empty for nothing.
         fence_m: Of a mobile robot, least and greatest x, then y; None for an arm.
+        home: Where its home is in the fleet's map; None if nobody said.
         reach_m: Of an arm, least and greatest distance from its base; None for a mobile robot.
     """
 
@@ -65,6 +74,7 @@ class RobotView:
     held: str = ""
     fence_m: tuple[float, float, float, float] | None = None
     reach_m: tuple[float, float] | None = None
+    home: Pose | None = None
     things: tuple[Thing, ...] = ()
 
     def to_json(self) -> str:
@@ -93,7 +103,7 @@ class RobotView:
 _ADAPTER = TypeAdapter(RobotView)
 
 
-def outline(model: RobotModel, robot_id: str, driver: str) -> RobotView:
+def outline(model: RobotModel, robot_id: str, driver: str, home: Pose | None = None) -> RobotView:
     """Returns a view of a robot at its start, with all that never changes."""
     fence, workspace = model.geofence, model.workspace
     return RobotView(
@@ -107,7 +117,25 @@ def outline(model: RobotModel, robot_id: str, driver: str) -> RobotView:
         is_in_reflex=False,
         fence_m=None if fence is None else (*fence.x_m, *fence.y_m),
         reach_m=None if workspace is None else workspace.reach_m,
+        home=home,
     )
+
+
+def parse_home(text: str) -> Pose | None:
+    """Returns the home that ``X,Y,YAW`` (metres and degrees) stands for; None for an empty text.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if it is something else.
+    """
+    if not text.strip():
+        return None
+    numbers: list[float] = []
+    with suppress(ValueError):
+        numbers = [float(word) for word in text.split(",")]
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        message = f"home is {text!r}; give X,Y,YAW in metres and degrees, such as 1.5,0,90"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    return Pose(x_m=numbers[0], y_m=numbers[1], yaw_deg=numbers[2])
 
 
 def as_pose(pose: Pose) -> Pose:

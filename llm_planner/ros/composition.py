@@ -87,6 +87,7 @@ class Composition:
                 "time_scale": str(float(self.time_scale)),
                 "seed": str(self.seed + number),
                 **self._driver(number),
+                **self._home(number),
                 **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
             }
             node = ["--ros-args", "-r", f"__node:={robot.name}"]
@@ -104,6 +105,22 @@ class Composition:
         if number >= min(self.drones, len(self.tellos)):
             return {"driver": "mujoco", "address": self.world.address} if self.world else {}
         return {"driver": "tello", "address": self.tellos[number], "take_off": "true"}
+
+    def _home(self, number: int) -> dict[str, str]:
+        """Returns where a robot's home is, if it lives in a world with places."""
+        num_tellos = min(self.drones, len(self.tellos))
+        if self.world is None or not self.world.name or number < num_tellos:
+            return {}
+        from llm_planner.physics.world_file import load_world_file
+
+        world_file = load_world_file(self.world.name)
+        is_arm = number >= self.drones
+        places = world_file.arms if is_arm else world_file.drones
+        index = number - (self.drones if is_arm else num_tellos)
+        if index >= len(places):
+            return {}  # the world says so, and ends
+        place = places[index]
+        return {"home": f"'{place.x_m},{place.y_m},{place.yaw_deg}'"}
 
     def _world_command(self, world: World) -> list[str]:
         bodies = self.robots[min(self.drones, len(self.tellos)) :]

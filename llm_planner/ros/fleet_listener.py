@@ -6,6 +6,7 @@ from functools import partial
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from std_msgs.msg import String
 
@@ -17,6 +18,7 @@ from llm_planner.monitoring.fleet import MAX_ROBOTS
 from llm_planner.ros import qos
 
 SEARCH_PERIOD_S = 1.0
+VIEWS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)  # a busy moment here loses none
 OUTCOME = "/outcome"  # every robot node has this topic
 OUTCOME_TYPE = "llm_planner/msg/PlanOutcome"
 LEVELS = {
@@ -86,7 +88,7 @@ class FleetListener:
         self._listen(f"{robot}/view", partial(self._on_robot, robot))
 
     def _listen(self, topic: str, callback: Callable[[String], None]) -> None:
-        self._views.append(self._node.create_subscription(String, topic, callback, qos.VIEW))
+        self._views.append(self._node.create_subscription(String, topic, callback, VIEWS))
 
     def _on_planner(self, message: String) -> None:
         with self._board.changing() as (state, now_s):

@@ -22,6 +22,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import Urgency
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import conversions, orders, parameters, process, qos
 from llm_planner.ros.body import BodySettings, connect_body
@@ -51,6 +52,9 @@ class RobotSettings:
         5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
     )
     scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
+    home: str = setting(
+        "", "Its home in the fleet's map, for the dashboard: X,Y,YAW in m and degrees; empty if unknown."
+    )
 
 
 class RobotNode(Node):
@@ -96,7 +100,8 @@ class RobotNode(Node):
             on_reflex=self._post_reflex,
         )
         self._control = ControlLoop(self._robot.tick)
-        RobotViewPublisher(self, self._client.robot_id, self._robot, self._model, body.driver)
+        home = parse_home(settings.home)
+        RobotViewPublisher(self, self._client.robot_id, self._robot, self._model, body.driver, home)
         self._mission: Mission | None = None  # which the robot carries out, or was the last to
         self._pending: list[Mission] = []  # whose outcome was not published yet
         self._heard_at_s = float("-inf")

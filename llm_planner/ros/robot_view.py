@@ -5,6 +5,7 @@ from dataclasses import replace
 from rclpy.node import Node
 from std_msgs.msg import String
 
+from llm_planner.core.pose import Pose
 from llm_planner.monitoring.robot_view import as_pose, nearest, outline
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import qos
@@ -22,11 +23,14 @@ class RobotViewPublisher:
         robot: Tells where it is.
         model: Its robot model.
         driver: What moves it.
+        home: Where its home is in the fleet's map, if that is known.
     """
 
-    def __init__(self, node: Node, robot_id: str, robot: RobotControl, model: RobotModel, driver: str) -> None:
+    def __init__(
+        self, node: Node, robot_id: str, robot: RobotControl, model: RobotModel, driver: str, home: Pose | None
+    ) -> None:
         self._robot = robot
-        self._last = outline(model, robot_id, driver)
+        self._last = outline(model, robot_id, driver, home)
         self._publisher = node.create_publisher(String, "~/view", qos.VIEW)
         node.create_timer(PERIOD_S, self._tick)
 

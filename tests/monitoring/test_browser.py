@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.pose import Pose
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.hub import Hub
 from llm_planner.monitoring.web import WebServer, build_app
@@ -131,3 +132,17 @@ def test_news_arrive_and_a_silent_planner_is_seen(page, shown):
     page.wait_for_selector("#state.bad")
     assert page.text_content("#state") == "silent"
     assert "the planner says nothing for 5 s" in page.text_content("#alerts")
+
+
+def test_robots_whose_home_is_known_share_a_map(page, shown):
+    board, hub, _ = shown
+    with board.changing() as (state, now_s):
+        for number in (1, 2):
+            home = Pose(x_m=2.0 * number, yaw_deg=90.0 * number)
+            things = (make_thing("sofa", x_m=3.0),)
+            state.hear_robot(make_robot(f"drone_{number}", home=home, things=things), now_s)
+    hub.publish(*board.news())
+    page.wait_for_selector(".fleet canvas")
+    page.wait_for_timeout(300)
+    assert painted(page, ".fleet canvas") > 500
+    assert page.locator(".tile").count() == 2  # the map, and the tile of the robot whose home nobody knows

@@ -7,7 +7,7 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.monitoring.robot_view import MAX_THINGS, RobotView, Thing, nearest, outline
+from llm_planner.monitoring.robot_view import MAX_THINGS, RobotView, Thing, nearest, outline, parse_home
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import WorldObject
 
@@ -49,9 +49,24 @@ def test_another_version_is_refused_and_new_fields_are_not():
         RobotView.from_json(json.dumps(document | {"version": 2}))
 
 
+@pytest.mark.parametrize(("text", "home"), [("", None), (" 1.5, -2,90 ", Pose(x_m=1.5, y_m=-2.0, yaw_deg=90.0))])
+def test_a_home_is_three_numbers_or_unknown(text, home):
+    assert parse_home(text) == home
+    view = make_view(home=home)
+    assert RobotView.from_json(view.to_json()) == view
+
+
+@pytest.mark.parametrize("text", ["1,2", "1,2,3,4", "a,b,c", "nan,0,0", "1;2;3"])
+def test_a_home_that_is_none_is_refused(text):
+    with pytest.raises(PlannerError, match="X,Y,YAW") as refused:
+        parse_home(text)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
 def test_things_move():
     ball = WorldObject(name="ball", position_m=(1.0, 0.0, 0.0), velocity_m_per_s=(0.5, 0.0, 0.0))
     assert Thing.of(ball, 2.0).position_m == (2.0, 0.0, 0.0)
+    assert Thing.of(ball, 2.0).is_moving
 
 
 def test_of_too_many_things_the_nearest_are_shown():

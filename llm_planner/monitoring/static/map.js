@@ -1,18 +1,20 @@
-// A tile per robot: where it is, the way it came, and what it knows of, seen from above and from its home.
+// A tile per robot: where it is, the way it came, and what it knows of, seen from above and from its home, x up.
+// Robots whose home is known share a map instead (fleetmap.js).
 
 import { colour, fit, niceStep, prepare } from "./draw.js";
+import { drawFleet } from "./fleetmap.js";
 import { robotNames, store } from "./store.js";
 
-const SILENT_S = 2, LEAST_M = 1.2, SMOOTH = 0.25;
+const SILENT_S = 2, LEAST_M = 1.2, SMOOTH = 0.25, MAX_LABELS = 10;
 const tiles = new Map(); // robot -> {figure, canvas, name, place, half_m, middle}
 
 export function draw(box) {
-  for (const name of robotNames()) {
-    const robot = store.robots.get(name);
-    if (robot) drawTile(tileOf(box, name), robot);
-  }
+  const names = robotNames().filter((name) => store.robots.has(name)), has_home = (name) => store.robots.get(name).view.home;
+  drawFleet(box, names.filter(has_home));
+  const alone = names.filter((name) => !has_home(name));
+  for (const name of alone) drawTile(tileOf(box, name), store.robots.get(name));
   for (const [name, tile] of tiles) {
-    if (!store.robots.has(name)) { tile.figure.remove(); tiles.delete(name); }
+    if (!alone.includes(name)) { tile.figure.remove(); tiles.delete(name); }
   }
 }
 
@@ -27,7 +29,8 @@ function tileOf(box, name) {
   figure.append(canvas, caption);
   const tile = { figure, canvas, place, half_m: LEAST_M, middle: { x: 0, y: 0 } };
   tiles.set(name, tile);
-  box.replaceChildren(...robotNames().filter((robot) => tiles.has(robot)).map((robot) => tiles.get(robot).figure));
+  const next = robotNames().slice(robotNames().indexOf(name) + 1).find((robot) => tiles.has(robot) && robot !== name);
+  box.insertBefore(figure, next ? tiles.get(next).figure : null);
   return tile;
 }
 
@@ -40,17 +43,26 @@ function drawTile(tile, robot) {
   frame(tile, robot);
   const scale = Math.min(width, height) / (2 * tile.half_m);
   const at = (x_m, y_m) => [width / 2 - (y_m - tile.middle.y) * scale, height / 2 - (x_m - tile.middle.x) * scale];
-  drawGrid(context, width, height, tile, at);
+  drawGrid(context, width, height, scale, at(0, 0));
   drawLimits(context, view, at, scale);
+  const is_crowded = robot.things.length > MAX_LABELS;
   for (const role of ["area", "container", "thing"]) {
-    robot.things.filter((thing) => thing.role === role).forEach((thing) => drawThing(context, thing, at, scale));
+    for (const thing of robot.things.filter((each) => each.role === role)) {
+      const [length, breadth] = thing.size_m; // along x, which is up, and along y
+      drawThing(context, thing, at(...thing.position_m), breadth * scale, length * scale, labelled(thing) && !is_crowded);
+    }
   }
-  drawTrail(context, robot, at);
-  drawRobot(context, robot, at);
+  drawTrail(context, robot.trail.map((pose) => at(pose.x_m, pose.y_m)));
+  drawBody(context, view, at(robot.shown.x_m, robot.shown.y_m), at(0, 0), robot.shown.yaw_deg, "");
+}
+
+/** Returns whether a thing's name helps: walls explain themselves. */
+export function labelled(thing) {
+  return thing.kind !== "wall";
 }
 
 /** Moves what is shown towards what was said last, the short way round. */
-function glide(shown, pose) {
+export function glide(shown, pose) {
   for (const axis of ["x_m", "y_m", "z_m"]) shown[axis] += (pose[axis] - shown[axis]) * SMOOTH;
   const turn = ((pose.yaw_deg - shown.yaw_deg + 540) % 360) - 180;
   shown.yaw_deg += turn * SMOOTH;
@@ -73,23 +85,21 @@ function frame(tile, robot) {
   tile.middle.y += ((least.y + most.y) / 2 - tile.middle.y) * SMOOTH;
 }
 
-function drawGrid(context, width, height, tile, at) {
-  const step = niceStep(2 * tile.half_m, 5);
+/** Draws lines a round number of metres apart; `origin` is where (0, 0) lies. */
+export function drawGrid(context, width, height, scale, [origin_x, origin_y]) {
+  const step_m = niceStep(Math.min(width, height) / scale, 5), step = step_m * scale;
   context.strokeStyle = colour("line");
   context.fillStyle = colour("dim");
   context.lineWidth = 1;
-  const first = (middle) => Math.ceil((middle - tile.half_m) / step) * step;
-  for (let x_m = first(tile.middle.x); x_m <= tile.middle.x + tile.half_m; x_m += step) {
-    const y = Math.round(at(x_m, 0)[1]) + 0.5;
-    context.beginPath(); context.moveTo(0, y); context.lineTo(width, y); context.stroke();
+  for (let x = origin_x - Math.ceil(origin_x / step) * step; x < width; x += step) {
+    context.beginPath(); context.moveTo(Math.round(x) + 0.5, 0); context.lineTo(Math.round(x) + 0.5, height); context.stroke();
   }
-  for (let y_m = first(tile.middle.y); y_m <= tile.middle.y + tile.half_m; y_m += step) {
-    const x = Math.round(at(0, y_m)[0]) + 0.5;
-    context.beginPath(); context.moveTo(x, 0); context.lineTo(x, height); context.stroke();
+  for (let y = origin_y - Math.ceil(origin_y / step) * step; y < height; y += step) {
+    context.beginPath(); context.moveTo(0, Math.round(y) + 0.5); context.lineTo(width, Math.round(y) + 0.5); context.stroke();
   }
   context.textAlign = "right";
   context.font = "10px system-ui, sans-serif";
-  context.fillText(`grid ${Number(step.toPrecision(2))} m`, width - 5, height - 5);
+  context.fillText(`grid ${Number(step_m.toPrecision(2))} m`, width - 5, height - 5);
 }
 
 function drawLimits(context, view, at, scale) {
@@ -105,47 +115,56 @@ function drawLimits(context, view, at, scale) {
   context.setLineDash([]);
 }
 
-function drawThing(context, thing, at, scale) {
-  const [x, y] = at(...thing.position_m), high = Math.max(4, thing.size_m[0] * scale), wide = Math.max(4, thing.size_m[1] * scale);
+/** Draws a thing at a place of the canvas, with its name if that is wanted. */
+export function drawThing(context, thing, [x, y], wide, high, has_label) {
+  wide = Math.max(3, wide); high = Math.max(3, high);
   context.fillStyle = colour(thing.role === "area" ? "area" : "thing");
   context.strokeStyle = colour("thing");
+  context.lineWidth = 1;
   const corner = [x - wide / 2, y - high / 2, wide, high];
   if (thing.role === "container") context.strokeRect(...corner); else context.fillRect(...corner);
+  if (!has_label) return;
   context.fillStyle = colour("dim");
   context.textAlign = "center";
   context.font = "10px system-ui, sans-serif";
   context.fillText(fit(context, thing.name, 90), x, thing.role === "area" ? y - high / 2 + 12 : y + high / 2 + 11);
 }
 
-function drawTrail(context, robot, at) {
+/** Draws the way that a robot came, fading towards its beginning. */
+export function drawTrail(context, points) {
   context.strokeStyle = colour("generation");
   context.lineWidth = 1.5;
-  robot.trail.forEach((pose, number) => {
+  points.forEach((point, number) => {
     if (!number) return;
-    const before = robot.trail[number - 1];
-    context.globalAlpha = 0.1 + 0.6 * number / robot.trail.length;
-    context.beginPath(); context.moveTo(...at(before.x_m, before.y_m)); context.lineTo(...at(pose.x_m, pose.y_m)); context.stroke();
+    context.globalAlpha = 0.1 + 0.6 * number / points.length;
+    context.beginPath(); context.moveTo(...points[number - 1]); context.lineTo(...point); context.stroke();
   });
   context.globalAlpha = 1;
 }
 
-function drawRobot(context, robot, at) {
-  const { view, shown } = robot, [x, y] = at(shown.x_m, shown.y_m), [home_x, home_y] = at(0, 0);
+/** Draws a robot: an arrow, or an arm from its base to its tool. */
+export function drawBody(context, view, [x, y], [home_x, home_y], up_deg, name) {
   context.fillStyle = colour("dim");
   context.fillRect(home_x - 3, home_y - 3, 6, 6);
+  context.globalAlpha = view.silent_s > SILENT_S ? 0.4 : 1;
   context.fillStyle = colour(view.is_in_reflex ? "reflex" : view.is_busy ? "execution" : "generation");
   context.strokeStyle = context.fillStyle;
   if (view.kind === "arm") {
     context.lineWidth = 4;
     context.beginPath(); context.moveTo(home_x, home_y); context.lineTo(x, y); context.stroke();
     context.beginPath(); context.arc(x, y, 5, 0, 2 * Math.PI); context.fill();
-    context.lineWidth = 1;
-    return;
+  } else {
+    context.save();
+    context.translate(x, y);
+    context.rotate(-up_deg * Math.PI / 180);
+    context.beginPath(); context.moveTo(0, -10); context.lineTo(7, 8); context.lineTo(0, 4); context.lineTo(-7, 8); context.closePath();
+    context.fill();
+    context.restore();
   }
-  context.save();
-  context.translate(x, y);
-  context.rotate(-shown.yaw_deg * Math.PI / 180);
-  context.beginPath(); context.moveTo(0, -10); context.lineTo(7, 8); context.lineTo(0, 4); context.lineTo(-7, 8); context.closePath();
-  context.fill();
-  context.restore();
+  context.globalAlpha = 1;
+  if (!name) return;
+  context.fillStyle = colour("ink");
+  context.textAlign = "center";
+  context.font = "600 12px system-ui, sans-serif";
+  context.fillText(fit(context, name, 120), x, y - 13);
 }
