@@ -12,6 +12,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchContext, LaunchDescription
+from llm_planner.ros.composition import Composition, World
 
 ARGUMENTS = {
     "drones": ("3", "How many Tello drones: drone_1, drone_2, ..."),
@@ -40,6 +41,12 @@ def start_robots(context: LaunchContext) -> list[Node]:
         raise ValueError(f"sim is {values['sim']!r}; it must be kinematic or mujoco")
     simulated = {"driver": "mujoco", "address": f"127.0.0.1:{values['world_port']}"} if is_physical else {}
     bodies = [*real, *(simulated for _ in robots[len(real) :])]
+    fleet = Composition(
+        drones=int(values["drones"]),
+        arms=int(values["arms"]),
+        tellos=tuple(tellos),
+        world=World(values["world"], int(values["world_port"])) if is_physical else None,
+    )
     world = [_world([f"{name}:{model}" for name, model in robots[len(real) :]], values)] if is_physical else []
     return world + [
         Node(
@@ -53,6 +60,7 @@ def start_robots(context: LaunchContext) -> list[Node]:
                     "seed": int(values["seed"]) + number,
                     "scenario": values["scenario"],
                     **body,
+                    **fleet.home(number),
                 }
             ],
             output="screen",

@@ -87,7 +87,7 @@ class Composition:
                 "time_scale": str(float(self.time_scale)),
                 "seed": str(self.seed + number),
                 **self._driver(number),
-                **self._home(number),
+                **self.home(number),
                 **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
             }
             node = ["--ros-args", "-r", f"__node:={robot.name}"]
@@ -106,8 +106,8 @@ class Composition:
             return {"driver": "mujoco", "address": self.world.address} if self.world else {}
         return {"driver": "tello", "address": self.tellos[number], "take_off": "true"}
 
-    def _home(self, number: int) -> dict[str, str]:
-        """Returns where a robot's home is, if it lives in a world with places."""
+    def home(self, number: int) -> dict[str, str]:
+        """Returns the parameter ``home`` of a robot, if it lives in a world with places; drones are numbered first."""
         num_tellos = min(self.drones, len(self.tellos))
         if self.world is None or not self.world.name or number < num_tellos:
             return {}
@@ -120,7 +120,7 @@ class Composition:
         if index >= len(places):
             return {}  # the world says so, and ends
         place = places[index]
-        return {"home": f"'{place.x_m},{place.y_m},{place.yaw_deg}'"}
+        return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
 
     def _world_command(self, world: World) -> list[str]:
         bodies = self.robots[min(self.drones, len(self.tellos)) :]

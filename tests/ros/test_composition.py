@@ -37,8 +37,8 @@ def test_who_lives_in_a_world_with_places_knows_its_home():
     fleet = Composition(drones=3, arms=1, tellos=("127.0.0.11",), world=World("house", 8871))
     places = load_world_file("house")
     expected = {"drone_2": places.drones[0], "drone_3": places.drones[1], "arm_1": places.arms[0]}
-    assert homes(fleet) == {name: f"'{p.x_m},{p.y_m},{p.yaw_deg}'" for name, p in expected.items()}
-    assert all(parse_home(text.strip("'")) is not None for text in homes(fleet).values())
+    assert homes(fleet) == {name: f"{p.x_m},{p.y_m},{p.yaw_deg}" for name, p in expected.items()}
+    assert all(parse_home(text) is not None for text in homes(fleet).values())
     assert not homes(Composition(drones=2, world=World("", 8871)))
     assert not homes(Composition(drones=2))
 
