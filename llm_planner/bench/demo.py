@@ -14,8 +14,10 @@ from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.language.parser import parse
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.robots.world import WorldObject
+from llm_planner.robots.world import World, WorldObject
+from llm_planner.tasks.arranged import solid_objects
 from llm_planner.tasks.sample import Difficulty, Task, sample
+from llm_planner.tasks.worlds import build_world
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class DemoGoal:
         time_budget_s: Until the first segment; None for none.
         threat: Something that comes at the robot while the planner cannot answer in time: the reflex shall act.
         expected: How it should end.
+        has_body: Whether the robot is in physics, and its task arranged.
     """
 
     tag: str
@@ -40,6 +43,12 @@ class DemoGoal:
     time_budget_s: float | None = None
     threat: WorldObject | None = None
     expected: ErrorCode = ErrorCode.NONE
+    has_body: bool = False
+
+    @property
+    def world(self) -> World:
+        """The world that it begins in, the threat aside."""
+        return World(solid_objects(self.task)) if self.has_body else build_world(self.task)
 
 
 # Per robot: family, urgency, earliest start. The urgent goal of drone_2 meets a robot at work and supersedes its goal.

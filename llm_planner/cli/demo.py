@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from llm_planner.bench.demo import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
 from llm_planner.cli.output import console
+from llm_planner.cli.simulator import SimOption, Simulator, physical_world
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics
@@ -23,9 +24,10 @@ from llm_planner.robots.interpreter import Outcome
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.reflex import nearest
 from llm_planner.robots.world import WorldObject
+from llm_planner.tasks.arranged import arranged
+from llm_planner.tasks.embodied import as_left, waypoints
 from llm_planner.tasks.goals import judge
 from llm_planner.tasks.outcome import Executed, distinct
-from llm_planner.tasks.worlds import build_world
 
 if TYPE_CHECKING:
     from llm_planner.msg import PlanOutcome
@@ -43,6 +45,7 @@ def demo(
     model: ModelOption = None,
     policy: PolicyOption = None,
     seed: SeedOption = 1,
+    sim: SimOption = Simulator.KINEMATIC,
 ) -> None:
     """Start a planner, three drones and an arm, and let them carry out thirteen goals, three of them emergencies.
 
@@ -50,15 +53,22 @@ def demo(
     drone's reflex acts.
 
     Instructions and object names are held out from training. The bundled model solves all goals of the default seed;
-    other seeds show its success rate (models/planner-small/README.md). Exit status 0 if every goal ended as it should.
+    other seeds show its success rate (models/planner-small/README.md). With --sim mujoco robots have bodies, and things
+    are solid and hide each other. Exit status 0 if every goal ended as it should.
     """
     from llm_planner.ros.commander import Commander
     from llm_planner.ros.composition import Composition, Fleet
     from llm_planner.ros.spinning import spinning
 
+    world = physical_world(sim, "")
     goals = draw_goals(seed)
+    if world is not None:
+        goals = {
+            name: [replace(goal, task=arranged(goal.task), has_body=True) for goal in row]
+            for name, row in goals.items()
+        }
     overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
-    composition = Composition(drones=3, arms=1, seed=seed, planner=overrides)
+    composition = Composition(drones=3, arms=1, seed=seed, planner=overrides, world=world)
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     with Fleet(composition.commands(), log_dir=logs) as fleet, spinning("llm_planner_demo") as node:
@@ -139,7 +149,7 @@ def _order(goal: DemoGoal) -> "Instruct.Request":
     from llm_planner.ros.snapshot import Snapshot
     from llm_planner.srv import Instruct
 
-    world = build_world(goal.task)
+    world = goal.world
     threats = (goal.threat,) if goal.threat is not None else ()
     snapshot = Snapshot(objects=(*world.objects.values(), *threats), answers=world.answers)
     return Instruct.Request(
@@ -235,15 +245,16 @@ def _verdict(goal: DemoGoal, world_json: str) -> tuple[bool, str]:
     snapshot = Snapshot.from_json(world_json)
     assert snapshot.pose is not None
     outcome = Outcome(is_success=True, reason="", value=None, calls=snapshot.calls, duration_s=0.0, wants_replan=False)
+    start, poses = goal.world, list(snapshot.waypoints)
     done = Executed(
         outcome=outcome,
-        world=snapshot.world,
-        start=build_world(goal.task),
+        world=as_left(snapshot.world.objects, start) if goal.has_body else snapshot.world,
+        start=start,
         pose=snapshot.pose,
         held=snapshot.held,
         said=snapshot.said,
         pictures=snapshot.pictures,
-        waypoints=distinct(list(snapshot.waypoints)),
+        waypoints=waypoints(poses) if goal.has_body else distinct(poses),
     )
     return judge(goal.task, done, RobotLibrary().get(goal.task.robot))
 

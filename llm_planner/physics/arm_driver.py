@@ -82,7 +82,7 @@ class ArmDriver(PhysicsDriver):
         return None if below is None else below.name
 
     def _watch(self) -> None:
-        strangers = [name for name in self._telemetry.collisions if name != self._may_touch]
+        strangers = [name for name in self._touched if name != self._may_touch]
         if strangers:
             raise SkillFailedError(f"has touched {', '.join(strangers)}")
         if self._telemetry.is_blocked:

@@ -42,6 +42,7 @@ class PhysicsDriver:
         self._track: list[tuple[float, Pose]] = []
         self._body = self._body_at(model.start, World())
         self._telemetry = Telemetry(time_s=0.0, pose=model.start, is_settled=True)
+        self._touched: list[str] = []  # since the call began
 
     @property
     def model(self) -> RobotModel:
@@ -98,6 +99,7 @@ class PhysicsDriver:
             raise RuntimeError(f"{call.name} started while another skill runs")
         self._result, self._target = SkillResult(SkillStatus.RUNNING), None
         self._read(now_s)
+        self._touched.clear()
         try:
             self._course = self._begin(call)
             self._advance()
@@ -177,6 +179,7 @@ class PhysicsDriver:
 
     def _read(self, now_s: float) -> None:
         self._telemetry = self._port.read(self._zero_s + now_s)
+        self._touched += self._telemetry.collisions
         pose = self._telemetry.pose
         if pose != self._body.state.pose:
             self._body.state.pose = pose

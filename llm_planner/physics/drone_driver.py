@@ -52,9 +52,9 @@ class DroneDriver(PhysicsDriver):
     def _watch(self) -> None:
         telemetry = self._telemetry
         if telemetry.is_crashed:
-            raise SkillFailedError(f"has crashed into {', '.join(telemetry.collisions) or 'something'}")
-        if telemetry.collisions:
-            raise SkillFailedError(f"has collided with {', '.join(telemetry.collisions)}")
+            raise SkillFailedError(f"has crashed into {', '.join(self._touched) or 'something'}")
+        if self._touched:
+            raise SkillFailedError(f"has collided with {', '.join(self._touched)}")
         if telemetry.is_armed and telemetry.battery <= self._flight.reserve_share.value:
             raise SkillFailedError(OUT_OF_POWER)
 

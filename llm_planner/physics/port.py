@@ -20,6 +20,7 @@ from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.world import WorldObject
 
 Vector = NDArray[np.float64]
+NUM_LOOKS, LOOK_S = 5, 0.05  # of the world's time, after a robot was put somewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,9 @@ class LocalPort:
         world.change(take=old, put=new)
         world.scene.require_apart([self._name])
         self._senses.forget()
+        for _ in range(NUM_LOOKS):  # a robot has looked around before anybody tells it what to do
+            world.advance(world.time_s + LOOK_S)
+            self._senses.near(world.time_s)
         self._num_collisions = len(world.collisions)
         return world.time_s
 

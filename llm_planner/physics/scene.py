@@ -98,8 +98,20 @@ class Scene:
         self.compile()
 
     def compile(self) -> None:
-        """Brings model and state in line with the specification."""
+        """Brings model and state in line with the specification; who holds something still holds it, as it did."""
+        welds = {
+            self.model.equality(number).name: self.model.eq_data[number].copy()
+            for number in range(self.model.neq)
+            if self.data.eq_active[number]
+        }
+        wind = self.model.opt.wind.copy()
         self.model, self.data = self.spec.recompile(self.model, self.data)
+        self.model.opt.wind[:] = wind
+        for number in range(self.model.neq):
+            held = welds.get(self.model.equality(number).name)
+            self.data.eq_active[number] = held is not None
+            if held is not None:
+                self.model.eq_data[number] = held
         self.mujoco.mj_forward(self.model, self.data)
 
     def require_apart(self, bodies: Iterable[str]) -> None:

@@ -86,7 +86,7 @@ class Senses:
         return tuple(trace.found for trace in self._traces.values() if trace.has_moved)
 
     def _sweep(self, now_s: float) -> None:
-        for seen in self._sightings(self._movable(), self._range_m):
+        for seen in (*self._sightings(self._movable(), self._range_m), *self._others()):
             trace = self._traces.get(seen.name)
             if trace is None:
                 self._traces[seen.name] = _Trace(seen, now_s)
@@ -122,7 +122,9 @@ class Senses:
         return [thing for thing in self._world.scene.things.values() if thing.owner in ("", self._name)]
 
     def _movable(self) -> list[Thing]:
-        return [thing for thing in self._known() if thing.is_solid and (thing.walk is not None or thing.is_loose)]
+        """Returns what may move by itself; what lies on an arm's table is moved by the arm alone."""
+        loose = self._is_drone
+        return [t for t in self._known() if t.is_solid and (t.walk is not None or (t.is_loose and loose))]
 
     def _sightings(self, things: list[Thing], range_m: float) -> list[WorldObject]:
         scene, eye, found = self._world.scene, self._eye, []
@@ -140,8 +142,10 @@ class Senses:
         return found
 
     def _others(self) -> list[WorldObject]:
-        """Returns the other drones in range: they move, and are no things."""
-        found = []
+        """Returns the other drones in range: they move, and are no things. An arm does not watch drones."""
+        found: list[WorldObject] = []
+        if not self._is_drone:
+            return found
         for drone in self._world.drones.values():
             if drone.name == self._name or float(np.linalg.norm(drone.position - self._eye)) > self._range_m:
                 continue

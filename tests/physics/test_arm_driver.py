@@ -6,9 +6,12 @@ import pytest
 
 pytest.importorskip("mujoco")
 
+from llm_planner.core.skill import SkillCall
+from llm_planner.physics.frame import Home
+from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.executor import ExecutorState
 from llm_planner.robots.world import ObjectRole, WorldObject
-from tests.physics.builders import arm, cube, run
+from tests.physics.builders import arm, cube, drone, run
 
 
 def table(*extra):
@@ -115,3 +118,25 @@ def test_an_arm_that_is_stopped_stands_still_where_it_is():
     joints = world.arms["arm_1"].joints.copy()
     driver.tick(3.5)
     assert abs(joints - world.arms["arm_1"].joints).max() < 1e-3
+
+
+def test_what_is_held_stays_held_while_others_come_and_go():
+    driver, world = arm(*table())
+    run(driver, "pick(red_box);move_to(left_area);")
+    before = driver.world.objects["red_box"].position_m
+    drone(cube("chair"), world=world, home=Home(x_m=9.0))  # the model is compiled anew
+    driver.tick(99.0)
+    assert driver.state.held == "red_box"
+    _, reports, _ = run(driver, "iv(red_box);")
+    after = driver.world.objects["red_box"].position_m
+    assert math.dist(before, after) < 0.005, reports
+
+
+def test_a_collision_is_not_forgotten_by_who_looks_in_between():
+    driver, _ = drone(cube("chair", x=1.0))
+    driver.start(SkillCall("mf", (200.0,)), 0.0)
+    now_s = 0.0
+    while driver.tick(now_s).status is SkillStatus.RUNNING:
+        now_s += 0.02
+        driver.attend(now_s)
+    assert "collided with chair" in driver.tick(now_s).reason
