@@ -105,7 +105,7 @@ class ScheduleWatch:
         self._scheduler: Any = backend.engine.scheduler
         self._plan, self._ours = self._scheduler.plan, self._scheduler.schedule
         self._stock, self._step = partial(Scheduler.schedule, self._scheduler), self._core.step_fn
-        self._scheduler.plan, self._scheduler.schedule = self._timed_plan, self._schedule
+        self._scheduler.plan, self._scheduler.schedule = self._timed_plan, self._schedule  # type: ignore[method-assign]
         self._core.step_fn = self._whole_step
         self.is_stock = False
         self.schedule_s = self.step_s = self._plan_s = 0.0

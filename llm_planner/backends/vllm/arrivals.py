@@ -3,8 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from llm_planner.core.step import FinishReason
-
 
 @dataclass(slots=True)
 class Arrival:
@@ -21,11 +19,6 @@ class Arrival:
     token_ids: list[int] = field(default_factory=list)
     is_finished: bool = False
     failure: str | None = None
-
-    @property
-    def finish_reason(self) -> FinishReason | None:
-        """As the loop knows it."""
-        return FinishReason.STOP if self.is_finished else None
 
 
 class Arrivals:

@@ -16,7 +16,7 @@ from llm_planner.backends.vllm.roster import Roster
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
-from llm_planner.core.step import SchedulerOutput, Sequence, StepOutput
+from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 from llm_planner.engine.hardware import device_name
 from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
 
@@ -205,16 +205,15 @@ class VllmBackend:
         lost = [name for inner in self._scheduler.given_up if (name := self._names.outer(inner)) is not None]
         self._scheduler.given_up.clear()
         count, inner = self._scheduler.num_kv_tokens, self._names.inner
-        told = {**arrived, **dict.fromkeys(scheduled.num_scheduled_tokens), **dict.fromkeys(lost)}
-        computed = {name: n for name in told if (n := count(inner(name))) is not None}
+        told = {*arrived, *scheduled.num_scheduled_tokens, *lost}
         return StepOutput(
             token_ids={name: tuple(a.token_ids) for name, a in arrived.items() if a.token_ids},
-            finished={name: a.finish_reason for name, a in arrived.items() if a.finish_reason is not None},
+            finished={name: FinishReason.STOP for name, a in arrived.items() if a.is_finished},
             failed={name: a.failure for name, a in arrived.items() if a.failure is not None},
             free_kv_blocks=self._scheduler.num_free_blocks,
             duration_s=self._clock.now_s() - start_s,
             step=SchedulerOutput(num_scheduled_tokens={name: a.num_scheduled_tokens for name, a in arrived.items()}),
-            num_computed_tokens=computed,
+            num_computed_tokens={name: n for name in told if (n := count(inner(name))) is not None},
         )
 
 
