@@ -44,6 +44,7 @@ os.environ.update(
     HF_HUB_OFFLINE="1",
     MPLBACKEND="Agg",
 )
+os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a display; MuJoCo reads it when it is imported
 os.environ.pop("ROS_LOCALHOST_ONLY", None)  # the deprecated spelling would win over the range above
 for size in ("COLUMNS", "LINES"):  # of somebody's terminal, which xdist hands to its workers
     os.environ.pop(size, None)

@@ -27,6 +27,7 @@ from llm_planner.cli import (
     trace,
     train_length_predictor,
     train_planner,
+    worlds,
 )
 from llm_planner.cli.output import print_error, print_json
 from llm_planner.core.errors import PlannerError
@@ -54,6 +55,7 @@ app.command("train-length-predictor")(train_length_predictor.train_length_predic
 app.command("timeline")(timeline.timeline)
 app.command("profile")(profile.profile)
 app.add_typer(robots.app, name="robots")
+app.command("worlds")(worlds.worlds)
 app.add_typer(bench.app, name="bench")
 app.add_typer(trace.app, name="trace")
 app.add_typer(cluster.app, name="cluster")

@@ -83,6 +83,10 @@ class RemotePort:
         """Opens or closes an arm's gripper."""
         self._say("grip", is_open)
 
+    def picture(self) -> str:
+        """Takes a picture, if the world keeps any; returns the name of its file."""
+        return str(self._say("picture"))
+
     def stop(self) -> None:
         """Brakes and holds."""
         self._say("stop")

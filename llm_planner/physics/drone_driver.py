@@ -3,13 +3,14 @@
 import random
 from dataclasses import replace
 
+from llm_planner.core.errors import PlannerError
 from llm_planner.core.skill import Value
 from llm_planner.physics.driver import Course, PhysicsDriver
 from llm_planner.physics.port import RobotPort
 from llm_planner.robots.body import Job
 from llm_planner.robots.driver import SkillFailedError
 from llm_planner.robots.duration import quantile_s, sample_s
-from llm_planner.robots.effect import Land, Scan, Stop, TakeOff
+from llm_planner.robots.effect import Land, Scan, Stop, TakeOff, TakePicture
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.perception import visible
@@ -132,6 +133,11 @@ class DroneDriver(PhysicsDriver):
             yield from self._fly(motion.end, motion.turn_deg)
         if not course.motions:
             yield course.end_s
+        if isinstance(job.skill.effect, TakePicture):
+            try:
+                self._port.picture()
+            except PlannerError as error:
+                raise SkillFailedError(error.message) from error
         self._look()
         return course.finish()
 

@@ -6,17 +6,20 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.physics.camera import drone_picture, save
 from llm_planner.physics.frame import Home
 from llm_planner.physics.senses import Senses
 from llm_planner.physics.things import on_stage
 from llm_planner.physics.world import PhysicsWorld
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.shape import QuadrotorBody
 from llm_planner.robots.world import WorldObject
 
 Vector = NDArray[np.float64]
@@ -91,6 +94,10 @@ class RobotPort(Protocol):
 
     def grip(self, *, is_open: bool) -> None:
         """Opens or closes an arm's gripper; what its tip touches is then held."""
+        ...
+
+    def picture(self) -> str:
+        """Takes a picture, if the world keeps any; returns the name of its file, or an empty text."""
         ...
 
     def stop(self) -> None:
@@ -211,6 +218,20 @@ class LocalPort:
     def grip(self, *, is_open: bool) -> None:
         """Opens or closes an arm's gripper."""
         self._world.grip(self._name, is_open=is_open)
+
+    def picture(self) -> str:
+        """Writes what a drone's camera sees to the world's directory for pictures; returns the file's name.
+
+        Raises:
+            PlannerError: ENGINE_FAILED where no renderer exists.
+        """
+        directory, camera = self._world.pictures, self._model.camera
+        if directory is None or camera is None or not isinstance(self._model.body, QuadrotorBody):
+            return ""
+        picture = drone_picture(self._world, self._name, self._model.body, camera.vertical_field_of_view_deg)
+        path: Path = directory / f"{self._name}_{round(1000 * self._world.time_s):07d}.png"
+        save(picture, path)
+        return path.name
 
     def stop(self) -> None:
         """Brakes and holds."""

@@ -29,8 +29,8 @@ class Scene:
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         spec.option.density, spec.option.viscosity = AIR_KG_PER_M3, AIR_PA_S
         spec.visual.global_.offwidth, spec.visual.global_.offheight = 1920, 1080
-        spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
-        spec.visual.headlight.diffuse = [0.4, 0.4, 0.4]
+        spec.visual.headlight.ambient = [0.42, 0.42, 0.42]
+        spec.visual.headlight.diffuse = [0.2, 0.2, 0.2]
         spec.visual.map.zfar = 200.0
         self._paint()
         self.things: dict[str, Thing] = {}
@@ -53,7 +53,9 @@ class Scene:
         material.textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = "floor"
         plane = mujoco.mjtGeom.mjGEOM_PLANE
         spec.worldbody.add_geom(name="floor", type=plane, size=[0.0, 0.0, 1.0], material="floor")
-        spec.worldbody.add_light(pos=[0.0, 0.0, 20.0], dir=[0.2, 0.3, -1.0], castshadow=True, type=1)
+        spec.worldbody.add_light(
+            pos=[0.0, 0.0, 20.0], dir=[0.2, 0.3, -1.0], castshadow=True, type=1, diffuse=[0.45, 0.45, 0.43]
+        )
 
     def add_robot(self, name: str, shape: QuadrotorBody | ChainBody, home: Home) -> None:
         """Adds a robot's body at its home; an arm brings the table that it stands on."""

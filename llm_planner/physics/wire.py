@@ -26,6 +26,7 @@ _TYPES: dict[str, tuple[Any, Any]] = {  # method -> arguments, value
     "land": (tuple[()], None),
     "move": (tuple[tuple[float, ...]], None),
     "grip": (tuple[bool], None),
+    "picture": (tuple[()], str),
     "stop": (tuple[()], None),
     "close": (tuple[()], None),
 }

@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,15 @@ class PhysicsWorld:
     Args:
         wind_m_per_s: Standard deviation of the wind along x and along y; it changes within seconds.
         seed: Of wind, latencies and drift.
+
+    Attributes:
+        pictures: Directory that drones' pictures are written to; None for no pictures.
     """
 
     def __init__(self, *, wind_m_per_s: float = 0.3, seed: int = 0) -> None:
         self.scene = Scene()
         self.collisions: list[Collision] = []
+        self.pictures: Path | None = None
         self.drones: dict[str, Drone] = {}
         self.arms: dict[str, Arm] = {}
         self._rigs: dict[str, ArmRig] = {}

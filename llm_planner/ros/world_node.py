@@ -40,6 +40,7 @@ class WorldSettings:
     time_scale: float = setting(1.0, "How much faster than real time.", minimum=0.01, maximum=1000.0)
     wind_m_per_s: float = setting(0.3, "Standard deviation of the wind along x and along y.", minimum=0.0, maximum=10.0)
     seed: int = setting(0, "Seed of wind, latencies and drift.", minimum=0, maximum=2**31 - 1)
+    pictures: str = setting("", "Directory that the drones' pictures are written to; empty for no pictures.")
     publish_hz: float = setting(20.0, "How often poses are published; 0 for never.", minimum=0.0, maximum=200.0)
 
 
@@ -64,6 +65,7 @@ class WorldNode(Node):
         models = _models(settings)
         world_file = load_world_file(settings.world) if settings.world else None
         world = build_fleet(models, world_file, wind_m_per_s=settings.wind_m_per_s, seed=settings.seed)
+        world.pictures = Path(settings.pictures) if settings.pictures else None
         self._server = WorldServer(
             world, models, clock=MonotonicClock(), time_scale=settings.time_scale, port=settings.port
         )
