@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, print_json
+from llm_planner.cli.robots_describe import describe, gazebo
 from llm_planner.cli.robots_profile import profile_robot
 from llm_planner.core.skill import ArgumentType
 from llm_planner.language.syntax import Call, Expression, Name, Number, Text
@@ -26,9 +27,12 @@ class _ShowsByDefault(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_ShowsByDefault, help="List robot models, show what one can do, or profile how long its skills take."
+    cls=_ShowsByDefault,
+    help="List robot models, show what one can do, profile how long it takes, or describe it for other tools.",
 )
 app.command("profile")(profile_robot)
+app.command("describe")(describe)
+app.command("gazebo")(gazebo)
 
 
 @app.command("show")

@@ -23,7 +23,7 @@ def profile_robot(
         list[Path] | None,
         typer.Option("--models", help="Directory with robot models, searched before the bundled ones."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each argument is tried, in as many winds.")] = 6,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each argument is tried, in as many winds.")] = 10,
     wind: Annotated[float, typer.Option(min=0.0, max=5.0, help="Mean wind in m/s.")] = 0.3,
     output: Annotated[
         Path | None, typer.Option(help="Directory for the robot model with the new durations, and a picture.")
@@ -61,9 +61,10 @@ def profile_robot(
         table.add_row(group.label, str(now.num_samples), errors, covers)
     console.print(table)
     low, high = COVERAGE
-    missed = [g.label for g in found if g.now.median_error > MOST_MEDIAN_ERROR or not low <= g.now.coverage <= high]
-    aim = f"median error up to {MOST_MEDIAN_ERROR:.0%}, {low:.0%} to {high:.0%} within p90"
-    console.print(f"aim ({aim}): " + (f"missed by {'; '.join(missed)}" if missed else "met by all"))
+    wide = [g.label for g in found if not g.is_table and g.now.median_error > MOST_MEDIAN_ERROR]
+    off = [g.label for g in found if not low <= g.now.coverage <= high]
+    console.print(f"median error up to {MOST_MEDIAN_ERROR:.0%} (tables have none): {_verdict(wide)}")
+    console.print(f"{low:.0%} to {high:.0%} of the calls within p90: {_verdict(off)}")
     fits = {name: group.after for group in found for name in group.skills}
     path = library.path_of(robot)
     targets = [path] if in_place else []
@@ -85,3 +86,7 @@ def profile_robot(
             for group in found
         ]
         json.write_text(json_text({"robot": robot, "seeds": seeds, "seed": seed, "groups": rows}, indent=1) + "\n")
+
+
+def _verdict(missed: list[str]) -> str:
+    return f"missed by {'; '.join(missed)}" if missed else "met by all"

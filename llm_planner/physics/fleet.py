@@ -30,14 +30,19 @@ def build_fleet(
     counts = {True: 0, False: 0}
     for name, model in models.items():
         is_arm = model.kind is RobotKind.ARM
-        world.add_robot(name, model, _home(world_file, is_arm=is_arm, number=counts[is_arm]))
+        world.add_robot(name, model, home_of(world_file, is_arm=is_arm, number=counts[is_arm]))
         counts[is_arm] += 1
     if world_file is not None:
         world.change(put=world_file.things)
     return world
 
 
-def _home(world_file: WorldFile | None, *, is_arm: bool, number: int) -> Home:
+def home_of(world_file: WorldFile | None, *, is_arm: bool, number: int) -> Home:
+    """Returns where the drone, or arm, of a number begins.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the world has no place for it.
+    """
     if world_file is None:
         return Home(x_m=APART_M * number, y_m=APART_M if is_arm else 0.0, z_m=TABLE_M if is_arm else 0.0)
     places = world_file.arms if is_arm else world_file.drones

@@ -94,6 +94,18 @@ class Thing:
         """Whether it is more than a place."""
         return self.known.role is not ObjectRole.AREA
 
+    @property
+    def solids(self) -> tuple[Shape, ...]:
+        """What it is made of."""
+        return self.shapes or _shapes_of(self.known)
+
+    @property
+    def mass_kg(self) -> float:
+        """Of all its solids, if it can be moved."""
+        is_container = self.known.role is ObjectRole.CONTAINER
+        volume_m3 = sum(shape.volume_m3 for shape in self.solids)
+        return CONTAINER_KG if is_container else max(0.005, DENSITY * volume_m3)
+
     def add_to(self, spec: Any) -> None:
         """Adds it to a MuJoCo specification."""
         mujoco = load_mujoco()
@@ -109,14 +121,12 @@ class Thing:
             kind = mujoco.mjtGeom.mjGEOM_BOX
             body.add_geom(type=kind, size=[*size, 5e-4], rgba=colour, contype=0, conaffinity=0, group=1)
             return
-        shapes = self.shapes or _shapes_of(self.known)
+        shapes = self.solids
         if self.is_loose and self.walk is None:
             body.add_freejoint()
             total_m3 = sum(shape.volume_m3 for shape in shapes)
-            is_container = self.known.role is ObjectRole.CONTAINER
-            mass_kg = CONTAINER_KG if is_container else max(0.005, DENSITY * total_m3)
             for shape in shapes:
-                mass = mass_kg * shape.volume_m3 / total_m3
+                mass = self.mass_kg * shape.volume_m3 / total_m3
                 condim = 6 if shape.kind == "sphere" else 3  # 6: it does not roll for ever
                 add_shape(body, shape, mass=mass, friction=_FRICTION, condim=condim)
         else:

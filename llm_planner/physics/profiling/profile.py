@@ -10,7 +10,7 @@ from llm_planner.physics.profiling.evaluate import Accuracy, accuracy, groups, o
 from llm_planner.physics.profiling.fit import Fit, fit
 from llm_planner.physics.profiling.trials import trials
 from llm_planner.robots.model import RobotModel
-from llm_planner.robots.timing import DurationModel
+from llm_planner.robots.timing import DurationModel, Quantiles
 
 NUM_WORLDS = 4
 """Worlds with a wind of their own each; what is held out meets others."""
@@ -34,6 +34,11 @@ class Group:
     held_out: tuple[Sample, ...]
     was: Accuracy
     now: Accuracy
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its times are a distribution, of which no single call has to be near the median."""
+        return isinstance(self.after, Quantiles)
 
     @property
     def label(self) -> str:

@@ -1,0 +1,1 @@
+"""Robots and worlds for Gazebo and other tools: URDF, SDF and bridges from the same YAML as MuJoCo's bodies."""

@@ -1,0 +1,108 @@
+"""Worlds for Gazebo: everything of the YAML is there, every topic is bridged, and libsdformat has nothing to say."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+pytest.importorskip("mujoco")
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.physics.gazebo.files import fleet, write_world
+from llm_planner.physics.gazebo.sdf import sdf_text
+from llm_planner.physics.gazebo.world import bridge_text, world_text
+from llm_planner.physics.world_file import load_world_file
+
+WORLDS = ("house", "table", "")
+
+
+@pytest.fixture(params=WORLDS)
+def paths(request: pytest.FixtureRequest, tmp_path: Path):
+    return write_world(tmp_path, request.param, drones=2, arms=1), request.param
+
+
+def test_a_world_holds_its_things_and_its_fleet(paths):
+    (sdf, _), name = paths
+    world = ET.parse(sdf).getroot().find("world")
+    names = [element.get("name") for tag in ("model", "actor") for element in world.findall(tag)]
+    assert len(names) == len(set(names))
+    things = [] if not name else [thing.known.name for thing in load_world_file(name).things]
+    assert set(names) == {*things, "floor", "drone_1", "drone_2", "arm_1", "arm_1_bench"}
+    loose = [] if not name else [thing.known.name for thing in load_world_file(name).things if thing.is_loose]
+    detachable = [p for p in world.iter("plugin") if p.get("name").endswith("DetachableJoint")]
+    assert [plugin.find("child_model").text for plugin in detachable] == loose
+
+
+def test_every_topic_of_a_robot_is_bridged(paths):
+    (sdf, bridge), _ = paths
+    bridged = {entry["gz_topic_name"] for entry in yaml.safe_load(bridge.read_text())}
+    tags = ("topic", "odom_topic", "attach_topic", "detach_topic")
+    named = {element.text for tag in tags for element in ET.parse(sdf).getroot().iter(tag)}
+    assert named | {"/clock"} == bridged
+
+
+def test_a_walker_goes_its_way_at_its_speed():
+    world_file = load_world_file("table")
+    root = ET.fromstring(world_text(fleet(0, 0), world_file))
+    (actor,) = root.iter("actor")
+    times = [float(time.text) for time in actor.iter("time")]
+    walker = world_file.walkers[0]
+    assert times == pytest.approx([0.0, 8.0 / walker.speed_m_per_s, 16.0 / walker.speed_m_per_s])
+    assert actor.find("script/loop").text == "true"
+
+
+def test_more_robots_than_places_and_unknown_worlds_are_refused(tmp_path: Path):
+    with pytest.raises(PlannerError, match="has places for"):
+        write_world(tmp_path, "table", drones=3, arms=0)
+    with pytest.raises(PlannerError, match="no world"):
+        write_world(tmp_path, "moon", drones=1, arms=0)
+    assert not list(tmp_path.iterdir())
+    assert bridge_text({}, None).count("topic_name") == 2
+
+
+@pytest.fixture(scope="session")
+def sdf_loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that reads SDF with libsdformat: Debian's libsdformat-dev, or one in LLM_PLANNER_SDFORMAT_PREFIX."""
+    prefix = os.environ.get("LLM_PLANNER_SDFORMAT_PREFIX", "/usr")
+    headers = sorted(Path(prefix, "include").glob("sdformat-*"))
+    compiler = shutil.which("c++")
+    if not headers or compiler is None:
+        pytest.skip("libsdformat is not installed (Debian: libsdformat-dev), or there is no C++ compiler")
+    ignition = [f"-I{path}" for path in sorted(Path(prefix, "include/ignition").glob("*"))]
+    libraries = next(Path(prefix, "lib").rglob("libsdformat*.so")).parent
+    target = tmp_path_factory.mktemp("sdf") / "load_sdf"
+    number = headers[-1].name.removeprefix("sdformat-").partition(".")[0]
+    command = [compiler, "-std=c++17", f"-I{headers[-1]}", *ignition, str(Path(__file__).with_name("load_sdf.cpp"))]
+    options = [f"-L{libraries}", f"-lsdformat{number}", "-lignition-math6", f"-Wl,-rpath,{libraries}"]
+    options.append("-Wl,--unresolved-symbols=ignore-in-shared-libs")
+    subprocess.run([*command, "-o", str(target), *options], check=True, timeout=120)
+    return target
+
+
+def is_good(loader: Path, *paths: Path) -> str:
+    """Returns what libsdformat says of files; nothing if they are good."""
+    prefix = os.environ.get("LLM_PLANNER_SDFORMAT_PREFIX", "/usr")
+    found = next(iter(sorted(Path(prefix, "share").glob("sdformat*"))), None)
+    libraries = next(Path(prefix, "lib").rglob("libsdformat*.so")).parent
+    environment = {**os.environ, "SDF_PATH": str(found), "LD_LIBRARY_PATH": str(libraries)}
+    command = [str(loader), *map(str, paths)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=60)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def test_libsdformat_reads_worlds_without_a_warning(sdf_loader: Path, paths):
+    (sdf, _), _ = paths
+    assert is_good(sdf_loader, sdf) == ""
+
+
+def test_libsdformat_reads_robots_and_would_have_complained(sdf_loader: Path, tmp_path: Path):
+    for name, model in fleet(1, 1).items():
+        path = tmp_path / f"{name}.sdf"
+        path.write_text(sdf_text(model, name))
+        assert is_good(sdf_loader, path) == ""
+        path.write_text(sdf_text(model, name).replace("<inertia>", "<inertia><nonsense/>"))
+        assert "nonsense" in is_good(sdf_loader, path)
