@@ -176,7 +176,8 @@ class ArmDriver(PhysicsDriver):
             return self._world.spot(thing.name, target)
         x, y, z = target.position_m
         half_m = thing.size_m[2] / 2.0
-        if target.role is not ObjectRole.CONTAINER:
+        fits = all(thing.size_m[axis] <= target.size_m[axis] - 2.0 * WALL_M for axis in (0, 1))
+        if target.role is not ObjectRole.CONTAINER or not fits:
             return x, y, target.top_m + half_m
         inside = [
             o for o in self._world.objects.values() if o.name not in (thing.name, target.name) and _is_in(o, target)

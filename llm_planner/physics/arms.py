@@ -15,7 +15,7 @@ from llm_planner.robots.shape import ChainBody
 
 Vector = NDArray[np.float64]
 FOLLOW_S = 250.0 / 6000.0  # damping over stiffness of the joints (``solids``): how far they would lag behind
-REACHED_M = 0.01  # the tip has touched, or is so near above
+BLOCKED_DEG = 2.5  # joints that are kept from following by more than that press with hundreds of newtons
 
 
 @dataclass(slots=True)
@@ -58,7 +58,6 @@ class Arm:
     Attributes:
         motion: Of its joints.
         held: Body name of what the gripper holds.
-        blocked_s: Since when the joints have been kept from following; None if they follow.
     """
 
     name: str
@@ -91,7 +90,7 @@ class Arm:
     def is_blocked(self, now_s: float) -> bool:
         """Whether something keeps the joints from following."""
         wanted, _ = self.motion.at(now_s)
-        return float(np.max(np.abs(wanted - self.joints))) > math.radians(8.0)
+        return float(np.max(np.abs(wanted - self.joints))) > math.radians(BLOCKED_DEG)
 
 
 class ArmRig:

@@ -85,8 +85,9 @@ class Drone:
         self.is_landing = False
 
     def stop(self, now_s: float) -> None:
-        """Brakes as fast as it can and holds."""
-        self.path = brake(self.believed, self.velocity, self.path.at(now_s).yaw, 1.5 * self._acceleration)
+        """Brakes as fast as it can, once the order has reached it, and holds."""
+        begin = self.believed + self.velocity * self.shape.flight.stop_latency_s.value
+        self.path = brake(begin, self.velocity, self.path.at(now_s).yaw, 1.5 * self._acceleration)
         self.is_landing = False
 
     def take_off(self, altitude_m: float, now_s: float) -> None:

@@ -179,13 +179,14 @@ class PhysicsWorld:
         return int(self.scene.model.equality(f"{arm.name}/{arm.shape.joints[-1].name}>{body}").id)
 
     def _touched_by(self, rig: ArmRig) -> str | None:
-        """Returns the body of a loose thing that the tip of a gripper touches."""
+        """Returns the body of a loose thing that the tip of a gripper touches, unless it is too heavy to be held."""
         for one, other in self.scene.data.contact.geom[: self.scene.data.ncon]:
             if rig.tip in (one, other):
                 geom = int(other if one == rig.tip else one)
                 thing = self.scene.things.get(self.scene.model.body(int(self.scene.model.geom_bodyid[geom])).name)
                 if thing is not None and thing.is_loose:
-                    return thing.body
+                    mass_kg = float(self.scene.model.body(thing.body).mass[0])
+                    return thing.body if mass_kg <= rig.arm.shape.tool.payload_kg.value else None
         return None
 
     def _link(self) -> None:

@@ -72,7 +72,7 @@ class Walker(Record):
 
     Attributes:
         corners_m: Of its way; its centre.
-        is_repeated: Whether it goes to and fro for ever.
+        is_repeated: Whether it goes back and forth for ever.
     """
 
     name: str

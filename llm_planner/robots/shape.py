@@ -151,6 +151,8 @@ class QuadrotorBody(Record):
             4.0 * self.rotors.thrust_n.value >= 1.3 * weight_n,
             f"four rotors of {self.rotors.thrust_n.value:g} N do not lift {weight_n:.2f} N with 30 % to spare",
         )
+        x, y, _ = self.rotors.at_m
+        require(min(x, y) >= self.rotors.radius_m.value, "the rotors would hit each other: move them apart (at_m)")
         require(0 < flight.tilt_deg.value < 60, "tilt_deg must be in (0, 60)")
         leant = GRAVITY_M_PER_S2 * math.tan(math.radians(flight.tilt_deg.value))
         require(

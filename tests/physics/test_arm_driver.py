@@ -80,6 +80,7 @@ def test_pushing_moves_a_box_over_the_table():
     [
         (block("cup", 0.79, 0.0, z=0.225, size=0.45), "pick(cup);", "unreachable from above"),
         (block("cup", 0.9, 0.0), "pick(cup);", "unreachable"),
+        (block("anvil", 0.4, -0.25, z=0.15, size=0.3), "pick(anvil);", "anvil slipped away"),
         (block("lid", 0.5, 0.0, z=0.075, support="red_box"), "pick(red_box);", "covered by lid"),
         (block("anvil", 0.4, -0.2, is_fixed=True), "pick(anvil);", "cannot be moved"),
         (block("cup", 0.4, -0.2), "pick(cup);pick(red_box);", "the hand is full"),

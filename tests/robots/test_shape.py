@@ -36,6 +36,7 @@ def test_bundled_robots_have_bodies():
         ("tello", ("body", "link", "mass_kg", "value"), 0.2, "do not lift"),
         ("tello", ("body", "flight", "acceleration_m_per_s2", "value"), 9.0, "less than the acceleration"),
         ("tello", ("body", "flight", "speed_m_per_s", "value"), 2.0, "over 1"),
+        ("tello", ("body", "rotors", "radius_m", "value"), 0.06, "would hit each other"),
         ("tello", ("geofence", "z_m"), [0.02, 3.0], "touches the floor"),
         ("tello", ("reflex", "distance_m"), 0.05, "it is hit before reflex.distance_m"),
         ("tello", ("body", "kind"), "chain", "body"),
