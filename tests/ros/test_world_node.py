@@ -1,0 +1,86 @@
+"""A world of bodies as a node: robot nodes connect to it, fly, and ROS tools see where they are."""
+
+import pytest
+from rclpy.parameter import Parameter
+from rosgraph_msgs.msg import Clock
+
+pytest.importorskip("mujoco")
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros.snapshot import Snapshot
+from llm_planner.ros.world_node import WorldNode
+from tests.ros.nodes import Spinner, wait_until
+from tests.ros.test_robot_node import CHAIR, start_operator, statuses  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.ros
+SCALE = 4.0
+
+
+def make_world(**parameters):
+    given = {"robots": ["body_1:tello", "body_2:tello"], "port": 0, "time_scale": SCALE} | parameters
+    return WorldNode(f"world_{len(given)}", parameter_overrides=[Parameter(n, value=v) for n, v in given.items()])
+
+
+@pytest.fixture
+def world(ros):
+    node = make_world()
+    spinner = Spinner(node)
+    yield node
+    spinner.stop()
+    node.close()
+
+
+def body(world):
+    return {"driver": "mujoco", "address": f"127.0.0.1:{world.port}", "time_scale": SCALE}
+
+
+def test_a_plan_is_flown_by_a_body_in_the_world(planner, world, start_operator):  # noqa: F811 (a fixture)
+    operator = start_operator("body_1", **body(world))
+    clocks = []
+    operator.node.create_subscription(Clock, "/clock", clocks.append, 10)
+    assert operator.instruct("mf(100);tc(90);", [CHAIR]).accepted
+    outcome = operator.outcome()
+    assert (outcome.error_code, statuses(outcome)) == (ErrorCode.NONE, [msgs.SegmentOutcome.SUCCEEDED] * 2)
+    pose = Snapshot.from_json(outcome.world).pose
+    assert (pose.x_m, pose.y_m) == (pytest.approx(1.0, abs=0.12), pytest.approx(0.0, abs=0.12))
+    assert pose.yaw_deg == pytest.approx(-90.0, abs=4.0)
+    wait_until(lambda: len(clocks) >= 2, what="clock")
+    assert clocks[-1].clock.sec + clocks[-1].clock.nanosec > 0
+    with pytest.raises(PlannerError) as caught:  # two drivers for one robot
+        start_operator("body_1", **body(world))
+    assert caught.value.code is ErrorCode.DUPLICATE_NODE
+
+
+def test_a_collision_ends_the_goal_with_its_reason_and_others_fly_on(planner, world, start_operator):  # noqa: F811
+    unlucky, other = start_operator("body_1", **body(world)), start_operator("body_2", **body(world))
+    unlucky.instruct("mf(300);", [CHAIR | {"position_m": [1.0, 0.0, 1.0]}])
+    other.instruct("mf(50);mb(50);")
+    outcome = unlucky.outcome()
+    assert outcome.error_code == ErrorCode.SKILL_FAILED
+    assert "collided with chair" in outcome.error_msg
+    assert other.outcome().error_code == ErrorCode.NONE
+
+
+def test_a_world_that_cannot_be_ends_the_instruction_not_the_node(planner, world, start_operator):  # noqa: F811
+    operator = start_operator("body_1", **body(world))
+    response = operator.instruct("mf(50);", [CHAIR, CHAIR | {"name": "desk"}])
+    assert not response.accepted
+    assert response.error_code == ErrorCode.INVALID_CONFIG
+    assert "chair and desk overlap" in response.error_msg
+    assert operator.instruct("mf(50);", [CHAIR]).accepted
+    assert operator.outcome().error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"robots": ["body_1"]}, "is not NAME:MODEL"),
+        ({"robots": ["a:tello", "a:tello"]}, "with a name of its own"),
+        ({"robots": ["a:dragon"]}, "dragon"),
+        ({"world": "palace"}, "known are house, table"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(ros, parameters, reason):
+    with pytest.raises(PlannerError, match=reason):
+        make_world(**parameters)
