@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llm_planner.physics.client import RemotePort
 
 TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
+GAZEBO = "gazebo"  # a drone in Gazebo, through its bridge
 MUJOCO = "mujoco"  # a body in a physical world (ros.world_node), which may be starting still
 WORLD_ADDRESS, WORLD_PATIENCE_S = "127.0.0.1:8870", 30.0
 
@@ -25,8 +26,10 @@ WORLD_ADDRESS, WORLD_PATIENCE_S = "127.0.0.1:8870", 30.0
 class BodySettings:
     """Parameters of a robot node that its body needs."""
 
-    driver: str = setting("kinematic", f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY, MUJOCO))}.")
-    address: str = setting("", "IPv4 address of a real robot; with driver mujoco HOST:PORT of the world.")
+    driver: str = setting("kinematic", f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY, MUJOCO, GAZEBO))}.")
+    address: str = setting(
+        "", "IPv4 address of a real robot; with driver mujoco HOST:PORT of the world, with gazebo its name."
+    )
     take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
     tool_length_m: float = setting(0.0, "Length of a real arm's gripper, from the flange.", minimum=0.0, maximum=0.5)
     time_scale: float = setting(
@@ -48,6 +51,11 @@ def connect_body(
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
         return Indy7Robot(model, open_trajectory_port(node, bridge), tool_length_m=settings.tool_length_m)
+    if settings.driver == GAZEBO:
+        from llm_planner.physics.connection import PhysicsConnection
+        from llm_planner.ros.gazebo_port import open_gazebo_port
+
+        return PhysicsConnection(model, open_gazebo_port(node, model, settings.address, clock), settings.seed)
     if settings.driver == MUJOCO:
         from llm_planner.physics.connection import PhysicsConnection
 
