@@ -75,11 +75,12 @@ def _print(path: Path, summary: Summary) -> None:
 
 def _draw(path: Path, summary: Summary, png: Path, start_s: float, duration_s: float | None) -> None:
     spans = [_as_span(span) for span in summary.spans if span.kind in _KINDS]
-    shown = window(spans, start_s, summary.duration_s if duration_s is None else duration_s)
+    length_s = max((span.end_s for span in spans), default=0.0)
+    shown = window(spans, start_s, length_s if duration_s is None else duration_s)
     if not shown:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
-            f"nothing happens after --start {start_s:g}; it is {summary.duration_s:.1f} s long",
+            f"nothing happens after --start {start_s:g}; it ends at {length_s:.1f} s",
         )
     draw_timeline(shown, png, path.stem, start_s)
 
@@ -124,4 +125,5 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
     except KeyboardInterrupt:
         pass
     finally:
+        hub.close()
         server.close()

@@ -66,6 +66,8 @@ class Journal:
     def diagnose(self, name: str, level: int, message: str, now_s: float) -> None:
         """Notes how something is, by its own diagnosis."""
         self._diagnoses[name[:MAX_TEXT]] = (now_s, level, message[:MAX_TEXT])
+        if len(self._diagnoses) > MAX_ENTRIES:
+            del self._diagnoses[next(iter(self._diagnoses))]
 
     def diagnoses(self, now_s: float) -> Iterator[Alert]:
         """Yields the diagnoses that are not well, as long as they are fresh."""

@@ -21,6 +21,7 @@ class Hub:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queues: set[asyncio.Queue[tuple[int, str] | None]] = set()
+        self._is_closed = False
 
     @property
     def num_clients(self) -> int:
@@ -37,6 +38,8 @@ class Hub:
         """Yields a whole document, then every later one, until the browser goes or falls behind."""
         with self._lock:
             self._loop = asyncio.get_running_loop()
+            if self._is_closed:
+                return
         queue: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue(MAX_BEHIND)
         self._queues.add(queue)
         try:
@@ -48,11 +51,26 @@ class Hub:
         finally:
             self._queues.discard(queue)
 
+    def close(self) -> None:
+        """Ends every stream; without that, a server that stops would have to tear them."""
+        with self._lock:
+            self._is_closed = True
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._send_all_away)
+
+    def _send_all_away(self) -> None:
+        for queue in tuple(self._queues):
+            self._send_away(queue)
+
+    def _send_away(self, queue: "asyncio.Queue[tuple[int, str] | None]") -> None:
+        self._queues.discard(queue)
+        if queue.full():
+            queue.get_nowait()
+        queue.put_nowait(None)
+
     def _spread(self, item: tuple[int, str]) -> None:
         for queue in tuple(self._queues):
             if queue.full():
-                self._queues.discard(queue)
-                queue.get_nowait()
-                queue.put_nowait(None)
+                self._send_away(queue)
             else:
                 queue.put_nowait(item)

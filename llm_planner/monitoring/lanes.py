@@ -9,6 +9,7 @@ WINDOW_S = 180.0
 """How long an ended span is remembered."""
 SHORTEST_S = 0.02  # a robot that begins its next segment within this has not been waiting
 MAX_LABEL = 200
+MAX_SPANS = 20_000  # of hundreds of robots; beyond, somebody floods us, and the oldest go
 
 
 class LaneKind(Enum):
@@ -194,6 +195,8 @@ class Lanes:
             revision=self.revision,
         )
         self._spans[span.number] = span
+        if len(self._spans) > MAX_SPANS:
+            del self._spans[next(iter(self._spans))]
         return span
 
     def _close(self, span: LaneSpan, end_s: float) -> None:

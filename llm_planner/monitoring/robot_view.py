@@ -3,9 +3,9 @@
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
@@ -15,6 +15,8 @@ from llm_planner.robots.world import WorldObject
 VERSION = 1
 MAX_THINGS = 64
 """Most things that a view shows, the nearest ones: one view is a few datagrams at most."""
+Word = Annotated[str, Field(max_length=300)]
+"""A name that a robot gives: whoever speaks on the network may be no robot of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +28,9 @@ class Thing:
         position_m: Of its centre; of a moving thing, where the robot believes it to be by now.
     """
 
-    name: str
-    kind: str
-    role: str
+    name: Word
+    kind: Word
+    role: Word
     position_m: tuple[float, float, float]
     size_m: tuple[float, float, float]
     is_moving: bool = False
@@ -63,19 +65,19 @@ class RobotView:
     __pydantic_config__: ClassVar[dict[str, object]] = {"allow_inf_nan": False}
 
     version: int = VERSION
-    robot_id: str
-    robot_model: str
-    kind: str
-    driver: str
+    robot_id: Word
+    robot_model: Word
+    kind: Word
+    driver: Word
     number: int
     pose: Pose
     is_busy: bool
     is_in_reflex: bool
-    held: str = ""
+    held: Word = ""
     fence_m: tuple[float, float, float, float] | None = None
     reach_m: tuple[float, float] | None = None
     home: Pose | None = None
-    things: tuple[Thing, ...] = ()
+    things: Annotated[tuple[Thing, ...], Field(max_length=4 * MAX_THINGS)] = ()
 
     def to_json(self) -> str:
         """Returns the JSON text that ``from_json`` reads."""

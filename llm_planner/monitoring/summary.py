@@ -32,7 +32,7 @@ class Summary:
         ended: How goals ended, by the name of the error code.
         robots: By name.
         median_error: Of measured over predicted durations of segments, as a share; None without any.
-        spans: What a timeline draws, in seconds since the recording began.
+        spans: What a timeline draws, in seconds since the first thing that is known, which may be of the time before.
     """
 
     planner: str = ""
@@ -58,9 +58,9 @@ def summarize(recording: Recording) -> Summary:
         first_s = heard.at_s if first_s is None else first_s
         last_s = heard.at_s
         retell(heard, state, heard.at_s)
-    origin_s = state.planner_now_s(first_s or 0.0)
-    end_s = state.planner_now_s(last_s)
     spans = tuple(state.lanes.spans)
+    end_s = state.planner_now_s(last_s)
+    origin_s = min((state.planner_now_s(first_s or 0.0), *(span.start_s for span in spans)))
     for span in spans:
         span.start_s -= origin_s
         span.end_s = (end_s if span.end_s is None else span.end_s) - origin_s

@@ -70,6 +70,7 @@ class DashboardNode(Node):
 
     def close(self) -> None:
         """Frees the port and the node."""
+        self._hub.close()
         self._web.close()
         self.destroy_node()
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from llm_planner.core.pose import Pose
-from llm_planner.monitoring.fleet import FleetState
+from llm_planner.monitoring.alerts import MAX_ENTRIES
+from llm_planner.monitoring.fleet import MAX_ROBOTS, FleetState
 from llm_planner.serving.meter import Totals
 from tests.cli.test_top_screen import make_goal, make_view
 from tests.monitoring.test_lanes import accepted, finished, report, segment
@@ -140,6 +141,16 @@ def test_a_diagnosis_that_is_not_well_is_shown_while_it_is_fresh(state):
     assert texts(state, 1.0) == ["no answer"]
     state.hear_planner(make_view(), 9.0)
     assert not texts(state, 9.0)
+
+
+def test_floods_fill_no_memory(state):
+    for number in range(300):
+        state.hear_diagnostic(f"node {number}", 2, "x" * 10_000, 0.0)
+        state.hear_robot(make_robot(f"robot {number}"), 0.0)
+    document = state.document(0.0)
+    assert len(document["robots"]) == MAX_ROBOTS
+    assert len(document["alerts"]) <= MAX_ENTRIES + 1
+    assert len(json.dumps(document)) < 500_000
 
 
 def test_a_pose_follows_the_robot(state):

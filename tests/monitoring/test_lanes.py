@@ -142,3 +142,10 @@ def test_whatever_comes_no_bar_ends_before_it_begins_and_ended_goals_leave_none_
         lanes.take(finished(100.0, request_id=request_id))
     open_kinds = {span.kind for span in lanes.spans if span.end_s is None}
     assert not open_kinds
+
+
+def test_a_flood_of_reflexes_fills_no_memory(lanes, monkeypatch):
+    monkeypatch.setattr("llm_planner.monitoring.lanes.MAX_SPANS", 10)
+    for number in range(100):
+        lanes.reflex(f"robot {number}", float(number), "mb(50);", is_over=False)
+    assert [span.robot_id for span in lanes.spans] == [f"robot {number}" for number in range(90, 100)]

@@ -42,6 +42,12 @@ def test_a_pose_that_is_no_place_is_refused(number):
     assert refused.value.code is ErrorCode.INVALID_POSE
 
 
+@pytest.mark.parametrize("changes", [{"robot_id": "x" * 1000}, {"things": (make_thing("t"),) * 1000}])
+def test_a_view_that_is_a_flood_is_refused(changes):
+    with pytest.raises(PlannerError):
+        RobotView.from_json(make_view(**changes).to_json())
+
+
 def test_another_version_is_refused_and_new_fields_are_not():
     document = json.loads(make_view().to_json())
     assert RobotView.from_json(json.dumps(document | {"colour": "red"})) == make_view()

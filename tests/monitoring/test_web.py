@@ -147,6 +147,18 @@ def test_news_follow_the_whole_and_none_twice():
     assert asyncio.run(scenario()) == (["whole", "news", "more"], 0)
 
 
+def test_a_hub_that_closes_ends_every_stream_and_begins_none():
+    async def scenario():
+        hub = Hub(lambda: (0, "whole"))
+        heard = hub.listen()
+        await anext(heard)
+        hub.close()
+        rest = [text async for text in heard]
+        return rest, [text async for text in hub.listen()]
+
+    assert asyncio.run(scenario()) == ([], [])
+
+
 def test_a_slow_browser_is_sent_away_and_holds_nobody_up():
     async def scenario():
         hub = Hub(lambda: (0, "whole"))
