@@ -1,5 +1,7 @@
 """A world of bodies as a node: robot nodes connect to it, fly, and ROS tools see where they are."""
 
+from types import SimpleNamespace
+
 import pytest
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
@@ -70,6 +72,27 @@ def test_a_world_that_cannot_be_ends_the_instruction_not_the_node(planner, world
     assert "chair and desk overlap" in response.error_msg
     assert operator.instruct("mf(50);", [CHAIR]).accepted
     assert operator.outcome().error_code == ErrorCode.NONE
+
+
+def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
+    """The packages of these messages are no wheels of ours: their place is taken by namespaces."""
+    node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", seed=1, wind_m_per_s=0.0)
+    try:
+        view = node._view
+        stand_in = SimpleNamespace(msg_type=SimpleNamespace, publish=lambda _: None)
+        view._publishers |= {"/tf": stand_in, "/arm_1/joint_states": stand_in}
+        with node._server.lock:
+            seen = view.look()
+        frames = {transform.child_frame_id: transform.transform for transform in seen["/tf"].transforms}
+        assert {"body_1", "arm_1/joint5", "red_box", "person"} <= set(frames)
+        place = frames["red_box"].translation
+        assert (place.x, place.y, place.z) == pytest.approx((0.5, 0.0, 0.775), abs=0.01)
+        joints = seen["/arm_1/joint_states"]
+        assert joints.name == [f"joint{number}" for number in range(6)]
+        assert len(joints.position) == 6
+        view.publish(seen)
+    finally:
+        node.close()
 
 
 @pytest.mark.parametrize(
