@@ -79,7 +79,8 @@ class PipelineRun:
     def _once(self, name: str, turn: int) -> dict[str, float]:
         """Runs all generations to their ends, prompts included."""
         num_slots = None if name == BASELINE else self._num_requests
-        drive = Drive(self._backend, random.Random(turn), num_slots, grammar=None)
+        prompts = random.Random(f"{turn} {name}")  # of its own: none is found in the prefix cache
+        drive = Drive(self._backend, prompts, num_slots, grammar=None)
         for i in range(self._num_requests):
             drive.add(f"r{i}", self._num_tokens)
         scheduler = self._backend.engine.scheduler

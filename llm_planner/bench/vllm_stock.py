@@ -87,6 +87,7 @@ def stock(
         yield
     finally:
         ours.finished_req_ids = engine.scheduler.finished_req_ids
+        ours.reset_prefix_cache()  # what it remembers of blocks was overwritten meanwhile
         engine.scheduler = engine.core.scheduler = ours
         _allow_in_flight(backend, num_batches)
 

@@ -11,6 +11,8 @@ from llm_planner.bench.vllm_drive import Drive
 from llm_planner.bench.vllm_engine import VllmBench
 from llm_planner.bench.vllm_stock import PriorityMixin, stock
 from llm_planner.core.request import Urgency
+from tests.backends.vllm.test_identity import uninterrupted
+from tests.engine.builders import sequence
 
 
 @pytest.fixture
@@ -36,13 +38,11 @@ def test_every_figure_is_there_and_an_urgent_one_does_not_wait_with_us(backend, 
 def order_of_service(backend):
     """Returns who of three requests is served first where there is one slot and it is taken."""
     drive = Drive(backend, random.Random(0), None)
-    drive.add("first", 10)
-    for _ in range(20):
+    first = drive.add("first", 100)
+    while first.num_output_tokens < 3:
         drive.step()
     late = [drive.add("normal", 10), drive.add("urgent", 10, Urgency.URGENT)]
-    for _ in range(200):
-        if any(g.num_output_tokens for g in late):
-            break
+    while not any(g.num_output_tokens for g in late):
         drive.step()
     served = next(g.request_id for g in late if g.num_output_tokens)
     drive.end()
@@ -57,3 +57,16 @@ def test_vllm_schedules_by_itself_and_gives_us_back(backend):
     with stock(backend, "priority", 1, lambda request_id: -(request_id == "urgent")):
         assert order_of_service(backend) == "urgent"
     assert backend.engine.scheduler is backend.engine.core.scheduler is ours
+
+
+def test_what_vllm_wrote_meanwhile_is_not_taken_for_a_prompt_of_ours(backend):
+    prompt = tuple(range(10, 110))
+    expected = uninterrupted(backend, [sequence("a", prompt=prompt)])
+    with stock(backend, "fcfs", 8):
+        drive = Drive(backend, random.Random(1), None)
+        for i in range(8):
+            drive.add(f"r{i}", 120)
+        while not drive.is_done:
+            drive.step()
+        drive.end()
+    assert uninterrupted(backend, [sequence("a", prompt=prompt)]) == expected
