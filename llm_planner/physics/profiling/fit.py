@@ -11,7 +11,7 @@ from llm_planner.physics.profiling.collect import Sample
 from llm_planner.physics.profiling.evaluate import accuracy
 from llm_planner.robots.duration import Z_P90, trap
 from llm_planner.robots.effect import Grasp, Gripper, Home, MoveTool, Place, Scan, Translate, Turn
-from llm_planner.robots.model import Skill
+from llm_planner.robots.model import Skill, SpeedLimits
 from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Trapezoid, Travel
 
 Vector = NDArray[np.float64]
@@ -25,33 +25,40 @@ _PROBABILITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 Fit = Trapezoid | Polynomial | Quantiles
 
 
-def fit(skill: Skill, samples: Sequence[Sample]) -> Fit:
+def fit(skill: Skill, samples: Sequence[Sample], limits: SpeedLimits) -> Fit:
     """Returns the duration model of a skill, or of several that share one.
 
     Args:
         skill: Any of them.
         samples: At least two.
+        limits: Of the robot, beyond which its model says nothing is.
     """
+    fastest = limits.rotation_deg_per_s if isinstance(skill.effect, Turn) else limits.translation_m_per_s
     if isinstance(skill.effect, Scan):
         return fit_table(samples)
     if isinstance(skill.effect, Translate | Turn):
-        return fit_trapezoid(samples, has_travel=False)
+        return fit_trapezoid(samples, fastest=fastest, has_travel=False)
     seconds = np.array([sample.seconds for sample in samples])
     low, middle, high = np.quantile(seconds, (0.1, 0.5, 0.9))
     is_constant = isinstance(skill.effect, Gripper) or high - low <= CONSTANT_SPREAD * middle
     plain = fit_constant(seconds) if is_constant else fit_table(samples)
     if isinstance(skill.effect, Grasp | Place | MoveTool | Home):
-        ways = fit_trapezoid(samples, has_travel=True)
+        ways = fit_trapezoid(samples, fastest=fastest, has_travel=True)
         if accuracy(ways, samples).median_error < WORTH_A_WAY * accuracy(plain, samples).median_error:
             return ways
     return plain
 
 
-def fit_trapezoid(samples: Sequence[Sample], *, has_travel: bool) -> Trapezoid:
+def fit_trapezoid(samples: Sequence[Sample], *, fastest: float, has_travel: bool) -> Trapezoid:
     """Returns ``latency + trap(length; speed, acceleration) + noise``, fitted to the relative errors.
 
     The loss is soft-L1, so that a call that was held up pulls less. What is left is shared by latency and noise so that
     the median and the p90 of all samples come out; where nothing ever cruised, speed is the highest that was reached.
+
+    Args:
+        samples: With lengths.
+        fastest: Highest speed that makes sense.
+        has_travel: Whether the lengths are a distribution, as no argument tells them.
     """
     lengths = np.array([sample.length or 0.0 for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
@@ -67,14 +74,16 @@ def fit_trapezoid(samples: Sequence[Sample], *, has_travel: bool) -> Trapezoid:
 
     quickest_s = max(float(seconds.min()), 0.1)
     start = np.log([quickest_s / 2.0, longest / max(float(seconds.max()), 0.1), longest / quickest_s])
-    bounds = np.log([[1e-4, longest / 100.0, longest / 100.0], [quickest_s * 2.0, longest * 100.0, longest * 100.0]])
+    most = min(fastest, longest * 100.0)
+    bounds = np.log([[1e-4, min(most, longest) / 100.0, longest / 100.0], [quickest_s * 2.0, most, longest * 100.0]])
+    start = np.clip(start, bounds[0] + 1e-6, bounds[1] - 1e-6)
     found = least_squares(errors, start, bounds=(bounds[0], bounds[1]), loss="soft_l1", f_scale=0.05, max_nfev=2000)
     _, speed, acceleration = (float(value) for value in np.exp(found.x))
     top = math.sqrt(acceleration * longest)
     latency_s, noise = split(seconds - times(found.x))
     return Trapezoid(
         latency_s=Parameter(value=_rounded(latency_s), source=Source.SIMULATED),
-        speed=Parameter(value=_rounded(min(speed, top)), source=Source.SIMULATED),
+        speed=Parameter(value=min(_rounded(min(speed, top)), fastest), source=Source.SIMULATED),
         acceleration=Parameter(value=_rounded(acceleration), source=Source.SIMULATED),
         noise=noise,
         travel=_travel(lengths) if has_travel else None,

@@ -85,7 +85,7 @@ def profile(
         known, others = of(skills, fitted), of(skills, judged)
         if len(known) < num_seeds:
             continue
-        after = fit(skills[0], known)
+        after = fit(skills[0], known, model.speed_limits)
         found.append(
             Group(
                 skills=tuple(skill.name for skill in skills),

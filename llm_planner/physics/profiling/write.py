@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -43,15 +44,18 @@ def with_durations(text: str, fits: Mapping[str, Fit]) -> str:
 
 
 def write_durations(source: Path, target: Path, fits: Mapping[str, Fit]) -> None:
-    """Writes a robot model's file with other duration models, and reads it again as the planner does.
+    """Writes a robot model's file with other duration models, once it can be read as the planner does.
 
     Raises:
-        PlannerError: INVALID_ROBOT_MODEL if ``target`` is not named as the robot.
+        PlannerError: INVALID_ROBOT_MODEL if it cannot, or ``target`` is not named as the robot; nothing is written.
     """
     text = with_durations(source.read_text(encoding="utf-8"), fits)
+    with TemporaryDirectory() as directory:
+        draft = Path(directory) / target.name
+        draft.write_text(text, encoding="utf-8")
+        load_robot_model(draft)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
-    load_robot_model(target)
 
 
 def _replace(node: CommentedMap, fit: Fit) -> None:

@@ -32,7 +32,7 @@ def ways(latency_s, speed, acceleration, rng, sigma=0.4, median_s=0.1, count=400
 @given(st.floats(0.05, 1.0), st.floats(0.4, 1.5), st.floats(0.5, 3.0), st.integers(0, 99))
 def test_a_trapezoid_is_found_again(latency_s: float, speed: float, acceleration: float, seed: int):
     rng = random.Random(seed)
-    found = fit_trapezoid(list(ways(latency_s, speed, acceleration, rng)), has_travel=False)
+    found = fit_trapezoid(list(ways(latency_s, speed, acceleration, rng)), fastest=20.0, has_travel=False)
     others = list(ways(latency_s, speed, acceleration, rng))
     checked = accuracy(found, others)
     assert checked.median_error < 0.05
@@ -50,7 +50,7 @@ def test_a_call_that_was_held_up_spoils_nothing():
         replace(sample, seconds=sample.seconds + 20.0) if index % 33 == 5 else sample
         for index, sample in enumerate(samples)
     ]
-    clean, spoiled = (fit_trapezoid(list(some), has_travel=False) for some in (samples, worse))
+    clean, spoiled = (fit_trapezoid(list(some), fastest=20.0, has_travel=False) for some in (samples, worse))
     for length in (0.3, 2.0, 5.0):
         assert predicted(spoiled, length).p50_s == pytest.approx(predicted(clean, length).p50_s, rel=0.04)
 
@@ -58,7 +58,7 @@ def test_a_call_that_was_held_up_spoils_nothing():
 def test_what_never_cruises_gets_no_speed_beyond_what_was_reached():
     lengths = np.linspace(0.2, 1.0, 40)
     samples = [Sample(skill="mf", seconds=0.2 + trap(length, 10.0, 1.0), length=length) for length in lengths]
-    found = fit_trapezoid(samples, has_travel=False)
+    found = fit_trapezoid(samples, fastest=20.0, has_travel=False)
     assert found.speed.value <= 1.05
     assert found.travel is None
     assert found.num_samples == 40
@@ -75,15 +75,15 @@ def test_what_is_left_is_shared_by_a_fixed_time_and_noise(residuals: list[float]
 
 def test_each_kind_of_skill_gets_its_kind_of_model():
     rng = random.Random(0)
-    assert isinstance(fit(TELLO.skills["mf"], list(ways(0.1, 1.0, 1.0, rng))), Trapezoid)
-    grasp = fit(INDY7.skills["pick"], list(ways(2.0, 0.5, 1.0, rng, skill="pick")))
+    assert isinstance(fit(TELLO.skills["mf"], list(ways(0.1, 1.0, 1.0, rng)), TELLO.speed_limits), Trapezoid)
+    grasp = fit(INDY7.skills["pick"], list(ways(2.0, 0.5, 1.0, rng, skill="pick")), INDY7.speed_limits)
     assert isinstance(grasp, Trapezoid)
     assert grasp.travel is not None
     assert 0.2 < grasp.travel.p50 < grasp.travel.p90 < 5.0
     steady = [Sample(skill="tk", seconds=2.0 + rng.uniform(0, 0.2)) for _ in range(50)]
-    assert isinstance(fit(TELLO.skills["tk"], steady), Polynomial)
+    assert isinstance(fit(TELLO.skills["tk"], steady, TELLO.speed_limits), Polynomial)
     varied = [Sample(skill="ld", seconds=rng.uniform(1.0, 5.0)) for _ in range(50)]
-    assert isinstance(fit(TELLO.skills["ld"], varied), Quantiles)
+    assert isinstance(fit(TELLO.skills["ld"], varied, TELLO.speed_limits), Quantiles)
 
 
 def test_a_search_is_a_table_and_a_step():
@@ -109,3 +109,9 @@ def test_the_whole_is_weighted_by_calls():
     whole = total({"a": one, "b": two})
     assert (whole.num_samples, whole.coverage) == (4, 0.75)
     assert whole.median_error == pytest.approx((3 * one.median_error + two.median_error) / 4)
+
+
+def test_no_speed_is_beyond_the_robots_limit():
+    quick = list(ways(0.1, 3.0, 4.0, random.Random(0)))
+    found = fit(TELLO.skills["mf"], quick, TELLO.speed_limits)
+    assert found.speed.value == TELLO.speed_limits.translation_m_per_s

@@ -70,7 +70,7 @@ def test_a_few_flights_make_a_better_model():
     known = list(collect(TELLO, tried, seed=1, wind_m_per_s=0.0))
     judged = list(collect(TELLO, others, seed=2, wind_m_per_s=0.0))
     assert len(known) == len(judged) == 8
-    before, after = TELLO.skills["mf"].duration, fit(TELLO.skills["mf"], known)
+    before, after = TELLO.skills["mf"].duration, fit(TELLO.skills["mf"], known, TELLO.speed_limits)
     assert accuracy(after, judged).median_error < min(0.06, accuracy(before, judged).median_error)
 
 

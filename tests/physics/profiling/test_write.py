@@ -1,6 +1,7 @@
 """Fitted durations in a robot's file: only what was fitted changes, and the planner reads it."""
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,9 @@ def test_comments_and_order_stay(name: str):
     assert with_durations(changed, {skill: MOVE}) == changed
 
 
-def test_a_file_that_is_not_named_as_its_robot_is_refused(tmp_path: Path):
+def test_what_the_planner_could_not_read_is_not_written(tmp_path: Path):
     with pytest.raises(PlannerError, match="make them equal"):
         write_durations(MODELS / "tello.yaml", tmp_path / "drone.yaml", {"mf": MOVE})
+    with pytest.raises(PlannerError, match="exceeds its limit"):
+        write_durations(MODELS / "tello.yaml", tmp_path / "tello.yaml", {"mf": replace(MOVE, speed=number(2.0))})
+    assert not list(tmp_path.iterdir())
