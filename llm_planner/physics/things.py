@@ -30,6 +30,7 @@ _COLOURS = (
     (0.4, 0.7, 0.7),
 )
 _SKIN, _SHIRT = (0.85, 0.65, 0.5), (0.2, 0.35, 0.6)
+SMALLEST_PERSON_M = 0.6  # what is smaller is drawn as a box
 PEOPLE = frozenset(("person", "man", "woman", "child", "girl", "boy", "people", "human"))
 ROUND = frozenset(("ball", "football", "orange", "apple", "lemon"))
 
@@ -172,7 +173,7 @@ def _shapes_of(known: WorldObject) -> tuple[Shape, ...]:
     colour = _colour(known)
     if known.role is ObjectRole.CONTAINER:
         return _open_box(x, y, z, colour)
-    if known.kind in PEOPLE:
+    if known.kind in PEOPLE and z >= SMALLEST_PERSON_M:
         return person((x, y, z))
     if known.kind in ROUND and max(x, y, z) < 1.3 * min(x, y, z):
         return (Shape(kind="sphere", size_m=(min(x, y, z) / 2.0,), colour=colour),)

@@ -64,3 +64,8 @@ def test_an_arm_notices_who_comes_and_not_what_it_moves_itself():
     assert set(noticed(driver, 1.0)) == {"person"}
     assert set(driver.world.objects) == {"red_box", "person"}
     assert {thing.name for thing in driver.in_sight(1.0)} == {"red_box", "person"}
+
+
+def test_somebody_smaller_than_people_are_is_a_solid_all_the_same():
+    driver, _ = drone(cube("girl", kind="girl", size=0.15))
+    assert "girl" in driver.world.objects
