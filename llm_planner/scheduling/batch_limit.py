@@ -41,7 +41,10 @@ class LatencyGuidedLimit:
     def admits(self, generation: Generation) -> bool:
         """Returns whether it may run in this step, and counts it if so."""
         left_s = self._policy.due_s(generation) - self._now_s
-        if self._is_tight and self._pauses(generation, left_s):
+        step_s = self._base_s + self._slope_s * self._num_seqs  # with this one more
+        loss = self._late_weight * self._slope_s  # of the late ones, per second that a longer step takes
+        is_tight = loss > 0 or step_s > self._allowance_s
+        if is_tight and self._pauses(generation, left_s, step_s, loss):
             return False
         self._num_seqs += 1
         allowance_s = left_s / self._forecast.remaining_steps(generation)
@@ -51,19 +54,9 @@ class LatencyGuidedLimit:
             self._allowance_s = allowance_s
         return True
 
-    @property
-    def _step_s(self) -> float:
-        """A decode step with one generation more."""
-        return self._base_s + self._slope_s * self._num_seqs
-
-    @property
-    def _is_tight(self) -> bool:
-        """Whether a longer step costs anybody anything."""
-        return self._late_weight * self._slope_s > 0 or self._step_s > self._allowance_s
-
-    def _pauses(self, generation: Generation, left_s: float) -> bool:
+    def _pauses(self, generation: Generation, left_s: float, step_s: float, loss: float) -> bool:
         """Returns whether a generation that is due in ``left_s`` can do without this step, or should."""
-        if left_s - 2 * self._forecast.generation_time_s(generation) > PAUSE_MARGIN_S:
+        is_far = left_s > PAUSE_MARGIN_S  # if not, no time that it takes can make it so
+        if is_far and left_s - 2 * self._forecast.generation_time_s(generation) > PAUSE_MARGIN_S:
             return True
-        loss = self._late_weight * self._slope_s
-        return self._policy.weight(generation, self._now_s) * self._step_s < loss
+        return self._policy.weight(generation, self._now_s) * step_s < loss

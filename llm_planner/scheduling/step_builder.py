@@ -70,21 +70,22 @@ class StepBuilder:
 
         An eviction that is due comes first; no chunk goes beyond one that is still ahead.
         """
-        num_tokens = min(generation.num_uncomputed_tokens, self._budget_tokens)
+        num_uncomputed, request_id = generation.num_uncomputed_tokens, generation.request_id
+        num_tokens = min(num_uncomputed, self._budget_tokens)
         if num_tokens == 0:
             return
         to_eviction = generation.num_tokens_to_eviction
         if to_eviction == 0:
-            self._evict[generation.request_id] = generation.evict()
-            self._ledger.evict(generation.request_id, generation.kv_len, generation.peak_kv_len)
+            self._evict[request_id] = generation.evict()
+            self._ledger.evict(request_id, generation.kv_len, generation.peak_kv_len)
         elif to_eviction is not None:
             num_tokens = min(num_tokens, to_eviction)
         if inserted := generation.take_insertion():
-            self._insert[generation.request_id] = inserted
+            self._insert[request_id] = inserted
         self._budget_tokens -= num_tokens
-        self._num_scheduled_tokens[generation.request_id] = num_tokens
-        self._ledger.grow(generation.request_id, generation.kv_len + num_tokens)
-        if generation.num_draft_tokens and num_tokens == generation.num_uncomputed_tokens:
+        self._num_scheduled_tokens[request_id] = num_tokens
+        self._ledger.grow(request_id, generation.kv_len + num_tokens)
+        if generation.num_draft_tokens and num_tokens == num_uncomputed:
             self._drafting.append(generation)
 
     def _add_drafts(self) -> None:

@@ -112,10 +112,13 @@ class StepDecision:
 
         With a limit, prompts are left for ``_schedule_limited``, where they compete with those of newcomers.
         """
-        ranked = sorted(ranks, key=lambda g: (not g.is_decoding, ranks[g]))
-        if self._limit is not None:
-            ranked = [g for g in ranked if g.is_decoding and self._is_let_in(g)]
-        ranked = [g for g in ranked if not self._rules.reservations.holds_back(g)]
+        if self._limit is None:
+            ranked = sorted(ranks, key=lambda g: (not g.is_decoding, ranks[g]))
+        else:
+            decoding = (g for g in ranks if g.is_decoding)
+            ranked = [g for g in sorted(decoding, key=ranks.__getitem__) if self._is_let_in(g)]
+        if self._rules.reservations:
+            ranked = [g for g in ranked if not self._rules.reservations.holds_back(g)]
         preempted: list[Generation] = []
         while ranked and self._step.has_budget:
             generation = ranked[0]

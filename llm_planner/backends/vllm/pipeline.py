@@ -23,7 +23,7 @@ BATCHES_PER_STAGE = 2
 """Most micro-batches in flight, for each stage: the paper's ``max_num_micro_batch``, as the pacers have it."""
 MEASURED_TOKENS = (16, 64, 256)
 """Sizes of the micro-batches that the times are fitted to."""
-REPEATS = 3
+REPEATS = 5
 STREAMED = 6
 """Micro-batches that follow each other, so that every stage is busy."""
 
