@@ -32,7 +32,10 @@ class Arrivals:
 
     def of(self, request_id: str) -> Arrival:
         """Returns what arrived of a request, to be added to."""
-        return self._arrivals.setdefault(request_id, Arrival())
+        arrival = self._arrivals.get(request_id)
+        if arrival is None:
+            arrival = self._arrivals[request_id] = Arrival()
+        return arrival
 
     def forget(self, request_id: str) -> None:
         """Drops what is held back of a request that has ended."""
