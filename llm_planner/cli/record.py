@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from llm_planner.cli.output import console, error_console
-from llm_planner.monitoring.recorder import McapRecorder
 
 
 def record(
@@ -21,6 +20,7 @@ def record(
     What was heard is written every second: a recording that is killed can be read as far as it goes. `trace record`
     writes a planner's goals alone, to be replayed under another policy.
     """
+    from llm_planner.monitoring.recorder import McapRecorder
     from llm_planner.ros.fleet_recorder import FleetRecorder
     from llm_planner.ros.spinning import spinning
 

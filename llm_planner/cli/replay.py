@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
@@ -14,8 +14,9 @@ from llm_planner.cli.output import console, error_console, plain, print_json
 from llm_planner.core.clock import ManualClock, MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.lanes import LaneKind, LaneSpan
-from llm_planner.monitoring.playback import Recording
-from llm_planner.monitoring.summary import Summary, summarize
+
+if TYPE_CHECKING:
+    from llm_planner.monitoring.summary import Summary
 
 NUMBERS = ("segments", "moved s", "waited s", "slept s", "written s")
 _KINDS = {
@@ -43,6 +44,9 @@ def replay(
     if dashboard:
         _play(path, speed, host, port)
         return
+    from llm_planner.monitoring.playback import Recording
+    from llm_planner.monitoring.summary import summarize
+
     summary = summarize(Recording(path))
     if png is not None:
         _draw(path, summary, png, start_s, duration_s)
@@ -54,7 +58,7 @@ def replay(
         console.print(f"wrote {png}", soft_wrap=True)
 
 
-def _print(path: Path, summary: Summary) -> None:
+def _print(path: Path, summary: "Summary") -> None:
     cut = ", cut at its end" if summary.is_cut else ""
     num_messages = sum(summary.counts.values())
     title = f"{path.name}: {summary.duration_s:.1f} s, {num_messages} messages of {len(summary.counts)} topics{cut}"
@@ -73,7 +77,7 @@ def _print(path: Path, summary: Summary) -> None:
         console.print(table)
 
 
-def _draw(path: Path, summary: Summary, png: Path, start_s: float, duration_s: float | None) -> None:
+def _draw(path: Path, summary: "Summary", png: Path, start_s: float, duration_s: float | None) -> None:
     spans = [_as_span(span) for span in summary.spans if span.kind in _KINDS]
     length_s = max((span.end_s for span in spans), default=0.0)
     shown = window(spans, start_s, length_s if duration_s is None else duration_s)
@@ -101,6 +105,7 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
     """Plays until the end, and shows the end until Ctrl-C."""
     from llm_planner.monitoring.board import Board
     from llm_planner.monitoring.hub import Hub
+    from llm_planner.monitoring.playback import Recording
     from llm_planner.monitoring.player import play
     from llm_planner.monitoring.web import WebServer, build_app
 

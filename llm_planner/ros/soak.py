@@ -8,9 +8,8 @@ this process subscribes to every topic of theirs and takes the middleware's own 
 - *lost*: numbers of a publisher that never came, between the first and the last that did;
 - *late*: a message whose way took longer than the smaller of 20 % of its topic's period and 5 ms (the definition of
   ROS 2 performance targets), counted for topics that have a period;
-- *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; an
-  rclpy process with so many subscriptions needs about 2 ms for each message. What the middleware had in time is told
-  beside it (``late_share_of_transport``).
+- *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; what
+  the middleware had in time is told beside it (``late_share_of_transport``).
 
 Processor seconds are those of each process. The dashboard is watched by as many browsers as ``--browsers`` says (they
 read the stream and draw nothing), in the second half of the time.
@@ -45,7 +44,7 @@ READY_TIMEOUT_S = 180.0
 SETTLE_S = 5.0  # twenty robots find each other and us
 EVERY_S = 9.0  # a robot is told something so often: longer than its plan takes
 PORT = 8479
-PLANNER = "/planner"
+PLANNER, EAR = "/planner", "this_measurement"
 TASKS = {"drone": "exactly: mf(60);tc(90);mb(60);", "arm": "exactly: home();wait(1);home();wait(1);"}
 BROWSER = "import sys, urllib.request\nfor line in urllib.request.urlopen(sys.argv[1] + 'events'): pass"
 
@@ -102,7 +101,9 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
                     command = [sys.executable, "-c", BROWSER, f"http://127.0.0.1:{PORT}/"]
                     browser = browsers.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))  # noqa: S603
                     browsers.callback(browser.kill)
+                began_s = time.process_time()
                 shares[phase] = share_of_core(fleet.pids, seconds / 2)
+                shares[phase][EAR] = round(2 * (time.process_time() - began_s) / seconds, 4)
         ear.is_counting = False
         ended = fleet.first_ended() or next(iter(fleet.onlookers_ended().items()), None)
     if ended is not None:
@@ -111,12 +112,13 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
 
 
 def _by_role(shares: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Returns the shares of planner (engine included) and dashboard, and the mean of the robots."""
+    """Returns the shares of planner (engine included), dashboard and this process, and the mean of the robots."""
     roles = {}
     for phase, share in shares.items():
-        robots = [value for name, value in share.items() if name not in ("planner", DASHBOARD)]
+        robots = [value for name, value in share.items() if name not in ("planner", DASHBOARD, EAR)]
         mean = sum(robots) / max(1, len(robots))
-        roles[phase] = {"planner": share["planner"], DASHBOARD: share[DASHBOARD], "each_robot": round(mean, 4)}
+        own = {name: share[name] for name in ("planner", DASHBOARD, EAR)}
+        roles[phase] = {**own, "each_robot": round(mean, 4)}
     return roles
 
 

@@ -176,3 +176,9 @@ def test_a_message_goes_round_and_the_command_says_so():
     assert "MODEL_NOT_FOUND 501" in done.stdout
     assert "no robot node /ghost" in done.stdout
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("missing", ["rclpy", "torch", "mcap", "starlette", "prometheus_client"])
+def test_the_doctor_comes_even_where_a_package_is_missing(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import llm_planner.cli.main, llm_planner.doctor.network"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
