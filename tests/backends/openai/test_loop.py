@@ -2,12 +2,15 @@
 
 import heapq
 import time
+from dataclasses import replace
 
 import pytest
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
+from llm_planner.core.segment import ReportStatus, Situation
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.scheduling.policies import make_policy
@@ -20,6 +23,8 @@ from llm_planner.serving.prompt_encoder import PromptEncoder
 from tests.backends.openai.builders import LIBRARY, PATIENCE_S, PLANS, TASKS, make_backend
 from tests.serving.builders import make_request, started, succeeded
 
+AT_HOME = Pose(z_m=1.0)
+
 
 class Play:
     """A loop on the wall clock, with robots that take a while for each segment."""
@@ -30,7 +35,8 @@ class Play:
         config = SchedulerConfig(policy=policy, **scheduler)
         preparer = PlanPreparer(backend=self.backend, tokenizer=self.backend.tokenizer, library=LIBRARY)
         scheduler = Scheduler(config, make_policy(policy), self.backend.info)
-        self.loop = PlannerLoop(backend=self.backend, scheduler=scheduler, preparer=preparer)
+        self.loop = PlannerLoop(backend=self.backend, scheduler=scheduler, preparer=preparer, max_replans=1)
+        self.fails_at: int | None = None
         self.execution_s = execution_s
         self.results = {}
         self.segments = []
@@ -46,6 +52,8 @@ class Play:
             if isinstance(event, Finished):
                 self.results[event.request_id] = event.result
             elif isinstance(event, SegmentReady):
+                if event.segment.is_detour:
+                    continue
                 self.segments.append(event.request_id)
                 index, due_s = event.segment.index, time.monotonic() + self.execution_s
                 heapq.heappush(self.reports, (due_s, event.request_id, index))
@@ -55,7 +63,11 @@ class Play:
         self.take(self.loop.step(time.monotonic()))
         while self.reports and self.reports[0][0] <= time.monotonic():
             _, request_id, index = heapq.heappop(self.reports)
-            self.take(self.loop.report(succeeded(request_id, index, self.execution_s), time.monotonic()))
+            report = succeeded(request_id, index, self.execution_s)
+            if index == self.fails_at:
+                self.reports.clear()  # it runs nothing of what it has been sent
+                report = replace(report, status=ReportStatus.FAILED, reason="lost", situation=Situation(pose=AT_HOME))
+            self.take(self.loop.report(report, time.monotonic()))
 
     def go(self, until=None) -> None:
         end_s = time.monotonic() + PATIENCE_S
@@ -98,6 +110,19 @@ def test_suspended_while_the_robot_is_at_work(play, server):
     one.go()
     assert one.results["a"].metrics.num_suspensions >= 1
     assert plans(one) == {"a": PLANS["stack"]}
+
+
+def test_a_plan_that_fails_goes_on_with_a_server_that_gets_the_whole_prompt_again(play):
+    one = play(policy="fcfs_stream")
+    one.fails_at = 2
+    one.submit("a", "turn")
+    one.go()
+    result = one.results["a"]
+    assert result.error_code is ErrorCode.NONE
+    assert result.error_msg.startswith("planned anew 1 time")
+    texts = [segment.text for segment in result.segments]
+    again = texts[texts.index("") + 1 :]
+    assert "".join([*texts[:2], *again]) == PLANS["turn"]
 
 
 def test_an_urgent_request_passes_those_that_wait_and_those_that_run(play, server):
