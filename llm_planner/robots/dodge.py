@@ -22,7 +22,8 @@ SAMPLE_S = 0.1  # of a forecast, and over which a speed is taken
 BEYOND_S = 1.5  # a motion is judged for so much longer than the forecast that set it off
 NUM_AMOUNTS = 4  # motions of once, twice, ... the distance of the rule
 JUST_M = 0.02  # less is no difference
-LAG_S = 0.3  # until a motion that was begun is under way
+LAG_S, PACE = 0.4, 0.85  # until a motion that was begun is under way; share of the speed limit that it then has
+LEAST_SPAN_S = 0.01  # over less nobody takes a speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,16 @@ class Mover:
 
 def movers(things: Iterable[WorldObject], now_s: float) -> list[Mover]:
     """Returns what moves at this moment, with the speed of the last tenth of a second."""
-    found = []
+    found, span_s = [], min(SAMPLE_S, now_s)
     for thing in things:
         if not any(thing.velocity_m_per_s):
             continue
-        here, before = thing.position_at(now_s), thing.position_at(now_s - SAMPLE_S)
-        vx, vy, vz = ((h - b) / SAMPLE_S for h, b in zip(here, before, strict=True))
-        found.append(Mover(thing.name, here, thing.size_m, (vx, vy, vz)))
+        here, velocity = thing.position_at(now_s), thing.velocity_m_per_s
+        if span_s >= LEAST_SPAN_S:
+            before = thing.position_at(now_s - span_s)
+            vx, vy, vz = ((h - b) / span_s for h, b in zip(here, before, strict=True))
+            velocity = (vx, vy, vz)
+        found.append(Mover(thing.name, here, thing.size_m, velocity))
     return found
 
 
@@ -78,16 +82,23 @@ def dodge(model: RobotModel, pose: Pose, threats: Sequence[Mover], ahead_s: floa
     best = _clearance(threats, way_to(pose, pose, 1.0, for_s), enough_m)
     for call, end, skill in _motions(model, pose, model.reflex.back_off_m):
         clear = _clearance(threats, _way_of(skill, pose, end, for_s), enough_m)
-        if clear[0] > best[0] + JUST_M or (clear[0] > best[0] - JUST_M and clear[1] > best[1] + JUST_M):
+        is_clearer = clear[0] > best[0] + JUST_M
+        is_equal = clear[0] > best[0] - JUST_M and best[0] < enough_m - JUST_M
+        if is_clearer or (is_equal and clear[1] > best[1] + JUST_M):
             best_call, best = call, clear
     return best_call
 
 
 def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) -> tuple[float, float]:
-    """Returns the least gap on the way, at most what is enough, and the gap at its end."""
-    least_m = min(closest_m(threat, way) for threat in threats)
-    last_s = (len(way) - 1) * SAMPLE_S
-    return min(enough_m, least_m), min(enough_m, *(threat.gap_m(way[-1], last_s) for threat in threats))
+    """Returns the least gap on the way, and the mean one, each gap counting at most as what is enough.
+
+    Where a collision seems certain, the mean still tells who gets out of the way from who runs along it.
+    """
+    gaps = [
+        min(enough_m, *(threat.gap_m(point, number * SAMPLE_S) for threat in threats))
+        for number, point in enumerate(way)
+    ]
+    return min(gaps), sum(gaps) / len(gaps)
 
 
 def _motions(model: RobotModel, pose: Pose, distance_m: float) -> Iterator[tuple[SkillCall, Point, Skill]]:

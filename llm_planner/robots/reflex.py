@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.skill import SkillCall
-from llm_planner.robots.dodge import closest_m, dodge, moved, movers, way_to
+from llm_planner.robots.dodge import PACE, closest_m, dodge, moved, movers, way_to
 from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
@@ -107,7 +107,7 @@ class Reflex:
         """Returns whether something would touch the robot soon if both go on as they do."""
         if self._rule.ahead_s <= 0.0:
             return False
-        way = way_to(pose, target, self._model.speed_limits.translation_m_per_s, self._rule.ahead_s)
+        way = way_to(pose, target, PACE * self._model.speed_limits.translation_m_per_s, self._rule.ahead_s)
         limit_m = TOUCH * self._rule.distance_m
         return any(closest_m(mover, way) < limit_m for mover in movers(things, now_s))
 

@@ -4,6 +4,7 @@ import math
 import random
 from dataclasses import dataclass
 
+from llm_planner.physics.port import LOOK_S, NUM_LOOKS
 from llm_planner.robots.world import WorldObject
 
 PERSON_M = (0.5, 0.5, 1.75)
@@ -13,6 +14,7 @@ AIM_M = 0.2  # standard deviation by which somebody misses the middle of the dro
 BEYOND_M = 4.0  # somebody walks on for so long behind the meeting point
 NEAREST_M = 3.0  # nobody begins nearer
 CRUISE_M_PER_S, DELAY_S = 0.85, 0.5  # of the drone that is to be met
+LOOKS_AROUND_S = NUM_LOOKS * LOOK_S  # before it takes its errand; the person walks meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ def draw_encounter(seed: int) -> Encounter:
     while speed * meet_s < NEAREST_M + 1.0:
         meet_s, speed = rng.uniform(*MEETING_S), rng.uniform(*SPEEDS_M_PER_S)
     bearing = rng.uniform(-math.pi, math.pi)  # where the person comes from
-    meet_x = CRUISE_M_PER_S * (meet_s - DELAY_S) if is_flying else 0.0
+    meet_x = CRUISE_M_PER_S * (meet_s - DELAY_S - LOOKS_AROUND_S) if is_flying else 0.0
     c, s = math.cos(bearing), math.sin(bearing)
     aside = rng.gauss(0.0, AIM_M)
     x, y = meet_x + speed * meet_s * c - aside * s, speed * meet_s * s + aside * c
