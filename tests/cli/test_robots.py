@@ -1,0 +1,52 @@
+"""``llm-planner robots``: what is no command is a name; bodies and profiles for whoever asks."""
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from llm_planner.cli.main import app
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+runner = CliRunner()
+
+
+def invoke(*arguments: str):
+    return runner.invoke(app, ["robots", *arguments], env={"COLUMNS": "200"})
+
+
+def refusal(*arguments: str) -> PlannerError:
+    result = invoke(*arguments)
+    assert isinstance(result.exception, PlannerError), result.output
+    return result.exception
+
+
+def test_a_name_shows_and_a_command_acts():
+    assert "tello" in invoke().stdout
+    assert invoke("tello").stdout == invoke("show", "tello").stdout
+    assert "describe" in invoke("--help").stdout
+    assert refusal("submarine").code is ErrorCode.UNKNOWN_ROBOT_MODEL
+
+
+def test_a_body_is_described(tmp_path: Path):
+    pytest.importorskip("mujoco")
+    assert ET.fromstring(invoke("describe", "--robot", "indy7").stdout).tag == "robot"
+    path = tmp_path / "here" / "tello.sdf"
+    assert invoke("describe", "--format", "sdf", "--output", str(path)).exit_code == 0
+    assert ET.parse(path).getroot().tag == "sdf"
+    assert invoke("describe", "--format", "obj").exit_code == 2
+
+
+def test_a_world_is_written(tmp_path: Path):
+    pytest.importorskip("mujoco")
+    result = invoke("gazebo", "--world", "table", "--drones", "0", "--arms", "2", "--output", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert {path.name for path in tmp_path.iterdir()} == {"world.sdf", "bridge.yaml"}
+    assert refusal("gazebo", "--world", "moon").code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_profile_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    assert "there is mujoco" in refusal("profile", "--sim", "paper").message
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "requirements/mujoco.txt" in refusal("profile").message
