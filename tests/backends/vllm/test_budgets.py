@@ -13,10 +13,12 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.scheduling.budget import Lever
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.loop import PlannerLoop
-from tests.backends.vllm.test_loop import Timed
+from tests.backends.vllm.test_loop import Timed, plans
+from tests.backends.vllm.test_loop import make_run as make_loop_run
 from tests.serving.builders import make_request
 from tests.serving.test_loop import Run
 from tests.serving.test_loop_with_engine import INSTRUCTIONS, ShortPlans
@@ -66,6 +68,23 @@ def test_one_that_cannot_be_kept_is_refused_before_it_costs_anything(backend, pr
     result = ask(run, "impossible", time_budget_s=profile.decode.base_s.value / 2, overrun=OverrunStrategy.KILL)
     assert result.error_code is ErrorCode.BUDGET_INFEASIBLE
     assert not run.loop._backend.handed_over
+
+
+@pytest.mark.parametrize("budget_s", [0.2, 0.4])
+def test_a_short_one_is_kept_by_a_slot_and_a_cap_in_place_of_eviction(backend, budget_s):
+    run = make_loop_run(backend, "tardiness")
+    plans(run)  # so that the engine's pace is known: 10 ms a step
+    result = ask(
+        run,
+        "short",
+        time_budget_s=budget_s,
+        budget_scope=BudgetScope.WHOLE_PLAN,
+        overrun=OverrunStrategy.PARTIAL,
+    )
+    assert result.metrics.levers == (Lever.RESERVED_SLOT.value, Lever.TOKEN_CAP.value)
+    assert result.metrics.wcet_s <= budget_s
+    # how many steps a grammar takes to be compiled is chance: the plan is closed in time, or was given up in time
+    assert result.error_code in {ErrorCode.PLAN_PARTIAL, ErrorCode.BUDGET_EXCEEDED}
 
 
 def test_a_profile_of_another_engine_is_refused(backend, profile):
