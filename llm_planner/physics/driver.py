@@ -5,6 +5,7 @@ takes, and whether it succeeds, the physical world decides.
 """
 
 import bisect
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ LATE_S = 8.0  # a motion that takes so long has not arrived
 ATTENTION_S = 0.1
 
 
-class PhysicsDriver:
+class PhysicsDriver(ABC):
     """Executes one call at a time (a ``RobotDriver``). Times are those of its present world, from 0.
 
     Args:
@@ -139,14 +140,15 @@ class PhysicsDriver:
             raise SkillFailedError(problem)
         return self._course_of(Job(skill, call.arguments, self._now_s))
 
+    @abstractmethod
     def _course_of(self, job: Job) -> Course:
-        """Returns the course of a call; subclasses know how their robot does it."""
-        raise NotImplementedError
+        """Returns the course of a call: how this robot does it."""
 
+    @abstractmethod
     def _body_at(self, pose: Pose, world: World) -> Body:
         """Returns what knows the meaning of skills."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _watch(self) -> None:
         """Raises SkillFailedError if something has happened that ends the call."""
 

@@ -37,11 +37,11 @@ CPU), not what the machine needs that ran this. The drone asks in words: "a pers
 ## What the drone knows
 
 A ring of range finders of 5 m, 20 times a second ([physics.md](../physics.md): assumed, no real Tello has it), with
-rays that others hide. From two sightings it takes a speed. It asks for help once somebody who goes on like that would
-come within 0.4 m in the next 4 s; the budget is what is left until the reflex would act ({ahead_s:g} s before), less
-0.1 s. The reflex acts on what would come within 0.4 m in {ahead_s:g} s if both go on as they do (a motion that is
-leaving already counts as leaving), on what is nearer than 0.8 m, and when the budget is over. It knows nothing of where
-the person means to go.
+rays that others hide. A speed is the difference of sightings, believed after three. It asks for help once somebody who
+goes on like that would come within 0.4 m in the next 4 s; the budget is what is left until the reflex would act
+({ahead_s:g} s before), less 0.1 s. The reflex acts on what would come within 0.4 m in {ahead_s:g} s if both go on as
+they do (a motion that is leaving already counts as leaving), on what is nearer than 0.8 m, and when the budget is over.
+It knows nothing of where the person means to go.
 
 ## How to read it
 
