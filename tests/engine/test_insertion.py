@@ -129,3 +129,30 @@ def test_what_cannot_be_inserted_fails_that_request_alone(small: TorchBackend):
     assert "does not know" in output.failed["a"]
     small.execute(SchedulerOutput(release=("a", "b")))
     small.check_integrity()
+
+
+@pytest.mark.parametrize("chunk", [3, 1000])
+def test_what_was_evicted_stays_out_and_chunks_change_nothing(small: TorchBackend, chunk: int):
+    prompt, inserted = tuple(range(60, 110)), tuple(range(5, 17))
+    sequence = Sequence(request_id="a", prompt_token_ids=prompt, evictable=((4, 18),))
+    output = small.execute(SchedulerOutput(new=(sequence,), num_scheduled_tokens={"a": len(prompt)}))
+    free_blocks = output.free_kv_blocks
+    output = small.execute(SchedulerOutput(evict={"a": 14}, num_scheduled_tokens={"a": 1}))
+    assert output.free_kv_blocks > free_blocks
+    left, tokens, step = 1 + len(inserted), [], {"insert": {"a": inserted}}
+    while len(tokens) < 4:
+        count = min(chunk, left)
+        output = small.execute(SchedulerOutput(num_scheduled_tokens={"a": count}, **step))
+        assert not output.failed
+        small.check_integrity()
+        new = output.token_ids.get("a", ())
+        tokens += new
+        left += len(new) - count
+        step = {}
+    expected = EVICTED.setdefault(small, tokens[:4])
+    assert tokens[:4] == expected
+    small.execute(SchedulerOutput(release=("a",)))
+
+
+EVICTED: dict[TorchBackend, list[int]] = {}
+"""What a backend wrote for the first chunk size, to compare with."""
