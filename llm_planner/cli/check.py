@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from llm_planner.cli.options import JsonOption, RobotOption
+from llm_planner.cli.options import JsonOption, ModelsOption, RobotOption
 from llm_planner.cli.output import console, print_error, print_json, segment_json
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ZERO_DURATION, Segment
@@ -22,13 +22,14 @@ from llm_planner.robots.model import RobotModel
 def check(
     plan: Annotated[str, typer.Argument(help="A plan in MiniSpec, e.g. 'mf(50);tc(90);'.")],
     robot: RobotOption = "tello",
+    models: ModelsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parse a plan, judge it by the safety gate, and estimate how long the robot takes.
 
     Exit status 0 if a robot would get the whole plan, 1 if not.
     """
-    model = RobotLibrary().get(robot)
+    model = RobotLibrary(models or []).get(robot)
     segments: list[Segment] = []
     refusal: PlannerError | None = None
     try:

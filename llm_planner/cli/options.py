@@ -36,6 +36,10 @@ ScopeOption = Annotated[
     ),
 ]
 RobotOption = Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")]
+ModelsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--models", help="Directory with robot models of your own, searched before the bundled ones."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ModelOption = Annotated[
     str | None, typer.Option("--model", "-m", help="Checkpoint directory, or the name of a bundled model.")

@@ -13,6 +13,7 @@ from llm_planner.cli.options import (
     ConfigOption,
     JsonOption,
     ModelOption,
+    ModelsOption,
     Overrun,
     OverrunOption,
     PolicyOption,
@@ -35,6 +36,7 @@ EXIT_PARTIAL = 3
 def plan(
     instruction: Annotated[str, typer.Argument(help="What the robot shall do, e.g. 'look for the cat'.")],
     robot: RobotOption = "tello",
+    models: ModelsOption = None,
     scene: Annotated[str, typer.Option("--scene", "-s", help="What the robot sees, e.g. 'chair_1, cat_2'.")] = "",
     model: ModelOption = None,
     config: ConfigOption = None,
@@ -70,6 +72,7 @@ def plan(
         "scheduler.policy": policy,
         "temperature": temperature,
         "chat_segments": chat_segments,
+        "robot_models": tuple(map(str, models)) if models else None,
     }
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
     request = PlanRequest(

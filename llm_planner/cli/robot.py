@@ -4,12 +4,14 @@ from typing import Annotated
 
 import typer
 
+from llm_planner.cli.options import ModelsOption
 from llm_planner.robots.drivers.connection import DRIVERS
 
 
 def robot(
     name: Annotated[str, typer.Argument(help="Name of the robot and its node, e.g. drone_1.")],
     model: Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")] = "tello",
+    models: ModelsOption = None,
     driver: Annotated[str, typer.Option(help=f"What moves it: {', '.join(DRIVERS)}.")] = "kinematic",
     address: Annotated[str, typer.Option(help="IPv4 address of a real robot; a Tello's own network has .10.1.")] = "",
     take_off: Annotated[bool, typer.Option("--take-off", help="A real drone takes off at once: plans begin there.")] = (
@@ -33,6 +35,7 @@ def robot(
         "tool_length_m": f"{float(tool_length)}",
         "take_off": "true" if take_off else "false",
         **({"address": address} if address else {}),
+        **({"robot_models": f"[{','.join(str(path.absolute()) for path in models)}]"} if models else {}),
     }
     words = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
     raise typer.Exit(robot_node.main(["--ros-args", "-r", f"__node:={name}", *words]))

@@ -6,10 +6,11 @@ import typer
 from rich.table import Table
 from typer.core import TyperGroup
 
-from llm_planner.cli.options import JsonOption
+from llm_planner.cli.options import JsonOption, ModelsOption
 from llm_planner.cli.output import console, print_json
 from llm_planner.cli.robots_describe import describe, gazebo
 from llm_planner.cli.robots_profile import profile_robot
+from llm_planner.cli.robots_try import try_plan
 from llm_planner.core.skill import ArgumentType
 from llm_planner.language.syntax import Call, Expression, Name, Number, Text
 from llm_planner.robots.duration import expected_duration
@@ -28,8 +29,10 @@ class _ShowsByDefault(TyperGroup):
 
 app = typer.Typer(
     cls=_ShowsByDefault,
-    help="List robot models, show what one can do, profile how long it takes, or describe it for other tools.",
+    help="List robot models, show what one can do, try a plan in physics, profile how long it takes, or describe it "
+    "for other tools.",
 )
+app.command("try")(try_plan)
 app.command("profile")(profile_robot)
 app.command("describe")(describe)
 app.command("gazebo")(gazebo)
@@ -38,19 +41,20 @@ app.command("gazebo")(gazebo)
 @app.command("show")
 def robots(
     name: Annotated[str | None, typer.Argument(help="Show the skills of this robot model.")] = None,
+    models: ModelsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the robot models, or the skills of one with their limits and typical durations."""
-    library = RobotLibrary()
+    library = RobotLibrary(models or [])
     if name is None:
-        models = [library.get(known) for known in library.names()]
+        known_models = [library.get(known) for known in library.names()]
         if as_json:
             print_json(
-                [{"name": model.name, "kind": model.kind.value, "skills": len(model.skills)} for model in models]
+                [{"name": model.name, "kind": model.kind.value, "skills": len(model.skills)} for model in known_models]
             )
             return
         table = Table("robot model", "kind", "skills", "description")
-        for model in models:
+        for model in known_models:
             table.add_row(model.name, model.kind.value, str(len(model.skills)), model.description)
         console.print(table)
         console.print("`llm-planner robots NAME` shows the skills of one.")

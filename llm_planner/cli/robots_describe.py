@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.cli.options import RobotOption
+from llm_planner.cli.options import ModelsOption, RobotOption
 from llm_planner.cli.output import console
 from llm_planner.robots.library import RobotLibrary
 
@@ -21,6 +21,7 @@ class Format(Enum):
 def describe(
     robot: RobotOption = "tello",
     kind: Annotated[Format, typer.Option("--format", help="urdf: RViz, MoveIt and others; sdf: Gazebo.")] = Format.URDF,
+    models: ModelsOption = None,
     name: Annotated[str, typer.Option(help="Of the robot, and of its topics in Gazebo; its model's if empty.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
 ) -> None:
@@ -28,7 +29,7 @@ def describe(
     from llm_planner.physics.gazebo.sdf import sdf_text
     from llm_planner.physics.gazebo.urdf import urdf_text
 
-    text = (urdf_text if kind is Format.URDF else sdf_text)(RobotLibrary().get(robot), name)
+    text = (urdf_text if kind is Format.URDF else sdf_text)(RobotLibrary(models or []).get(robot), name)
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from llm_planner.cli.options import RobotOption, SeedOption
+from llm_planner.cli.options import ModelsOption, RobotOption, SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
@@ -19,10 +19,7 @@ MOST_MEDIAN_ERROR, COVERAGE = 0.05, (0.88, 0.92)
 def profile_robot(
     robot: RobotOption = "tello",
     sim: Annotated[str, typer.Option(help="What simulates the robot: mujoco.")] = "mujoco",
-    models: Annotated[
-        list[Path] | None,
-        typer.Option("--models", help="Directory with robot models, searched before the bundled ones."),
-    ] = None,
+    models: ModelsOption = None,
     seeds: Annotated[int, typer.Option(min=1, help="How often each argument is tried, in as many winds.")] = 10,
     wind: Annotated[float, typer.Option(min=0.0, max=5.0, help="Mean wind in m/s.")] = 0.3,
     output: Annotated[
