@@ -57,12 +57,13 @@ _PIPELINE = """
 ## A pipeline of {num_stages} workers
 
 {num_requests} generations arrive together and write {num_tokens} tokens each; vLLM with
-`pipeline_parallel_size={num_stages}` on one machine, whose processes poll each other and so compete for the cores;
-schedulers in turn, medians of three turns. A call of `schedule` is empty if nobody is left who could run: vLLM puts all
-that is ready into one micro-batch, and the next one finds nothing.
+`pipeline_parallel_size={num_stages}` on one machine. Its processes, the engine and {num_stages} workers, poll each other: where fewer
+cores are free than that, stages do not run at the same time, and throughput says little. Schedulers in turn; medians
+of {num_turns} turns, and the fastest turn of each, which was disturbed least. A call of `schedule` is empty if nobody is
+left who could run: vLLM puts all that is ready into one micro-batch, and the next one finds nothing.
 
-| scheduler | completion s | tokens/s | times stock | calls | empty |
-| --- | --- | --- | --- | --- | --- |
+| scheduler | completion s | tokens/s | times stock | fastest turn, tokens/s | times stock | calls | empty |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 _PIPELINE_ROWS = {
@@ -92,6 +93,7 @@ def _urgent_row(title: str, one: Mapping[str, float]) -> str:
 
 def _pipeline_row(title: str, one: Mapping[str, float]) -> str:
     figures = f"{one['completion_s']:.2f} | {one['tokens_per_s']:.0f} | {one['throughput_ratio']:.2f}"
+    figures += f" | {one['fastest_tokens_per_s']:.0f} | {one['fastest_ratio']:.2f}"
     return f"| {title} | {figures} | {one['calls']:.0f} | {one['empty_call_share']:.0%} |"
 
 

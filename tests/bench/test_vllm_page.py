@@ -9,6 +9,8 @@ SCHEDULER = {
     "completion_s": 2.0,
     "tokens_per_s": 640.0,
     "throughput_ratio": 1.25,
+    "fastest_tokens_per_s": 700.0,
+    "fastest_ratio": 1.5,
     "calls": 80.0,
     "empty_call_share": 0.5,
 }
@@ -38,6 +40,7 @@ DOCUMENT = {
         "num_stages": 2,
         "num_requests": 32,
         "num_tokens": 40,
+        "num_turns": 5,
         "schedulers": dict.fromkeys(("stock", "token_budget", "both", "balanced"), SCHEDULER),
     },
 }
@@ -48,7 +51,7 @@ def test_shows_every_figure_and_what_it_is_measured_against():
     assert "1.20 times" in text
     assert "6.0% of a step" in text
     assert text.count("| 2 | 13 | 9 | 61 |") == 4
-    assert text.count("| 2.00 | 640 | 1.25 | 80 | 50% |") == 4
+    assert text.count("| 2.00 | 640 | 1.25 | 700 | 1.50 | 80 | 50% |") == 4
     assert "3.2 other programs" in text
     assert not re.search(r"[{}]", text)
 
