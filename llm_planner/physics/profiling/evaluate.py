@@ -2,13 +2,13 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from llm_planner.physics.profiling.collect import Sample
 from llm_planner.robots.duration import Z_P90, polynomial_s, quantile_s, trap
-from llm_planner.robots.effect import Translate, Turn
+from llm_planner.robots.effect import Scan, Translate, Turn
 from llm_planner.robots.model import RobotModel, Skill
 from llm_planner.robots.timing import DurationModel, Noise, Polynomial, Quantiles, Trapezoid, TurnThenMove
 
@@ -61,13 +61,13 @@ def accuracy(duration: DurationModel, samples: Sequence[Sample]) -> Accuracy:
 def groups(model: RobotModel, samples: Iterable[Sample]) -> list[list[Skill]]:
     """Returns the skills that were sampled; those that share a duration model, and do the same, together.
 
-    Flights in all directions are the same, and turns either way.
+    Flights in all directions are the same, turns either way, and searches whatever they look for.
     """
     sampled = {sample.skill for sample in samples}
     together: dict[str, list[Skill]] = {}
     for skill in model.skills.values():
         if skill.name in sampled:
-            is_any_way = isinstance(skill.effect, Translate | Turn)
+            is_any_way = isinstance(skill.effect, Translate | Turn | Scan)
             does = type(skill.effect).__name__ if is_any_way else repr(skill.effect)
             together.setdefault(f"{does} {skill.duration}", []).append(skill)
     return list(together.values())
@@ -77,16 +77,6 @@ def of(skills: Iterable[Skill], samples: Iterable[Sample]) -> list[Sample]:
     """Returns the samples of some skills."""
     names = {skill.name for skill in skills}
     return [sample for sample in samples if sample.skill in names]
-
-
-def total(parts: Mapping[str, Accuracy]) -> Accuracy:
-    """Returns the accuracy over all calls: errors weighted by their numbers."""
-    count = sum(part.num_samples for part in parts.values())
-    return Accuracy(
-        num_samples=count,
-        median_error=sum(part.median_error * part.num_samples for part in parts.values()) / count,
-        coverage=sum(part.coverage * part.num_samples for part in parts.values()) / count,
-    )
 
 
 def _noisy(fixed_s: float, noise: Noise | None) -> Prediction:

@@ -19,6 +19,7 @@ CONSTANT_SPREAD = 0.35
 """A time without a distance is a constant with noise up to this (p90 - p10) / p50; beyond it, a table."""
 WORTH_A_WAY = 0.95
 """An arm's time depends on its joints: the way of its tool is worth knowing if it lowers the median error so far."""
+_POWERS = (-1, 0, 2)  # of 2: first guesses of acceleration over speed; the loss has several hollows
 _LEAST_S, _LEAST_SIGMA, _MOST_SIGMA = 1e-3, 0.01, 3.0
 _PROBABILITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
@@ -73,11 +74,23 @@ def fit_trapezoid(samples: Sequence[Sample], *, fastest: float, has_travel: bool
         return result
 
     quickest_s = max(float(seconds.min()), 0.1)
-    start = np.log([quickest_s / 2.0, longest / max(float(seconds.max()), 0.1), longest / quickest_s])
+    cruise = longest / max(float(seconds.max()), 0.1)
+    starts = [np.log([quickest_s * share, cruise, cruise * 2.0**power]) for share in (0.2, 0.7) for power in _POWERS]
     most = min(fastest, longest * 100.0)
     bounds = np.log([[1e-4, min(most, longest) / 100.0, longest / 100.0], [quickest_s * 2.0, most, longest * 100.0]])
-    start = np.clip(start, bounds[0] + 1e-6, bounds[1] - 1e-6)
-    found = least_squares(errors, start, bounds=(bounds[0], bounds[1]), loss="soft_l1", f_scale=0.05, max_nfev=2000)
+    found = min(
+        (
+            least_squares(
+                errors,
+                np.clip(start, bounds[0] + 1e-6, bounds[1] - 1e-6),
+                bounds=(bounds[0], bounds[1]),
+                loss="soft_l1",
+                f_scale=0.05,
+            )
+            for start in starts
+        ),
+        key=lambda result: float(result.cost),
+    )
     _, speed, acceleration = (float(value) for value in np.exp(found.x))
     top = math.sqrt(acceleration * longest)
     latency_s, noise = split(seconds - times(found.x))

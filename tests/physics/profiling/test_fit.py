@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("mujoco")
 
 from llm_planner.physics.profiling.collect import Sample
-from llm_planner.physics.profiling.evaluate import accuracy, groups, predicted, total
+from llm_planner.physics.profiling.evaluate import accuracy, groups, predicted
 from llm_planner.physics.profiling.fit import fit, fit_table, fit_trapezoid, split
 from llm_planner.robots.duration import trap
 from llm_planner.robots.library import RobotLibrary
@@ -98,17 +98,14 @@ def test_a_search_is_a_table_and_a_step():
 
 
 def test_skills_that_share_a_model_are_fitted_together():
-    names = ("mf", "mu", "tc", "tu", "ld")
+    names = ("mf", "mu", "tc", "tu", "ld", "s", "sa")
     found = groups(TELLO, [Sample(skill=name, seconds=1.0) for name in names])
-    assert [[skill.name for skill in group] for group in found] == [["mf", "mu"], ["tc", "tu"], ["ld"]]
+    assert [[skill.name for skill in group] for group in found] == [["mf", "mu"], ["tc", "tu"], ["ld"], ["s", "sa"]]
 
 
-def test_the_whole_is_weighted_by_calls():
-    one = accuracy(TELLO.skills["tk"].duration, [Sample(skill="tk", seconds=4.0)] * 3)
-    two = accuracy(TELLO.skills["tk"].duration, [Sample(skill="tk", seconds=8.0)])
-    whole = total({"a": one, "b": two})
-    assert (whole.num_samples, whole.coverage) == (4, 0.75)
-    assert whole.median_error == pytest.approx((3 * one.median_error + two.median_error) / 4)
+def test_what_shares_a_model_but_is_not_the_same_is_fitted_apart():
+    found = groups(INDY7, [Sample(skill=name, seconds=1.0) for name in ("move_to", "home", "open", "close")])
+    assert [len(group) for group in found] == [1, 1, 1, 1]
 
 
 def test_no_speed_is_beyond_the_robots_limit():
