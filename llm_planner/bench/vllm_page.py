@@ -57,10 +57,10 @@ _PIPELINE = """
 ## A pipeline of {num_stages} workers
 
 {num_requests} generations arrive together and write {num_tokens} tokens each; vLLM with
-`pipeline_parallel_size={num_stages}` on one machine. Its processes, the engine and {num_stages} workers, poll each other: where fewer
-cores are free than that, stages do not run at the same time, and throughput says little. Schedulers in turn; medians
-of {num_turns} turns, and the fastest turn of each, which was disturbed least. A call of `schedule` is empty if nobody is
-left who could run: vLLM puts all that is ready into one micro-batch, and the next one finds nothing.
+`pipeline_parallel_size={num_stages}` on one machine. Its processes, an engine and {num_stages} workers, poll:
+where fewer cores are free than that, stages do not run at the same time, and throughput says little. Schedulers in
+turn; medians of {num_turns} turns, and the fastest turn of each, disturbed least. A call of `schedule` is empty
+if nobody is left who could run: vLLM puts all that is ready into one micro-batch, and the next one finds nothing.
 
 | scheduler | completion s | tokens/s | times stock | fastest turn, tokens/s | times stock | calls | empty |
 | --- | --- | --- | --- | --- | --- | --- | --- |
