@@ -30,7 +30,10 @@ def vllm(
     us; an urgent request while all slots are busy, against vLLM's policies `fcfs` and `priority`; a pipeline of
     workers. Takes one to three minutes, most of them for starting vLLM.
     """
+    from llm_planner.backends.vllm.contract import require_vllm
     from llm_planner.backends.vllm.engine import EngineSettings
+
+    require_vllm()  # what comes now is made from its classes
     from llm_planner.bench.vllm_run import run_vllm
 
     settings = EngineSettings(
