@@ -79,8 +79,8 @@ class EngineConfig:
     )
     micro_batches: str = setting(
         "balanced",
-        "With several stages, how work is divided among micro-batches: static (vLLM's way), token_budget, both (Dynamic "
-        "Micro-Batch Scheduling), balanced (ours).",
+        "With several stages, how work is divided among micro-batches: static (vLLM's way), token_budget, both "
+        "(Dynamic Micro-Batch Scheduling), balanced (ours).",
     )
 
 

@@ -46,7 +46,7 @@ class FixedAlpha(Budgets):
         super().__init__(scheduler, info)
         self._share = share
 
-    def open(self, goal: Goal, now_s: float) -> None:
+    def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Orders the eviction."""
         decide_eviction(goal.generation, self._share, self._info)
 
@@ -58,7 +58,7 @@ class FixedAlpha(Budgets):
 class FixedScene(FixedAlpha):
     """Leaves the same share of every prompt out before the prefill: our lever without anything that decides."""
 
-    def open(self, goal: Goal, now_s: float) -> None:
+    def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Shortens the prompt."""
         goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
 
@@ -76,7 +76,7 @@ class TimeBillAlpha(Budgets):
         self._k = k
         self._new: list[Goal] = []
 
-    def open(self, goal: Goal, now_s: float) -> None:
+    def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Notes a goal whose ratio is to be decided."""
         self._new.append(goal)
 

@@ -67,7 +67,7 @@ def homes(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> dic
 
 
 def bridge_text(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> str:
-    """Returns the configuration of ``ros_gz_bridge``: what goes to and fro between ROS and Gazebo."""
+    """Returns the configuration of ``ros_gz_bridge``: what ROS and Gazebo tell each other."""
     loose = [] if world_file is None else [thing.known.name for thing in world_file.things if thing.is_loose]
     topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", is_heard=True)]
     for name, model in models.items():
