@@ -1,6 +1,7 @@
 """``llm-planner robots profile``: how long a robot's skills take, measured in a physical simulation."""
 
 import importlib.util
+import math
 from json import dumps as json_text
 from pathlib import Path
 from typing import Annotated
@@ -31,8 +32,9 @@ def profile_robot(
 ) -> None:
     """Try every skill over a grid of arguments and seeds in virtual time, and fit the robot's duration models.
 
-    Printed: median error and share of calls within p90, before and after, on calls whose arguments, places and seeds
-    were not profiled. Without --output or --in-place nothing is written. Exit status 0 also where an aim is missed.
+    Printed: median error and share of calls within p90 (with the standard error of so few calls), before and after, on
+    calls whose arguments, places and seeds were not profiled. Without --output or --in-place nothing is written. Exit
+    status 0 also where an aim is missed.
     """
     if sim != "mujoco":
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no simulation {sim!r}; there is mujoco")
@@ -51,10 +53,8 @@ def profile_robot(
     table = Table("skills", "calls", "median error", "within p90", title=f"{robot} in {sim}, held-out calls")
     for group in found:
         was, now = group.was, group.now
-        errors, covers = (
-            f"{was.median_error:.1%} -> {now.median_error:.1%}",
-            f"{was.coverage:.0%} -> {now.coverage:.0%}",
-        )
+        errors = f"{was.median_error:.1%} -> {now.median_error:.1%}"
+        covers = f"{was.coverage:.0%} -> {now.coverage:.0%} (+-{math.sqrt(0.09 / now.num_samples):.0%})"
         table.add_row(group.label, str(now.num_samples), errors, covers)
     console.print(table)
     low, high = COVERAGE

@@ -38,6 +38,7 @@ def with_durations(text: str, fits: Mapping[str, Fit]) -> str:
             skill["duration"] = _plain(fit)
         else:
             _replace(skill["duration"], fit)
+            _forget_comments(skill["duration"], document.get("definitions") or CommentedMap(), skill)
     stream = StringIO()
     yaml.dump(document, stream)
     return stream.getvalue()
@@ -61,11 +62,21 @@ def write_durations(source: Path, target: Path, fits: Mapping[str, Fit]) -> None
 def _replace(node: CommentedMap, fit: Fit) -> None:
     """Puts a fit in the place of what a node said; how far a robot goes where no argument tells stays if not fitted."""
     fields = _plain(fit)
-    node.ca.comment = None  # spoke of the numbers that go
     for key in [key for key in node if key not in fields and not (key == "travel" and fields["kind"] == "trapezoid")]:
         del node[key]
     for key, value in fields.items():
+        node.ca.items.pop(key, None)
         node[key] = value
+
+
+def _forget_comments(node: CommentedMap, *parents: CommentedMap) -> None:
+    """Drops what was said of numbers that are others now; whoever holds a node holds its comment too."""
+    for tokens in node.ca.comment or ():
+        if isinstance(tokens, list):
+            tokens.clear()
+    for parent in parents:
+        for key in [key for key, value in parent.items() if value is node]:
+            parent.ca.items.pop(key, None)
 
 
 def _plain(value: Any) -> Any:
