@@ -41,9 +41,10 @@ class DroneDriver(PhysicsDriver):
         """Lands a drone while its battery still can."""
         after_s = super().attend(now_s)
         telemetry = self._telemetry
-        if telemetry.is_armed and telemetry.battery <= self._flight.reserve_share.value and not self._is_out_of_power:
-            self._is_out_of_power = True
+        is_low = telemetry.battery <= self._flight.reserve_share.value
+        if telemetry.is_armed and is_low and not self._is_out_of_power:
             self._port.land()
+        self._is_out_of_power = is_low
         return after_s
 
     def _body_at(self, pose: Pose, world: World) -> MobileBody:

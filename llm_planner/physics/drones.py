@@ -18,6 +18,7 @@ from llm_planner.robots.shape import GRAVITY_M_PER_S2, QuadrotorBody
 Vector = NDArray[np.float64]
 TUMBLED = -0.2  # cosine of the lean at which the motors are switched off: it lies on its back
 LANDING_M_PER_S = 0.4
+BATTERY_CHANGE_S = 60.0  # assumed: somebody changes the battery of a drone that stands there for so long
 WEAR_EVERY = 10  # battery and drift need not be computed as often as thrusts
 
 
@@ -30,6 +31,7 @@ class Drone:
         is_armed: Whether its motors run.
         is_landing: Whether what it touches next is where it lands.
         battery: Share that is left.
+        rested_s: For how long its motors have been off.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Drone:
     is_landing: bool = False
     is_crashed: bool = False
     battery: float = 1.0
+    rested_s: float = 0.0
 
     @property
     def believed(self) -> Vector:
@@ -92,7 +95,7 @@ class Drone:
 
     def take_off(self, altitude_m: float, now_s: float) -> None:
         """Starts the motors and rises."""
-        self.is_armed, self.armed_at_s = True, now_s
+        self.is_armed, self.armed_at_s, self.rested_s = True, now_s, 0.0
         self.path = hold(self.believed, self.yaw + self.yaw_drift)
         pose = self.home.pose(self.believed, 0.0)
         self.fly(Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=altitude_m), 0.0, now_s)
@@ -186,6 +189,7 @@ class DroneFleet:
                     _wear(drone, WEAR_EVERY * step_s)
                 points.append(_as_seen(drone, drone.path.at(now_s)))
             else:
+                _rest(drone, step_s)
                 self._controller.reset(number)
                 points.append(SetPoint(drone.position, np.zeros(3), np.zeros(3), drone.yaw, 0.0))
         thrusts = self._controller.thrusts(
@@ -200,6 +204,13 @@ def _as_seen(drone: Drone, point: SetPoint) -> SetPoint:
     return SetPoint(
         point.position - drone.drift, point.velocity, point.acceleration, point.yaw - drone.yaw_drift, point.yaw_rate
     )
+
+
+def _rest(drone: Drone, step_s: float) -> None:
+    """Lets a drone stand there with its motors off, until somebody has changed its battery."""
+    drone.rested_s += step_s
+    if drone.rested_s >= BATTERY_CHANGE_S:
+        drone.battery = 1.0
 
 
 def _wear(drone: Drone, step_s: float) -> None:

@@ -133,7 +133,7 @@ class PhysicsWorld:
         at_m = drone.home.to_world((pose.x_m, pose.y_m, height_m))
         self._fleet.put(self.scene.data, drone, at_m, math.radians(pose.yaw_deg + drone.home.yaw_deg))
         drone.is_armed, drone.is_landing, drone.is_crashed, drone.armed_at_s = is_flying, False, False, self.time_s
-        drone.drift, drone.yaw_drift = np.zeros(3), 0.0
+        drone.drift, drone.yaw_drift, drone.battery, drone.rested_s = np.zeros(3), 0.0, 1.0, 0.0
         drone.path = hold(drone.position, drone.yaw)
         self.scene.mujoco.mj_forward(self.scene.model, self.scene.data)
 
