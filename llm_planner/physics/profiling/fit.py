@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, S
 Vector = NDArray[np.float64]
 CONSTANT_SPREAD = 0.35
 """A time without a distance is a constant with noise up to this (p90 - p10) / p50; beyond it, a table."""
+UNBIASED: Literal["weibull"] = "weibull"
+"""Quantiles of n samples at k / (n + 1): as many calls to come lie below as they say, however few there were."""
 WORTH_A_WAY = 0.95
 """An arm's time depends on its joints: the way of its tool is worth knowing if it lowers the median error so far."""
 _POWERS = (-1, 0, 2)  # of 2: first guesses of acceleration over speed; the loss has several hollows
@@ -115,7 +118,7 @@ def fit_constant(seconds: Vector) -> Polynomial:
 def fit_table(samples: Sequence[Sample]) -> Quantiles:
     """Returns the quantiles of the times, and the time of one step if there are steps."""
     seconds = np.array([sample.seconds for sample in samples])
-    rows = np.maximum.accumulate(np.quantile(seconds, _PROBABILITIES))
+    rows = np.maximum.accumulate(np.quantile(seconds, _PROBABILITIES, method=UNBIASED))
     table = tuple((p, _rounded(float(s))) for p, s in zip(_PROBABILITIES, rows, strict=True))
     steps = [(sample.num_steps, sample.seconds) for sample in samples if sample.num_steps]
     looked = [sample.seconds for sample in samples if sample.num_steps == 0]
@@ -133,7 +136,8 @@ def fit_table(samples: Sequence[Sample]) -> Quantiles:
 
 def split(residuals_s: Vector) -> tuple[float, Noise]:
     """Returns a fixed time and log-normal noise with the median and the p90 of what is left beside a model."""
-    low, middle, high = (float(value) for value in np.quantile(residuals_s, (0.0, 0.5, 0.9)))
+    low, middle = (float(value) for value in np.quantile(residuals_s, (0.0, 0.5)))
+    high = float(np.quantile(residuals_s, 0.9, method=UNBIASED))
     middle, high = max(middle, 2.0 * _LEAST_S), max(high, middle, 2.0 * _LEAST_S)
     fixed_s = max(0.0, min(low, middle - max(high - middle, _LEAST_S)))
     median_s = middle - fixed_s

@@ -14,7 +14,7 @@ pytest.importorskip("mujoco")
 from llm_planner.physics.profiling.collect import Sample
 from llm_planner.physics.profiling.evaluate import accuracy, groups, predicted
 from llm_planner.physics.profiling.fit import fit, fit_table, fit_trapezoid, split
-from llm_planner.robots.duration import trap
+from llm_planner.robots.duration import Z_P90, trap
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.timing import Polynomial, Quantiles, Source, Trapezoid
 
@@ -112,3 +112,15 @@ def test_no_speed_is_beyond_the_robots_limit():
     quick = list(ways(0.1, 3.0, 4.0, random.Random(0)))
     found = fit(TELLO.skills["mf"], quick, TELLO.speed_limits)
     assert found.speed.value == TELLO.speed_limits.translation_m_per_s
+
+
+def test_few_samples_do_not_promise_too_much():
+    """Whatever their number, on average as many later calls lie within p90 as it says."""
+    rng = np.random.default_rng(3)
+    for count in (15, 40):
+        shares = []
+        for _ in range(300):
+            fixed_s, noise = split(rng.lognormal(0.0, 0.4, count))
+            later = rng.lognormal(0.0, 0.4, 200)
+            shares.append(np.mean(later <= fixed_s + noise.median_s * math.exp(Z_P90 * noise.sigma)))
+        assert np.mean(shares) == pytest.approx(0.9, abs=0.015)
