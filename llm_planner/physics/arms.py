@@ -39,16 +39,15 @@ class Sweep:
 
 
 def sweep(shape: ChainBody, begin: Vector, end: Vector, start_s: float) -> Sweep:
-    """Returns the synchronised motion of all joints between two sets of angles."""
+    """Returns the synchronised motion of all joints between two sets of angles, as fast as every joint allows."""
     ways = np.abs(end - begin)
     speeds = np.radians([joint.speed_deg_per_s.value for joint in shape.joints]) * shape.speed_share.value
     acceleration = math.radians(shape.acceleration_deg_per_s2.value)
-    moving = [(way, speed) for way, speed in zip(ways, speeds, strict=True) if way > 1e-9]
-    if not moving:
+    is_moving = ways > 1e-9
+    if not is_moving.any():
         return Sweep(start_s, begin, end, Ramp(0.0, 1.0, 1.0))
-    times = [Ramp(float(way), float(speed), acceleration).duration_s for way, speed in moving]
-    way, speed = moving[int(np.argmax(times))]
-    return Sweep(start_s, begin, end, Ramp(1.0, float(speed / way), acceleration / float(way)))
+    speed = float((speeds[is_moving] / ways[is_moving]).min())
+    return Sweep(start_s, begin, end, Ramp(1.0, speed, acceleration / float(ways.max())))
 
 
 @dataclass(slots=True)

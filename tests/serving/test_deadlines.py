@@ -95,7 +95,7 @@ def test_a_plan_that_keeps_its_budget_is_no_partial_one(policy):
 
 
 def test_nothing_complete_is_no_partial_plan():
-    run = Run(plans={"go": f"l('{'a' * 200}');"})
+    run = Run(plans={"go": f"l('{'one two three ' * 15}');"})
     run.submit(**partial(0.15))
     result = run.go().result()
     assert (result.error_code, result.segments) == (ErrorCode.BUDGET_EXCEEDED, ())
