@@ -12,7 +12,7 @@ from llm_planner.physics.profiling.trials import trials
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.timing import DurationModel, Quantiles
 
-NUM_WORLDS = 16
+NUM_WORLDS = 64
 """Worlds with a wind of their own each; what is held out meets others."""
 
 
