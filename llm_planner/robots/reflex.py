@@ -114,12 +114,13 @@ class Reflex:
     def _calls(
         self, pose: Pose, threat: Threat | None, things: Iterable[WorldObject], now_s: float
     ) -> tuple[SkillCall, ...]:
+        """Returns the dodge at once, without waiting until the robot stands: whatever it does is halted anyway."""
         stop = SkillCall(self._model.stop_skill)
         if threat is None or self._rule.action is not ReflexAction.BACK_OFF:
             return (stop,)
         step = dodge(self._model, pose, movers(things, now_s), self._rule.ahead_s) if self._rule.ahead_s else None
         step = step or step_away(self._model, pose, threat, self._rule.back_off_m)
-        return (stop,) if step is None else (stop, step)
+        return (stop,) if step is None else (step,)
 
 
 def nearest(pose: Pose, things: Iterable[WorldObject], now_s: float) -> Threat | None:

@@ -46,7 +46,7 @@ def test_a_reflex_stops_the_motion_in_flight(planner, drone, start_operator):  #
     ball = {"name": "ball", "position_m": [5.0, 0.0, 1.0], "velocity_m_per_s": [-0.5, 0.0, 0.0], "moves_for_s": 4.0}
     operator.instruct("mf(400);", [ball])
     outcome = operator.outcome()
-    assert outcome.reflexes[0].action.startswith("h();m")
+    assert outcome.reflexes[0].action.startswith("m")
     wait_until(lambda: not drone.flight.is_moving)
     assert drone.flight.pose.x_m < 2.5
 

@@ -17,6 +17,7 @@ from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 
 ROBOT = "tello"
+TUNED_SEEDS = 200  # the reflex was tuned while these encounters were known
 FLOWN_M = 0.3  # an answer was used if the drone flew so far by it
 
 
@@ -52,6 +53,7 @@ def run_encounters(
     return {
         "setup": {
             "num_seeds": num_seeds,
+            "tuned_seeds": TUNED_SEEDS,
             "robot": ROBOT,
             "model": config.engine.model,
             "profile": profile,
@@ -74,6 +76,8 @@ def _summary(planner: Planner, trials: Sequence[Trial]) -> dict[str, Any]:
         "encounters": len(mine),
         "collisions": sum(bool(trial.collided_with) for trial in mine),
         "collisions_hovering": sum(bool(t.collided_with) for t in mine if t.errand.startswith("d(")),
+        "encounters_unseen": sum(trial.seed >= TUNED_SEEDS for trial in mine),
+        "collisions_unseen": sum(bool(t.collided_with) for t in mine if t.seed >= TUNED_SEEDS),
         "asked": len(asked),
         "answered_in_time": len(in_time),
         "flown": sum(trial.flown_m >= FLOWN_M for trial in in_time),

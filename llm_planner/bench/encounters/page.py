@@ -13,10 +13,11 @@ through the place where the drone will be after 3-4.5 s, from any direction, mis
 deviation), and walks on for 4 m. The drone flies in gusts of 0.3 m/s (standard deviation), its odometry drifts, its
 orders take effect after about 0.3 s.
 
-| planner | n | collisions | hovering | asked | in time | flown | to its end | reflex | least gap | median gap |
-|---|---|---|---|---|---|---|---|---|---|---|
+| planner | n | collisions | unseen | hovering | asked | in time | flown | to its end | reflex | least gap | median gap |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 
+`unseen`: collisions in encounters from seed {tuned} on; the reflex was tuned while the earlier ones were known.
 `hovering`: collisions of drones that hovered. `in time`: answers within the budget; `flown`: of these, those by which
 the drone flew 0.3 m or more before anything else happened; `to its end`: those whose first segment it flew to its end.
 `reflex`: encounters in which it acted, at any moment. The gap is from the person's box to the middle of the drone,
@@ -67,6 +68,7 @@ def write_page(document: dict[str, Any], page: Path) -> None:
         profile=setup["profile"],
         stall_s=setup["stall_s"],
         ahead_s=setup["ahead_s"],
+        tuned=setup["tuned_seeds"],
         budget_s=in_time["median_budget_s"],
         answer_s=in_time["median_answer_s"],
         longest_s=in_time["longest_answer_s"],
@@ -80,6 +82,7 @@ def _row(condition: dict[str, Any]) -> str:
         condition["planner"],
         condition["encounters"],
         condition["collisions"],
+        f"{condition['collisions_unseen']} of {condition['encounters_unseen']}",
         condition["collisions_hovering"],
         condition["asked"],
         condition["answered_in_time"],
