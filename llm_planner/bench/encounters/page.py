@@ -13,7 +13,7 @@ through the place where the drone will be after 3-4.5 s, from any direction, mis
 deviation), and walks on for 4 m. The drone flies in gusts of 0.3 m/s (standard deviation), its odometry drifts, its
 orders take effect after about 0.3 s.
 
-| planner | n | collisions | unseen | hovering | asked | in time | flown | to its end | reflex | least gap | median gap |
+| planner | n | collisions | unseen | hovering | asked | in time | flown | to its end | reflex | least | median gap |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 

@@ -119,4 +119,4 @@ def test_the_bundled_model_answers_and_what_comes_of_it_is_written(tmp_path):
     assert [rows[name]["collisions"] for name in ("in time", "late", "dead", "nobody")] == [0, 0, 0, 2]
     out, page = write_encounters(document, tmp_path / "e.json", tmp_path / "e.md")
     assert json.loads(out.read_text())["setup"]["num_seeds"] == 2
-    assert "| nobody | 2 | 2 | 1 |" in page.read_text()
+    assert "| nobody | 2 | 2 | 0 of 0 | 1 |" in page.read_text()
