@@ -11,6 +11,7 @@ from llm_planner.cli.options import ConfigOption, ModelOption
 from llm_planner.cli.output import console
 
 PAGE = Path("docs/benchmarks/encounters.md")
+SHOWN = ("planner", "encounters", "collisions", "answered_in_time", "flown", "with_reflex", "least_gap_m")
 
 
 def encounters(
@@ -42,9 +43,9 @@ def encounters(
             on_progress=lab.on_progress,
         )
     rows = document["conditions"]
-    table = Table(*(key.replace("_", " ") for key in rows[0]))
+    table = Table(*(key.replace("_", " ") for key in SHOWN))
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+        table.add_row(*(str(row[key]) for key in SHOWN))
     console.print(table)
     for path in write_encounters(document, json, page or (PAGE if seeds >= 100 else None)):
         console.print(f"wrote {path}")
