@@ -99,7 +99,7 @@ class WorldServer:
                 except PlannerError as error:
                     write(wire.refusal(error))
         except OSError:
-            pass
+            pass  # the client is gone: its robot is made safe below
         finally:
             if port is not None:
                 with self.lock:

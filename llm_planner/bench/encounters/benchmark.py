@@ -1,12 +1,12 @@
 """``llm-planner bench encounters``: a hundred encounters for each condition of the planner, and what they add up to."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from llm_planner.bench.document import write_document
 from llm_planner.bench.encounters.answering import STALL_S, Answering, Planner
 from llm_planner.bench.encounters.page import write_page
 from llm_planner.bench.encounters.scenario import draw_encounter
@@ -98,12 +98,4 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 def write_encounters(document: dict[str, Any], out: Path | None, page: Path | None) -> list[Path]:
     """Writes the document as JSON and as a page; returns what was written."""
-    written = []
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        written.append(out)
-    if page is not None:
-        write_page(document, page)
-        written.append(page)
-    return written
+    return write_document(document, out, page, write_page)

@@ -1,12 +1,12 @@
 """``llm-planner bench physics``: success by family with and without bodies, and the real-time factor of a fleet."""
 
-import json
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from llm_planner.bench.document import write_document
 from llm_planner.bench.physics.execution import execute_with_body
 from llm_planner.bench.physics.page import write_page
 from llm_planner.bench.timely.benchmark import commit
@@ -104,12 +104,4 @@ def _things() -> list[WorldObject]:
 
 def write_physics(document: dict[str, Any], out: Path | None, page: Path | None) -> list[Path]:
     """Writes the document as JSON and as a page; returns what was written."""
-    written = []
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        written.append(out)
-    if page is not None:
-        write_page(document, page)
-        written.append(page)
-    return written
+    return write_document(document, out, page, write_page)

@@ -72,6 +72,9 @@ def trials(model: RobotModel, rng: random.Random, *, num_seeds: int, held_out: b
                 yield _trial(model, skill, _number(skill, None if held_out else index, rng), rng)
 
 
+MOST_DRAWS = 100  # of an argument between the points of the grid
+
+
 def grid(low: float, high: float) -> list[float]:
     """Returns the arguments that are tried, whole numbers."""
     a, b = math.sqrt(low), math.sqrt(high)
@@ -85,8 +88,11 @@ def _number(skill: Skill, index: int | None, rng: random.Random) -> float | None
     points = grid(argument.minimum, argument.maximum)
     if index is not None:
         return points[index]
-    while (number := float(round(rng.uniform(math.sqrt(points[0]), math.sqrt(points[-1])) ** 2))) in points:
-        pass
+    number = points[0]
+    for _ in range(MOST_DRAWS):  # in a narrow range every whole number is a point: then the last one drawn
+        number = float(round(rng.uniform(math.sqrt(points[0]), math.sqrt(points[-1])) ** 2))
+        if number not in points:
+            break
     return number
 
 
