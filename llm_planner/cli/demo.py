@@ -74,10 +74,11 @@ def demo(
     with Fleet(composition.commands(), log_dir=logs) as fleet, spinning("llm_planner_demo") as node:
         commander = Commander(node, list(goals))
         with console.status("starting the planner and four robots, each a ROS 2 process"):
-            if not commander.wait_until_ready(START_TIMEOUT_S):
-                raise PlannerError(
-                    ErrorCode.SERVER_UNREACHABLE, f"the fleet did not start within {START_TIMEOUT_S:g} s; see {logs}"
-                )
+            try:
+                commander.wait_until_ready(START_TIMEOUT_S, sign_of_life_s=START_TIMEOUT_S)
+            except PlannerError as error:
+                late = f"the fleet did not start within {START_TIMEOUT_S:g} s: {error.message}; see {logs}"
+                raise PlannerError(error.code, late) from error
         show = _Progress(goals)
         outcomes = _run(commander, goals, show)
         status = commander.status

@@ -26,7 +26,7 @@ from llm_planner.cli.options import (
     ScopeOption,
     budget_scope_of,
 )
-from llm_planner.cli.output import console, error_console, plain, print_error, print_json
+from llm_planner.cli.output import console, error_console, plain, print_error, print_json, waiting
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
 from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -96,7 +96,8 @@ def up(
     emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)
     with emulator, Fleet(composition.commands()) as fleet:
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
-        console.print('tell a robot something:  llm-planner send drone_1 "fly 1 m forward, then turn right"')
+        example = 'llm-planner send drone_1 "fly 1 m forward, then turn right"'
+        console.print(f"tell a robot something:  {example}", soft_wrap=True)
         if dashboard:
             console.print(f"dashboard:  http://127.0.0.1:{dashboard_port}/")
         _watch(fleet, stopped)
@@ -125,15 +126,22 @@ def send(
     ] = 0.0,
     overrun: OverrunOption = Overrun.KILL,
     budget_scope: ScopeOption = None,
+    wait: Annotated[
+        float, typer.Option(min=0.0, help="How long to wait for a planner that is still loading, in seconds.")
+    ] = 120.0,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell a running robot something, wait until it is done, and show how it went."""
+    """Tell a running robot something, wait until it is done, and show how it went.
+
+    The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
+    reflex acts if the planner does not.
+    """
     if not (math.isfinite(time_budget) and time_budget >= 0):
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
-    from llm_planner.ros.commander import Commander
+    from llm_planner.ros.commander import Commander, planner_of
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
 
@@ -147,9 +155,13 @@ def send(
         budget_scope=budget_scope_of(budget_scope, overrun).value,
         tag=tag,
     )
-    with spinning("llm_planner_send") as node:
-        commander = Commander(node, [robot])
+    with spinning("llm_planner_send") as node, waiting() as show:
+        show(f"looking for /{robot}")
+        commander = Commander(node, [robot], planner=planner_of(node, robot))
+        if not (urgent and time_budget):
+            commander.wait_until_ready(wait, on_wait=show)
         commander.instruct(robot, order)
+        show(f"/{robot} is at work")
         outcome = commander.outcome(tag, timeout)
     if outcome is None:
         raise PlannerError(ErrorCode.ROBOT_SILENT, f"/{robot} was not done after {timeout:g} s")

@@ -3,11 +3,14 @@
 import dataclasses
 import json
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
 from rich.console import Console
 
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import Segment
 
@@ -19,6 +22,35 @@ def print_error(error: PlannerError) -> None:
     """Prints one line on standard error: what happened, and its number."""
     error_console.print("error:", style="bold red", end=" ")
     error_console.print(str(error), markup=False, soft_wrap=True)
+
+
+class _Elapsed:
+    """A line that tells how long it has been true, whenever it is drawn."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._clock = text, MonotonicClock()
+        self._since_s = self._clock.now_s()
+
+    def __rich__(self) -> str:
+        return f"{self._text} ({self._clock.now_s() - self._since_s:.0f} s)"
+
+
+@contextmanager
+def waiting() -> Iterator[Callable[[str], None]]:
+    """Yields what shows on standard error what is being waited for; where nobody looks, one line for each new thing."""
+    shown = ""
+    with error_console.status("") as status:
+
+        def show(text: str) -> None:
+            nonlocal shown
+            if text == shown:
+                return
+            shown = text
+            status.update(_Elapsed(text))
+            if not error_console.is_terminal:
+                error_console.print(text, markup=False, soft_wrap=True)
+
+        yield show
 
 
 def print_json(value: object) -> None:

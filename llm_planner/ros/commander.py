@@ -1,16 +1,35 @@
 """Tells robot nodes what to do, and hears how it went: what a person's console, a script or the demo needs."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+from rcl_interfaces.srv import GetParameters
+from rclpy.client import Client
 from rclpy.node import Node
 
 import llm_planner.msg as msgs
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 from llm_planner.srv import Instruct
 
 POLL_S = 0.1
+INSTRUCT_TYPE = "llm_planner/srv/Instruct"
+SIGN_OF_LIFE_S = 10.0  # to find a robot or a planner that runs; a status comes twice a second
+
+
+class _Lack(NamedTuple):
+    """Why an instruction has to wait.
+
+    Attributes:
+        what: What is being waited for, in words.
+        error: How it ends if nobody waits any longer.
+    """
+
+    what: str
+    error: PlannerError
 
 
 class Commander:
@@ -20,13 +39,20 @@ class Commander:
         node: Spun in the background.
         robots: Names of the robot nodes.
         planner: Full name of the planner node.
+        clock: Source of monotonic time.
     """
 
-    def __init__(self, node: Node, robots: Sequence[str], *, planner: str = "/planner") -> None:
+    def __init__(
+        self, node: Node, robots: Sequence[str], *, planner: str = "/planner", clock: Clock | None = None
+    ) -> None:
+        self._node = node
+        self._clock = clock or MonotonicClock()
+        self._planner = planner
         self._clients = {robot: node.create_client(Instruct, f"/{robot}/instruct") for robot in robots}
         self._outcomes: dict[str, msgs.PlanOutcome] = {}
         self._outcome_came = threading.Condition()
         self._status: msgs.PlannerStatus | None = None
+        self._status_at_s = self._clock.now_s()
         self._changed = threading.Event()
         for robot in robots:
             node.create_subscription(msgs.PlanOutcome, f"/{robot}/outcome", self._on_outcome, qos.OUTCOMES)
@@ -37,16 +63,50 @@ class Commander:
         """The planner's last word; None before the first."""
         return self._status
 
-    def wait_until_ready(self, timeout_s: float) -> bool:
-        """Waits for an active planner and all robots; returns whether they are there."""
-        num_tries = max(1, round(timeout_s / POLL_S))
-        for _ in range(num_tries):
-            is_active = self._status is not None and self._status.state == msgs.PlannerStatus.ACTIVE
-            if is_active and all(client.service_is_ready() for client in self._clients.values()):
-                return True
+    def wait_until_ready(
+        self,
+        timeout_s: float,
+        *,
+        sign_of_life_s: float = SIGN_OF_LIFE_S,
+        on_wait: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Waits for all robots and an active planner.
+
+        Args:
+            timeout_s: For a planner that lives and takes no goals yet.
+            sign_of_life_s: For nodes that are not found: nobody may have that name.
+            on_wait: Told ten times a second what is being waited for.
+
+        Raises:
+            PlannerError: SERVER_UNREACHABLE for a node that is not there, NOT_ACTIVE for a planner that takes no goals.
+        """
+        begun_at_s = self._clock.now_s()
+        while (lack := self._lack()) is not None:
+            is_dead = lack.error.code is ErrorCode.SERVER_UNREACHABLE
+            if self._clock.now_s() - begun_at_s >= (sign_of_life_s if is_dead else timeout_s):
+                raise lack.error
+            on_wait(lack.what)
             self._changed.wait(POLL_S)
             self._changed.clear()
-        return False
+
+    def _lack(self) -> _Lack | None:
+        """Returns what an instruction would fail for now; None if all is well."""
+        for robot, client in self._clients.items():
+            if not client.service_is_ready():
+                return _Lack(f"looking for /{robot}", _no_robot(self._node, robot))
+        status, planner = self._status, self._planner
+        if status is None or self._clock.now_s() - self._status_at_s > SIGN_OF_LIFE_S:
+            error = f"no planner {planner} shows life; start one with `llm-planner up`"
+            return _Lack(f"looking for planner {planner}", PlannerError(ErrorCode.SERVER_UNREACHABLE, error))
+        if status.state == msgs.PlannerStatus.LOADING:
+            what = f"planner {planner} is loading {status.model}"
+            hint = "give it longer (`llm-planner send --wait`), or look into its log"
+        elif status.state != msgs.PlannerStatus.ACTIVE:
+            what = f"planner {planner} is inactive"
+            hint = f"activate it: `ros2 lifecycle set {planner} activate`"
+        else:
+            return None
+        return _Lack(what, PlannerError(ErrorCode.NOT_ACTIVE, f"{what}; {hint}"))
 
     def instruct(self, robot: str, order: Instruct.Request, *, timeout_s: float = 5.0) -> None:
         """Tells a robot what to do; an outcome with ``order.tag`` will follow.
@@ -54,15 +114,7 @@ class Commander:
         Raises:
             PlannerError: SERVER_UNREACHABLE if the robot does not answer, or its reason not to accept.
         """
-        client = self._clients[robot]
-        if not client.wait_for_service(timeout_s):
-            raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot node /{robot}; start one with `llm-planner up`")
-        answered = threading.Event()
-        future = client.call_async(order)
-        future.add_done_callback(lambda _: answered.set())
-        if not answered.wait(timeout_s):
-            raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"/{robot} did not answer within {timeout_s:g} s")
-        response = future.result()
+        response = _answer(self._node, robot, self._clients[robot], order, timeout_s)
         if not response.accepted:
             raise PlannerError(ErrorCode(response.error_code), response.error_msg)
 
@@ -78,5 +130,44 @@ class Commander:
             self._outcome_came.notify_all()
 
     def _on_status(self, status: msgs.PlannerStatus) -> None:
-        self._status = status
+        self._status, self._status_at_s = status, self._clock.now_s()
         self._changed.set()
+
+
+def planner_of(node: Node, robot: str, *, timeout_s: float = SIGN_OF_LIFE_S) -> str:
+    """Returns the full name of the planner that a robot node asks: its parameter ``planner``, else ``/planner``.
+
+    Args:
+        node: Spun by somebody else; this blocks.
+        robot: Name of the robot node.
+        timeout_s: Within which the robot must answer.
+
+    Raises:
+        PlannerError: SERVER_UNREACHABLE if it does not.
+    """
+    client = node.create_client(GetParameters, f"/{robot}/get_parameters")
+    try:
+        (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), timeout_s).values
+    finally:
+        node.destroy_client(client)
+    return str(value.string_value or "/planner")
+
+
+def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: float) -> Any:  # noqa: ANN401 (a message)
+    """Returns what a robot node answers; raises SERVER_UNREACHABLE if it does not."""
+    if not client.wait_for_service(timeout_s):
+        raise _no_robot(node, robot)
+    answered = threading.Event()
+    future = client.call_async(request)
+    future.add_done_callback(lambda _: answered.set())
+    if not answered.wait(timeout_s):
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"/{robot} did not answer within {timeout_s:g} s")
+    return future.result()
+
+
+def _no_robot(node: Node, robot: str) -> PlannerError:
+    offered = node.get_service_names_and_types()
+    robots = sorted(name.removesuffix("/instruct") for name, types in offered if INSTRUCT_TYPE in types)
+    others = ", ".join(name for name in robots if name != f"/{robot}")
+    hint = f"there are {others}" if others else "start some with `llm-planner up`"
+    return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot node /{robot} answers; {hint}")

@@ -40,6 +40,8 @@ class PlannerClient:
         robot_id: Who asks; the node's full name unless given.
         planner: Full name of the planner node.
         server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE.
+        loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
+            the goal's time budget; ``server_timeout_s`` later it ends with NOT_ACTIVE.
         clock: Source of monotonic time.
     """
 
@@ -51,12 +53,13 @@ class PlannerClient:
         robot_id: str | None = None,
         planner: str = "/planner",
         server_timeout_s: float = 5.0,
+        loading_timeout_s: float = 120.0,
         clock: Clock | None = None,
     ) -> None:
         self._robot_model = robot_model
         self._clock = clock or MonotonicClock()
         self._goals: dict[str, RemoteGoal] = {}
-        self._status_at_s = NEVER_S
+        self._status_at_s = self._loading_at_s = NEVER_S
         self._is_active = False
         self._activated = threading.Event()
         self._bridge = Bridge(node)
@@ -70,6 +73,7 @@ class PlannerClient:
             robot_id=robot_id or node.get_fully_qualified_name().lstrip("/"),
             planner=planner,
             server_timeout_s=server_timeout_s,
+            loading_timeout_s=loading_timeout_s,
             clock=self._clock,
         )
         self._reports = node.create_publisher(msgs.SegmentReport, f"{planner}/report", qos.REPORTS)
@@ -148,7 +152,7 @@ class PlannerClient:
 
     def _begin(self, handle: PlanHandle) -> None:
         self._goals[handle.goal_id] = goal = RemoteGoal(self._endpoints, handle)
-        goal.tick(self._status_at_s)
+        goal.tick(self._status_at_s, self._loading_at_s)
 
     def _cancel(self, handle: PlanHandle) -> None:
         if (goal := self._goals.get(handle.goal_id)) is not None and not goal.is_done:
@@ -157,6 +161,8 @@ class PlannerClient:
     def _on_status(self, status: msgs.PlannerStatus) -> None:
         self._status_at_s = self._clock.now_s()
         self._is_active = status.state == msgs.PlannerStatus.ACTIVE
+        if status.state == msgs.PlannerStatus.LOADING:
+            self._loading_at_s = self._status_at_s
         if self._is_active:
             self._activated.set()
         else:
@@ -168,4 +174,4 @@ class PlannerClient:
     def _tick(self) -> None:
         self._goals = {goal_id: goal for goal_id, goal in self._goals.items() if not goal.is_done}
         for goal in list(self._goals.values()):
-            goal.tick(self._status_at_s)
+            goal.tick(self._status_at_s, self._loading_at_s)

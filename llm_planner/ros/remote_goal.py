@@ -6,6 +6,7 @@ as good as the acceptance that was lost.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 
 from action_msgs.msg import GoalStatus
@@ -38,6 +39,7 @@ class Endpoints:
         robot_id: Who asks.
         planner: Full name of the planner node.
         server_timeout_s: Without a sign of life from the planner for this long, a goal is lost.
+        loading_timeout_s: How long a goal waits for a planner that says that it loads its model.
     """
 
     node: Node
@@ -47,6 +49,7 @@ class Endpoints:
     robot_id: str
     planner: str
     server_timeout_s: float
+    loading_timeout_s: float
     clock: Clock
 
 
@@ -76,11 +79,12 @@ class RemoteGoal:
         """Whether the goal has ended."""
         return self._handle.is_done
 
-    def tick(self, status_at_s: float) -> None:
+    def tick(self, status_at_s: float, loading_at_s: float = NEVER_S) -> None:
         """Does what is due.
 
         Args:
             status_at_s: When the planner last showed life.
+            loading_at_s: When it last said that it was loading its model.
         """
         now_s = self._endpoints.clock.now_s()
         if self._remote is None and now_s - self._sent_at_s >= RETRY_S and self._endpoints.action.server_is_ready():
@@ -93,7 +97,7 @@ class RemoteGoal:
             self._send_cancel(now_s)
         if self._handle.inbox.has_gap or self._is_in_limbo(status_at_s):
             self._resync(status_at_s)
-        self._give_up_in_time(now_s, status_at_s)
+        self._give_up_in_time(now_s, status_at_s, loading_at_s)
 
     def cancel(self) -> None:
         """Asks the planner to end the goal."""
@@ -196,17 +200,23 @@ class RemoteGoal:
 
     # Ends
 
-    def _give_up_in_time(self, now_s: float, status_at_s: float) -> None:
+    def _give_up_in_time(self, now_s: float, status_at_s: float, loading_at_s: float) -> None:
         timeout_s = self._endpoints.server_timeout_s
         if self._remote is not None:
             if now_s - max(self._listed_at_s, status_at_s) > timeout_s:
                 self._lose(f"shows no life for {timeout_s:g} s")
-        elif now_s - self._begun_at_s > timeout_s:
+        elif now_s - self._waited_until_s(loading_at_s) > timeout_s:
             if self._sent_at_s == NEVER_S and now_s - status_at_s <= timeout_s:
-                what = f"planner {self._endpoints.planner} takes no goals yet (or any more); wait until it is active"
+                state = "still loads its model" if loading_at_s == status_at_s else "takes no goals yet (or any more)"
+                what = f"planner {self._endpoints.planner} {state}; ask again when it is active"
                 self._end(PlannerError(ErrorCode.NOT_ACTIVE, what))
             else:
                 self._lose(f"does not answer for {timeout_s:g} s")
+
+    def _waited_until_s(self, loading_at_s: float) -> float:
+        """Returns from when on the planner is late: it may load for a while, but no longer than a budget lasts."""
+        patience_s = min(self._endpoints.loading_timeout_s, self._handle.request.time_budget_s or math.inf)
+        return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + patience_s))
 
     def _lose(self, what: str) -> None:
         self._send_cancel(self._endpoints.clock.now_s())  # if it lives after all, the robot shall not be busy there

@@ -51,6 +51,9 @@ class RobotSettings:
     server_timeout_s: float = setting(
         5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
     )
+    loading_timeout_s: float = setting(
+        120.0, "How long a goal waits for a planner that loads its model.", minimum=0.0, maximum=3600.0
+    )
     scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
     home: str = setting(
         "", "Its home in the fleet's map, for the dashboard: X,Y,YAW in m and degrees; empty if unknown."
@@ -87,6 +90,7 @@ class RobotNode(Node):
             self._model.name,
             planner=settings.planner,
             server_timeout_s=settings.server_timeout_s,
+            loading_timeout_s=settings.loading_timeout_s,
             clock=self._monotonic,
         )
         self._bridge = Bridge(self)

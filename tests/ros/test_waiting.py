@@ -1,0 +1,156 @@
+"""A planner that still loads its model is waited for, by robots and by who tells them something; not for ever."""
+
+import threading
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from llm_planner.cli.main import app
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.segment import ReportStatus
+from llm_planner.ros.commander import Commander, planner_of
+from tests.ros.nodes import Planner, Robot, wait_until
+from tests.ros.test_robot_node import Operator
+
+pytestmark = pytest.mark.ros
+
+TIMEOUT_S = 20.0
+
+
+class LoadingPlanner(Planner):
+    """A planner whose model is there when the test says so."""
+
+    def __init__(self, name):
+        self.loaded = threading.Event()
+        super().__init__(name)
+
+    def _build(self, config, on_event):
+        server = super()._build(config, on_event)
+        server.wait_ready = self.loaded.wait
+        return server
+
+
+@pytest.fixture
+def start(ros):
+    started = []
+
+    def start(cls, *arguments, **fields):
+        started.append(cls(*arguments, **fields))
+        return started[-1]
+
+    yield start
+    for node in reversed(started):
+        node.stop()
+
+
+class Send:
+    """``llm-planner send`` in a thread of its own."""
+
+    def __init__(self, *arguments):
+        self._thread = threading.Thread(target=self._run, args=(["send", *arguments],), daemon=True)
+        self._thread.start()
+
+    def _run(self, arguments):
+        self._result = CliRunner().invoke(app, arguments)
+
+    @property
+    def is_waiting(self):
+        return self._thread.is_alive()
+
+    @property
+    def result(self):
+        self._thread.join(TIMEOUT_S)
+        assert not self.is_waiting
+        return self._result
+
+
+@pytest.fixture
+def waited_for(monkeypatch):
+    """Returns the list of what a commander says it waits for."""
+    said, wait = [], Commander.wait_until_ready
+
+    def listen(commander, timeout_s, *, on_wait):
+        wait(commander, timeout_s, on_wait=lambda what: (said.append(what), on_wait(what)))
+
+    monkeypatch.setattr(Commander, "wait_until_ready", listen)
+    return said
+
+
+def test_send_waits_for_a_planner_that_loads_and_says_so(start, waited_for):
+    planner = start(LoadingPlanner, "slow")
+    operator = start(Operator, "drone_1", planner="/slow", server_timeout_s=0.5)
+    send = Send("drone_1", "mf(20);mb(30);")
+    wait_until(lambda: "planner /slow is loading planner-small" in waited_for, TIMEOUT_S)
+    assert operator.robot._pending == []  # a console that gives up leaves nothing behind
+    planner.loaded.set()
+    assert send.result.exit_code == 0, send.result.output
+    assert "planner /slow is loading planner-small" in send.result.stderr
+    assert "mb(30);" in send.result.stdout
+
+
+def test_the_limit_of_send_ends_in_an_error_that_says_what_to_do(start):
+    start(LoadingPlanner, "slow")
+    start(Operator, "drone_1", planner="/slow")
+    error = Send("drone_1", "mf(20);", "--wait", "0").result.exception
+    assert isinstance(error, PlannerError)
+    assert error.code is ErrorCode.NOT_ACTIVE
+    assert "--wait" in error.message
+
+
+def test_an_emergency_with_a_budget_waits_for_nobody(start):
+    start(LoadingPlanner, "slow")
+    start(Operator, "drone_1", planner="/slow", time_scale=1.0)
+    result = Send("drone_1", "mf(20);", "--urgent", "--budget", "0.2").result
+    assert result.exit_code == 1
+    assert "reflex" in result.stderr
+
+
+def test_a_robot_that_nobody_has_is_named_beside_those_that_are_there(start):
+    operator = start(Operator, "drone_1")
+    commander = Commander(operator.node, ["dron_1"])
+    with pytest.raises(PlannerError, match="no robot node /dron_1 answers; there are /drone_1"):
+        commander.wait_until_ready(0.0, sign_of_life_s=0.0)
+
+
+def test_a_planner_that_nobody_started_is_not_waited_for(start):
+    operator = start(Operator, "drone_1", planner="/nobody")
+    assert planner_of(operator.node, "drone_1") == "/nobody"
+    commander = Commander(operator.node, ["drone_1"], planner="/nobody")
+    wait_until(commander._clients["drone_1"].service_is_ready)
+    with pytest.raises(PlannerError, match="no planner /nobody shows life"):
+        commander.wait_until_ready(TIMEOUT_S, sign_of_life_s=0.0)
+
+
+def test_a_planner_that_is_inactive_needs_somebody_to_activate_it(start, start_planner):
+    start_planner("led", autostart=False)
+    operator = start(Operator, "drone_1", planner="/led")
+    heard = []
+    commander = Commander(operator.node, ["drone_1"], planner="/led")
+    with pytest.raises(PlannerError, match="ros2 lifecycle set /led activate") as caught:
+        commander.wait_until_ready(1.0, on_wait=heard.append)
+    assert caught.value.code is ErrorCode.NOT_ACTIVE
+    assert heard[-1] == "planner /led is inactive"
+
+
+def test_a_goal_waits_for_a_planner_that_loads(start):
+    planner = start(LoadingPlanner, "slow")
+    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0)
+    wait_until(lambda: robot.client.heard_at_s > 0)
+    handle = robot.client.plan("mf(20);")
+    time.sleep(1.5)  # longer than a silent planner is waited for
+    assert not handle.is_done
+    planner.loaded.set()
+    for segment in handle:
+        handle.report(segment, ReportStatus.SUCCEEDED)
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("patience_s", "time_budget_s"), [(0.2, None), (60.0, 0.2)])
+def test_a_goal_waits_no_longer_than_it_may(start, patience_s, time_budget_s):
+    start(LoadingPlanner, "slow")
+    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0, loading_timeout_s=patience_s)
+    wait_until(lambda: robot.client.heard_at_s > 0)
+    result = robot.client.plan("mf(20);", time_budget_s=time_budget_s).result(TIMEOUT_S)
+    assert result.error_code is ErrorCode.NOT_ACTIVE
+    assert "still loads its model" in result.error_msg
