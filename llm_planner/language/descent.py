@@ -45,6 +45,7 @@ class Descent:
     def __init__(self) -> None:
         self._ahead: Token | None = None  # looked at, not yet taken
         self._depth = 0
+        self._open: list[tuple[Condition | None, list[Statement]]] = []  # blocks; no condition: of a loop
         self._ready: list[Statement] = []
         self._run = self._plan()
         next(self._run)
@@ -58,6 +59,18 @@ class Descent:
         self._ready = []
         self._run.send(token)
         return self._ready
+
+    def closed(self) -> If | None:
+        """Returns the condition that is being read as if its block ended behind its last whole statement.
+
+        None if there is none, or nothing in it is whole. A loop that has no end yet is no whole statement: a part of
+        its body, repeated, is another motion.
+        """
+        statement: If | None = None
+        for condition, body in reversed(self._open):
+            whole = (*body, *(() if statement is None else (statement,)))
+            statement = If(condition, whole) if condition is not None and whole else None
+        return statement
 
     def _plan(self) -> _Reading[None]:
         yield from self._statements(END, self._hand_out)
@@ -105,12 +118,14 @@ class Descent:
 
     def _if(self) -> _Reading[If]:
         condition = yield from self._condition()
-        return If(condition, (yield from self._block()))
+        return If(condition, (yield from self._block(condition)))
 
-    def _block(self) -> _Reading[tuple[Statement, ...]]:
+    def _block(self, condition: Condition | None = None) -> _Reading[tuple[Statement, ...]]:
         self._enter((yield from self._take("{")))
         body: list[Statement] = []
+        self._open.append((condition, body))
         yield from self._statements("}", body.append)
+        self._open.pop()
         self._depth -= 1
         return tuple(body)
 

@@ -8,7 +8,7 @@ worst case before anything of it moves.
 from llm_planner.language.descent import Descent
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.lexer import Lexer
-from llm_planner.language.syntax import Plan, Statement
+from llm_planner.language.syntax import If, Plan, Statement
 
 MAX_STATEMENT_LENGTH = 4096  # characters between two executable statements: bounds memory
 
@@ -70,6 +70,14 @@ class IncrementalParser:
         """
         self._raise_again()
         return [statement for token in self._lexer.finish() for statement in self._grammar.push(token)]
+
+    def closed(self) -> If | None:
+        """Returns what closing its open conditions here would add to the plan: a condition, or nothing.
+
+        The statements before it and this one are a plan that does what the whole one does, up to some place. It stays
+        open: this changes nothing.
+        """
+        return None if self._error is not None else self._grammar.closed()
 
     def _push(self, character: str) -> list[Statement]:
         tokens = self._lexer.push(character)

@@ -51,6 +51,16 @@ class ChatSession:
             return Progress(error=error, is_complete=True)
         return Progress(segments, is_complete=True)
 
+    @property
+    def is_closable(self) -> bool:
+        """False: what is open of an answer is half a sentence."""
+        return False
+
+    def close(self) -> Progress:
+        """Ends the answer behind its last whole segment."""
+        self.is_complete = True
+        return Progress(is_complete=True)
+
     def _segment(self, text: str) -> Segment:
         index = self._num_segments
         self._num_segments += 1

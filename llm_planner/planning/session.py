@@ -31,6 +31,10 @@ class StatementParser(Protocol):
         """Returns what the end of the text completed."""
         ...
 
+    def closed(self) -> Statement | None:
+        """Returns what closing its open conditions here would add to the plan, if anything."""
+        ...
+
 
 class Gate(Protocol):
     """What a session requires of ``planning.gate.SafetyGate``."""
@@ -171,6 +175,25 @@ class PlanSession:
             return self._failed([], PlannerError(ErrorCode.EMPTY_PLAN, "the model wrote no plan; rephrase the task"))
         self._is_complete = True
         return Progress(tuple(segments), is_complete=True)
+
+    @property
+    def is_closable(self) -> bool:
+        """Whether closing the plan here would add a segment."""
+        return not self._is_complete and self._parser.closed() is not None
+
+    def close(self) -> Progress:
+        """Ends the plan behind its last whole statement; returns the segment, if any, that this adds.
+
+        The language leads it to its end: if the last whole statement is in the block of a condition, the block ends
+        there. What the model wrote behind is void, a number or a loop that is not whole above all. What the gate
+        refuses is not added.
+        """
+        statement = None if self._is_complete else self._parser.closed()
+        self._is_complete, self._num_tokens = True, 0  # nobody knows how many of them are of what is kept
+        try:
+            return Progress(() if statement is None else (self._admit(statement),), is_complete=True)
+        except PlannerError:  # the segments before it are a plan, too
+            return Progress(is_complete=True)
 
     def _take(self, statements: Iterable[Statement], segments: list[Segment]) -> None:
         """Appends a segment per statement; a return at the top level ends the plan, what follows it is not read."""

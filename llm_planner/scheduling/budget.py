@@ -20,6 +20,7 @@ class Lever(Enum):
     SHORT_SCENE = "short_scene"  # what the task needs least of the scene is left out before the prefill
     EVICTION = "eviction"  # part of the prompt's KV is removed after the prefill
     TOKEN_CAP = "token_cap"  # noqa: S105 (no password); the plan is closed in time, perhaps before its end
+    STEERING = "steering"  # it was, in the block of a condition, which its language closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

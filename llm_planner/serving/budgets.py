@@ -19,6 +19,7 @@ from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
+from llm_planner.serving.steering import can_steer
 
 HARMLESS = frozenset({Lever.RESERVED_SLOT, Lever.THIN_BATCH})
 """Levers that leave a plan as it would have been."""
@@ -125,7 +126,7 @@ class Budgets:
         if not scheduler.times.is_known:
             return None
         budget_s = goal.request.time_budget_s
-        has_something = bool(goal.delivered or (goal.held and goal.is_closed_in_time))
+        has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or can_steer(goal)))
         if budget_s is None or has_something or goal.request.overrun is OverrunStrategy.SKIP_NEXT:
             return None
         return lost_budget(

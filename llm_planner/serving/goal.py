@@ -116,7 +116,7 @@ class Goal:
 
     @property
     def is_closed_in_time(self) -> bool:
-        """Whether its plan is closed at the last complete segment before its budget is over, if it is not whole then.
+        """Whether its plan is closed in time, behind its last whole statement, if it is not whole then.
 
         So it is if the client asked for it (PARTIAL), and under a token cap, where nobody promised a whole plan, but
         for Skip-Next, which waits for all of it. A first segment is never cut.
@@ -138,6 +138,13 @@ class Goal:
         if not progress.is_complete and request_id in output.finished:
             end = self.session.finish()
             progress = Progress((*progress.segments, *end.segments), end.error, end.is_complete)
+        return self._at_its_pace(progress)
+
+    def close(self) -> Progress:
+        """Ends the plan where it stands; returns what that adds."""
+        return self._at_its_pace(self.session.close())
+
+    def _at_its_pace(self, progress: Progress) -> Progress:
         if not progress.segments or self.request.urgency is Urgency.CHAT:
             return progress
         return replace(progress, segments=tuple(self._at_pace(segment) for segment in progress.segments))
@@ -171,11 +178,11 @@ class Goal:
         """How it ends once its plan, as far as there is one, is carried out: the code and what there is to say."""
         if not self.is_partial:
             return ErrorCode.NONE, self.story
-        budget_s, num_segments = self.request.time_budget_s, len(self.delivered)
-        return (
-            ErrorCode.PLAN_PARTIAL,
-            f"the plan was closed to keep its budget of {budget_s} s; segments: {num_segments}; ask again for the rest",
-        )
+        what, num_segments = "the plan was closed", len(self.delivered)
+        if Lever.STEERING.value in self.levers:
+            what += f" within the condition of segment {num_segments - 1}, behind a whole statement,"
+        what += f" to keep its budget of {self.request.time_budget_s} s"
+        return ErrorCode.PLAN_PARTIAL, f"{what}; segments: {num_segments}; ask again for the rest"
 
     def problem(self, progress: Progress) -> PlannerError | None:
         """Returns why its plan cannot go on behind ``progress``; None if it can, or is complete."""

@@ -20,6 +20,7 @@ from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
 from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
+from llm_planner.serving.steering import steer
 from llm_planner.serving.view import LoopStatus, LoopView, count, look
 from llm_planner.serving.warm_up import rehearse
 
@@ -245,11 +246,11 @@ class PlannerLoop:
         return [self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time")]
 
     def _overrun(self, goal: Goal, now_s: float) -> list[Event]:
-        """Ends a goal that cannot keep its budget, or closes its plan at the last complete segment."""
+        """Ends a goal that cannot keep its budget, or closes its plan behind the last whole statement."""
         events: list[Event] = []
         if goal.is_closed_in_time:
             if not self._deadlines.is_too_late(goal, now_s):
-                events += self._send_held(goal, now_s)
+                events += [*self._deliver(goal, steer(goal), now_s), *self._send_held(goal, now_s)]
             if goal.delivered:
                 goal.is_partial = True
                 return events + self._complete(goal)

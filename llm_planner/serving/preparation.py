@@ -19,12 +19,21 @@ class Session(Protocol):
         """Whether nothing is left to generate."""
         ...
 
+    @property
+    def is_closable(self) -> bool:
+        """Whether closing the plan now would add a segment."""
+        ...
+
     def feed(self, token_ids: Iterable[int]) -> Progress:
         """Returns what the next tokens of the model brought about."""
         ...
 
     def finish(self) -> Progress:
         """Returns what the end of the generation brought about."""
+        ...
+
+    def close(self) -> Progress:
+        """Ends the plan in the midst of the generation; returns what that adds."""
         ...
 
 

@@ -154,3 +154,12 @@ class ScriptedSession:
         """Returns the end of the plan."""
         self.is_complete = True
         return Progress(is_complete=True)
+
+    @property
+    def is_closable(self) -> bool:
+        """False: a script knows whole segments only."""
+        return False
+
+    def close(self) -> Progress:
+        """Ends the plan behind its last segment."""
+        return self.finish()

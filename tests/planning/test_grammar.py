@@ -15,6 +15,7 @@ from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import SilenceStep
+from tests.language.test_closing import closed
 from tests.planning.plans import PlanMaker
 
 STOPS = (SilenceStep(after_s=5.0, skill="h"),)
@@ -51,6 +52,13 @@ def test_every_well_typed_plan_is_accepted_as_it_is_printed(robot, rng):
     _, count = read(robot, text)
     assert text.encode()[:count].decode(errors="replace") == text
     assert is_accepted(robot, text)
+
+
+@pytest.mark.parametrize("robot", MODELS)
+@given(rng=st.randoms(use_true_random=False), length=st.integers(1, 300))
+def test_what_remains_of_a_plan_that_is_closed_in_its_midst_is_accepted_too(robot, rng, length):
+    remains = to_text(closed(to_text(PlanMaker(rng, MODELS[robot]).plan())[:length]))
+    assert remains == "" or is_accepted(robot, remains)
 
 
 @pytest.mark.parametrize("robot", MODELS)

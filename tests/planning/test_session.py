@@ -12,7 +12,7 @@ from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, carri
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.session import Progress
 from llm_planner.serving.fake import FakeTokenizer
-from tests.serving.builders import make_session
+from tests.serving.builders import StubGate, make_session
 
 
 class BytesTokenizer:
@@ -197,3 +197,34 @@ def test_what_was_carried_out_is_neither_failed_nor_void(failures, data):
             segments.append(replace(make_detour(len(segments)), text="void();"))
         segments.append(make_detour(len(segments)))
     assert [segment.index for segment in carried_out(segments, failed)] == expected
+
+
+def test_closing_keeps_the_whole_statements_of_an_open_condition():
+    session = make_session(tokenizer=BytesTokenizer([b"tp();?iv(x){g(x);mf(1", b"00);}ld();"]))
+    assert [s.text for s in session.feed([0]).segments] == ["tp();"]
+    assert session.is_closable
+    progress = session.close()
+    assert [(s.index, s.text, s.num_tokens) for s in progress.segments] == [(1, "?iv(x){g(x);}", 0)]
+    assert (progress.error, progress.is_complete, session.is_complete) == (None, True, True)
+    assert not session.is_closable
+    assert session.close() == Progress(is_complete=True)
+    assert session.feed([1]).segments == ()  # what the model wrote meanwhile is void
+
+
+@pytest.mark.parametrize("text", ["tp();", "tp();mf(10", "2{tp();", "?iv(x){", "?iv(x){2{tp();"])
+def test_closing_adds_nothing_where_nothing_is_whole(text):
+    session = make_session(tokenizer=BytesTokenizer([text.encode()]))
+    session.feed([0])
+    assert not session.is_closable
+    assert session.close() == Progress(is_complete=True)
+
+
+def test_what_the_gate_refuses_is_not_closed_either():
+    class StrictGate(StubGate):
+        def admit(self, statement):
+            raise PlannerError(ErrorCode.GEOFENCE_VIOLATED, "no")
+
+    session = make_session(tokenizer=BytesTokenizer([b"?iv(x){g(x);mf("]))
+    session._gate = StrictGate()
+    session.feed([0])
+    assert session.close() == Progress(is_complete=True)
