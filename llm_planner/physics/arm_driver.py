@@ -52,10 +52,10 @@ class ArmDriver(PhysicsDriver):
         return ArmBody(self._model, world, self._rng, pose)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float) -> None:
-        """Takes another world; what lies on what, it says."""
+        """Takes another world; what lies on what, it says, and of what it does not speak, where it lies."""
         super().enter(world, pose, epoch_s)
         self._world.objects = {
-            name: replace(thing, support=world.objects[name].support if name in world.objects else None)
+            name: replace(thing, support=world.objects[name].support) if name in world.objects else thing
             for name, thing in self._world.objects.items()
         }
         self._body.world = self._world  # an arm sees its whole table: what it knows is what there is

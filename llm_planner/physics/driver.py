@@ -21,6 +21,7 @@ Course = Generator[float | None, None, Value | None]
 
 LATE_S = 8.0  # a motion that takes so long has not arrived
 ATTENTION_S = 0.1
+LOST = "nothing is heard of the robot's body; see that its world runs and is connected"
 
 
 class PhysicsDriver(ABC):
@@ -105,6 +106,8 @@ class PhysicsDriver(ABC):
             self._course = self._begin(call)
             self._advance()
         except SkillFailedError as failure:
+            if self._telemetry.is_lost:
+                self._port.stop()  # it may hear us all the same
             self._fail(str(failure))
 
     def tick(self, now_s: float) -> SkillResult:
@@ -112,6 +115,7 @@ class PhysicsDriver(ABC):
         self._read(now_s)
         if self._result.status is SkillStatus.RUNNING:
             try:
+                self._require_heard()
                 self._watch()
                 if self._has_waited():
                     self._advance()
@@ -133,6 +137,7 @@ class PhysicsDriver(ABC):
         return ATTENTION_S
 
     def _begin(self, call: SkillCall) -> Course:
+        self._require_heard()
         skill = self._model.skills.get(call.name)
         if skill is None:
             raise SkillFailedError(f"there is no skill {call.name}")
@@ -151,6 +156,10 @@ class PhysicsDriver(ABC):
     @abstractmethod
     def _watch(self) -> None:
         """Raises SkillFailedError if something has happened that ends the call."""
+
+    def _require_heard(self) -> None:
+        if self._telemetry.is_lost:
+            raise SkillFailedError(LOST)
 
     def _advance(self) -> None:
         assert self._course is not None

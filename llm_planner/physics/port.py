@@ -37,6 +37,7 @@ class Telemetry:
         is_armed: Whether a drone's motors run.
         is_crashed: Whether a drone lies on its back.
         is_blocked: Whether something keeps an arm from following.
+        is_lost: Whether nothing is heard of the body any more, or yet; all else is then old.
         battery: Share that is left.
         collisions: Names of what it has touched since the last telemetry.
         held: Name of what a gripper holds.
@@ -50,6 +51,7 @@ class Telemetry:
     is_armed: bool = True
     is_crashed: bool = False
     is_blocked: bool = False
+    is_lost: bool = False
     battery: float = 1.0
     collisions: tuple[str, ...] = ()
     held: str | None = None

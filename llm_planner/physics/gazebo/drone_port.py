@@ -126,7 +126,13 @@ class GazeboDronePort:
             pose = self._home.pose(self._position, self._yaw)
             height_m = pose.z_m - self._floor_m + self._home.z_m if self._is_armed else 0.0
             grounded = Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=max(0.0, height_m), yaw_deg=pose.yaw_deg)
-            return Telemetry(time_s=until_s, pose=grounded, is_settled=self._is_settled(), is_armed=self._is_armed)
+            return Telemetry(
+                time_s=until_s,
+                pose=grounded,
+                is_settled=self._is_settled(),
+                is_armed=self._is_armed,
+                is_lost=self._is_lost(self._clock.now_s()),
+            )
 
     def _is_settled(self) -> bool:
         now_s = self._clock.now_s()

@@ -22,7 +22,7 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.robots.shape import ChainBody, Point, QuadrotorBody, Shape
 
 SDF_VERSION = "1.9"
-ODOMETRY_HZ, JOINT_STATES_HZ = 50.0, 50.0
+ODOMETRY_HZ, JOINT_STATES_HZ, PLACES_HZ = 50.0, 50.0, 10.0
 POSITION_GAIN, INTEGRAL_GAIN, DAMPING_GAIN = 600.0, 50.0, 40.0
 """Of the position control of a joint: assumed, and not tried in Gazebo."""
 
@@ -102,14 +102,19 @@ def _add_quadrotor(model: Element, name: str, body: QuadrotorBody) -> None:
     """Appends a drone that flies at the velocity that it is told: its rotors are in MuJoCo alone."""
     add_link(model, BASE, body.link.shapes, link_inertia(body.link), has_gravity=False)
     _add_system(model, "velocity-control", "VelocityControl", topic=f"/model/{name}/cmd_vel")
+    add_odometry(model, name, BASE, ODOMETRY_HZ)
+
+
+def add_odometry(model: Element, name: str, link: str, frequency_hz: float) -> None:
+    """Appends what tells where a model is: in the world's frame, whatever its messages call that."""
     _add_system(
         model,
         "odometry-publisher",
         "OdometryPublisher",
         odom_frame=f"{name}/odom",
-        robot_base_frame=f"{name}/{BASE}",
+        robot_base_frame=f"{name}/{link}",
         odom_topic=f"/model/{name}/odometry",
-        odom_publish_frequency=numbers([ODOMETRY_HZ]),
+        odom_publish_frequency=numbers([frequency_hz]),
         dimensions="3",
     )
 
@@ -152,6 +157,7 @@ def _place(link: Element, frame: str, at_m: Point = (0.0, 0.0, 0.0)) -> None:
 
 
 def _add_arm_systems(model: Element, name: str, body: ChainBody, things: Iterable[str]) -> None:
+    """Appends what moves an arm. It begins with all joints at 0 and stays there: loose things begin attached to it."""
     topic = f"/model/{name}"
     controller = _add_system(
         model, "joint-trajectory-controller", "JointTrajectoryController", topic=f"{topic}/joint_trajectory"
@@ -159,7 +165,6 @@ def _add_arm_systems(model: Element, name: str, body: ChainBody, things: Iterabl
     for joint in body.joints:
         gains = {
             "joint_name": joint.name,
-            "initial_position": numbers([math.radians(joint.home_deg)]),
             "position_p_gain": POSITION_GAIN,
             "position_i_gain": INTEGRAL_GAIN,
             "position_d_gain": DAMPING_GAIN,
@@ -184,6 +189,7 @@ def _add_arm_systems(model: Element, name: str, body: ChainBody, things: Iterabl
             child_link="link",
             attach_topic=f"{topic}/attach/{thing}",
             detach_topic=f"{topic}/detach/{thing}",
+            output_topic=f"{topic}/grip/{thing}",
         )
 
 

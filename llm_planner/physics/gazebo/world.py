@@ -10,7 +10,7 @@ from llm_planner.physics.fleet import home_of
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.elements import Element, child, children, numbers, text_of
 from llm_planner.physics.gazebo.inertia import inertia_of
-from llm_planner.physics.gazebo.sdf import SDF_VERSION, add_link, add_robot, add_shapes
+from llm_planner.physics.gazebo.sdf import PLACES_HZ, SDF_VERSION, add_link, add_odometry, add_robot, add_shapes
 from llm_planner.physics.scene import BENCH_M
 from llm_planner.physics.things import Thing, Walk
 from llm_planner.physics.world_file import WorldFile
@@ -69,19 +69,25 @@ def homes(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> dic
 def bridge_text(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> str:
     """Returns the configuration of ``ros_gz_bridge``: what ROS and Gazebo tell each other."""
     loose = [] if world_file is None else [thing.known.name for thing in world_file.things if thing.is_loose]
-    topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", is_heard=True)]
+    topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", is_heard=True), *map(_odometry, loose)]
     for name, model in models.items():
         base = f"/model/{name}"
         if model.kind is not RobotKind.ARM:
             topics.append(_topic(f"{base}/cmd_vel", "geometry_msgs/msg/Twist", "Twist", is_heard=False))
-            topics.append(_topic(f"{base}/odometry", "nav_msgs/msg/Odometry", "Odometry", is_heard=True))
+            topics.append(_odometry(name))
             continue
         trajectory = "trajectory_msgs/msg/JointTrajectory"
         topics.append(_topic(f"{base}/joint_trajectory", trajectory, "JointTrajectory", is_heard=False))
         topics.append(_topic(f"{base}/joint_states", "sensor_msgs/msg/JointState", "Model", is_heard=True))
-        orders = [f"{base}/{order}/{thing}" for thing in loose for order in ("attach", "detach")]
-        topics += [_topic(order, "std_msgs/msg/Empty", "Empty", is_heard=False) for order in orders]
+        for thing in loose:
+            orders = [f"{base}/{order}/{thing}" for order in ("attach", "detach")]
+            topics += [_topic(order, "std_msgs/msg/Empty", "Empty", is_heard=False) for order in orders]
+            topics.append(_topic(f"{base}/grip/{thing}", "std_msgs/msg/String", "StringMsg", is_heard=True))
     return str(yaml.safe_dump(topics, sort_keys=False))
+
+
+def _odometry(name: str) -> dict[str, str]:
+    return _topic(f"/model/{name}/odometry", "nav_msgs/msg/Odometry", "Odometry", is_heard=True)
 
 
 def _topic(name: str, ros_type: str, gz_type: str, *, is_heard: bool) -> dict[str, str]:
@@ -121,6 +127,7 @@ def _add_thing(world: Element, thing: Thing) -> None:
         add_shapes(child(model, "link", name="link"), (flat,), is_solid=False)
     elif thing.is_loose:
         add_link(model, "link", thing.solids, inertia_of(thing.solids, thing.mass_kg), has_gravity=True)
+        add_odometry(model, known.name, "link", PLACES_HZ)
     else:
         child(model, "static", "true")
         add_shapes(child(model, "link", name="link"), thing.solids)

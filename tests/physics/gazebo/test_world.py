@@ -35,14 +35,38 @@ def test_a_world_holds_its_things_and_its_fleet(paths):
     loose = [] if not name else [thing.known.name for thing in load_world_file(name).things if thing.is_loose]
     detachable = [p for p in world.iter("plugin") if p.get("name").endswith("DetachableJoint")]
     assert [plugin.find("child_model").text for plugin in detachable] == loose
+    tracked = [model.get("name") for model in world.findall("model") if model.find("plugin/odom_topic") is not None]
+    assert tracked == [*loose, "drone_1", "drone_2"]
 
 
 def test_every_topic_of_a_robot_is_bridged(paths):
     (sdf, bridge), _ = paths
     bridged = {entry["gz_topic_name"] for entry in yaml.safe_load(bridge.read_text())}
-    tags = ("topic", "odom_topic", "attach_topic", "detach_topic")
+    tags = ("topic", "odom_topic", "attach_topic", "detach_topic", "output_topic")
     named = {element.text for tag in tags for element in ET.parse(sdf).getroot().iter(tag)}
     assert named | {"/clock"} == bridged
+
+
+def test_what_a_system_hears_goes_to_gazebo_and_what_it_says_comes_back(paths):
+    (_, bridge), name = paths
+    entries = yaml.safe_load(bridge.read_text())
+    ways = {
+        "cmd_vel": ("ROS_TO_GZ", "geometry_msgs/msg/Twist", "gz.msgs.Twist"),
+        "odometry": ("GZ_TO_ROS", "nav_msgs/msg/Odometry", "gz.msgs.Odometry"),
+        "joint_trajectory": ("ROS_TO_GZ", "trajectory_msgs/msg/JointTrajectory", "gz.msgs.JointTrajectory"),
+        "joint_states": ("GZ_TO_ROS", "sensor_msgs/msg/JointState", "gz.msgs.Model"),
+        "attach": ("ROS_TO_GZ", "std_msgs/msg/Empty", "gz.msgs.Empty"),
+        "detach": ("ROS_TO_GZ", "std_msgs/msg/Empty", "gz.msgs.Empty"),
+        "grip": ("GZ_TO_ROS", "std_msgs/msg/String", "gz.msgs.StringMsg"),
+        "clock": ("GZ_TO_ROS", "rosgraph_msgs/msg/Clock", "gz.msgs.Clock"),
+    }
+    seen = set()
+    for entry in entries:
+        (word,) = {word for word in entry["ros_topic_name"].split("/") if word in ways}
+        assert (entry["direction"], entry["ros_type_name"], entry["gz_type_name"]) == ways[word]
+        seen.add(word)
+    has_loose = any(thing.is_loose for thing in load_world_file(name).things) if name else False
+    assert seen == set(ways) - (set() if has_loose else {"attach", "detach", "grip"})
 
 
 def test_a_walker_goes_its_way_at_its_speed():
