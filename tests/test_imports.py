@@ -12,6 +12,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PURE = ("core", "language", "planning", "robots", "scheduling", "serving", "simulation", "tasks")
 FORBIDDEN = {"rclpy", "llguidance", "mujoco", "torch", "transformers", "vllm", "xgboost"}
+SLOW = FORBIDDEN | {"matplotlib", "numpy", "pandas", "scipy"}  # to load, for a command that only says something
+SAY_SOMETHING = (
+    "--help",
+    "bench --help",
+    "check --help",
+    "check mf(50);",
+    "doctor --help",
+    "plan --help",
+    "robots list",
+    "send --help",
+    "trace --help",
+    "up --help",
+)
 
 PROBE = """
 import importlib, json, sys
@@ -22,10 +35,21 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 """
 
 
-def loaded_by(*modules: str) -> set[str]:
-    """Returns the modules that a fresh interpreter loads when it imports ``modules``."""
+RUN = """
+import contextlib, io, json, sys
+before = set(sys.modules)
+from llm_planner.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+    main()
+assert said.getvalue().strip()
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def loaded_by(*arguments: str, program: str = PROBE) -> set[str]:
+    """Returns the modules that a fresh interpreter loads when it imports, or is told, ``arguments``."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", PROBE, *modules]
+    command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout))
@@ -52,6 +76,18 @@ def test_pure_package_loads_nothing_heavy(package):
 @pytest.mark.parametrize("package", ["core", "language"])
 def test_vocabulary_needs_only_the_standard_library(package):
     assert top_level(loaded_by(*modules_of(package))) - set(sys.stdlib_module_names) == {"llm_planner"}
+
+
+@pytest.mark.parametrize("words", SAY_SOMETHING)
+def test_a_command_that_says_something_loads_nothing_slow(words):
+    loaded = loaded_by(*words.split(), program=RUN)
+    assert "typer" in loaded
+    assert not top_level(loaded) & SLOW
+
+
+def test_help_loads_no_command():
+    loaded = loaded_by("--help", program=RUN)
+    assert {m for m in loaded if m.startswith("llm_planner.cli.")} == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
 
 
 def test_package_itself_is_light():

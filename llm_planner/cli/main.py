@@ -1,67 +1,99 @@
-"""``llm-planner``: the commands, each in a file of its own."""
+"""``llm-planner``: the commands, each in a file of its own, imported when it runs."""
 
 import sys
 
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli import (
-    bench,
-    capacity,
-    check,
-    cluster,
-    dashboard,
-    demo,
-    doctor,
-    emulate,
-    fleet,
-    plan,
-    profile,
-    record,
-    replay,
-    robot,
-    robots,
-    simulate,
-    timeline,
-    top,
-    trace,
-    train_length_predictor,
-    train_planner,
-    worlds,
-)
-from llm_planner.cli.output import print_error, print_json
+from llm_planner.cli.lazy import LazyCommand, lazy_group
 from llm_planner.core.errors import PlannerError
+
+COMMANDS = (
+    LazyCommand("plan", "plan:plan", "Plan one instruction on this machine, without ROS and without moving anything."),
+    LazyCommand(
+        "check", "check:check", "Parse a plan, judge it by the safety gate, and estimate how long the robot takes."
+    ),
+    LazyCommand(
+        "up", "fleet:up", "Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C."
+    ),
+    LazyCommand(
+        "robot",
+        "robot:robot",
+        "Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).",
+    ),
+    LazyCommand("send", "send:send", "Tell a running robot something, wait until it is done, and show how it went."),
+    LazyCommand(
+        "top",
+        "top:top",
+        "Show a running planner: queue, slots, KV cache, robots, and which goals lose utility or end next.",
+    ),
+    LazyCommand(
+        "dashboard",
+        "dashboard:dashboard",
+        "Show a running planner and its robots in a browser until Ctrl-C; it reads, and changes nothing.",
+    ),
+    LazyCommand(
+        "record",
+        "record:record",
+        "Record all topics of a running planner and its robots until Ctrl-C, for `replay`, Foxglove and `ros2 bag`.",
+    ),
+    LazyCommand(
+        "replay",
+        "replay:replay",
+        "Show what happened in a recording; needs no ROS. A recording that was cut counts as far as it goes.",
+    ),
+    LazyCommand(
+        "demo",
+        "demo:demo",
+        "Start a planner, three drones and an arm, and let them carry out thirteen goals, three of them emergencies.",
+    ),
+    LazyCommand(
+        "doctor",
+        "doctor:doctor",
+        "Check this installation: versions, ROS 2, transport, model, GPU, ports, disk, and robots given with --robot.",
+    ),
+    LazyCommand("train-planner", "train_planner:train_planner", "Train the planner model on generated tasks."),
+    LazyCommand(
+        "train-length-predictor",
+        "train_length_predictor:train_length_predictor",
+        "Train a predictor of response lengths on what a model really answers.",
+    ),
+    LazyCommand(
+        "timeline",
+        "timeline:timeline",
+        "Show who waited, who moved and when the engine worked: a PNG, and a Chrome trace that opens in Perfetto.",
+    ),
+    LazyCommand(
+        "profile",
+        "profile:profile",
+        "Measure prefill, decoding, offloading, resuming, evicting and the planner's own time; "
+        "write an engine profile.",
+    ),
+    LazyCommand(
+        "worlds", "worlds:worlds", "List the worlds for robots with bodies, check one, or draw it (needs MuJoCo)."
+    ),
+    LazyCommand(
+        "robots",
+        "robots:app",
+        "List robot models, show what one can do, try a plan in physics, profile how long it takes, "
+        "or describe it for other tools.",
+    ),
+    LazyCommand("bench", "bench:app", "Benchmarks of scheduling, in virtual time and on a real planner."),
+    LazyCommand("trace", "trace:app", "Compose, record and replay traces of robots' requests."),
+    LazyCommand("cluster", "cluster:app", "Several machines that serve one model together, by vLLM."),
+    LazyCommand("capacity", "capacity:app", "Predict what a server can do, and plan how many are needed."),
+    LazyCommand("simulate", "simulate:app", "Simulate schedulers on lengths alone, without an engine."),
+    LazyCommand("emulate", "emulate:app", "Emulate robots on the network, for drivers to try."),
+)
 
 app = typer.Typer(
     name="llm-planner",
+    cls=lazy_group(COMMANDS),
     help="Plans for a fleet of robots with one open-weight LLM, in time.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("plan")(plan.plan)
-app.command("check")(check.check)
-app.command("up")(fleet.up)
-app.command("robot")(robot.robot)
-app.command("send")(fleet.send)
-app.command("top")(top.top)
-app.command("dashboard")(dashboard.dashboard)
-app.command("record")(record.record)
-app.command("replay")(replay.replay)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
-app.command("train-planner")(train_planner.train_planner)
-app.command("train-length-predictor")(train_length_predictor.train_length_predictor)
-app.command("timeline")(timeline.timeline)
-app.command("profile")(profile.profile)
-app.add_typer(robots.app, name="robots")
-app.command("worlds")(worlds.worlds)
-app.add_typer(bench.app, name="bench")
-app.add_typer(trace.app, name="trace")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(capacity.app, name="capacity")
-app.add_typer(simulate.app, name="simulate")
-app.add_typer(emulate.app, name="emulate")
 
 
 @app.callback(invoke_without_command=True)
@@ -76,6 +108,8 @@ def main() -> None:
     try:
         app()
     except PlannerError as error:
+        from llm_planner.cli.output import print_error, print_json
+
         if "--json" in sys.argv:
             print_json({"error_code": int(error.code), "error_msg": error.message})
         else:

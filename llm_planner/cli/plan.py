@@ -2,11 +2,10 @@
 
 import time
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llm_planner.assembly import build_admission, build_loop
 from llm_planner.cli.options import (
     BackendOption,
     BaseUrlOption,
@@ -28,7 +27,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
 from llm_planner.serving.events import Finished, SegmentReady
-from llm_planner.serving.loop import PlannerLoop
+
+if TYPE_CHECKING:
+    from llm_planner.serving.loop import PlannerLoop
 
 EXIT_PARTIAL = 3
 
@@ -64,6 +65,8 @@ def plan(
     if it was closed in time and only its beginning is there, 1 for any other end.
     With --chat the robot answers in words, sentence by sentence.
     """
+    from llm_planner.assembly import build_admission, build_loop
+
     urgency = Urgency.CHAT if chat else Urgency.NORMAL
     overrides = {
         "backend": backend,
@@ -107,7 +110,7 @@ def plan(
     raise typer.Exit({ErrorCode.NONE: 0, ErrorCode.PLAN_PARTIAL: EXIT_PARTIAL}.get(result.error_code, 1))
 
 
-def _run(loop: PlannerLoop, request: PlanRequest, *, show: bool) -> PlanResult:
+def _run(loop: "PlannerLoop", request: PlanRequest, *, show: bool) -> PlanResult:
     """Returns the result of a request, which the loop serves alone; sleeps while there is nothing to do."""
     clock = MonotonicClock()
     start_s = clock.now_s()

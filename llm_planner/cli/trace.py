@@ -8,8 +8,6 @@ from typing import IO, Annotated
 
 import typer
 
-from llm_planner.bench.timely.benchmark import TimelyBench, run_timely
-from llm_planner.cli.live import live_lab, planner_config
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.core.config import PlannerConfig
@@ -120,6 +118,9 @@ def replay(
     In virtual time, the plans are those of the file. Live, the model plans the instructions itself; a robot takes as
     long as the file says for a statement that the file has in the same place, and a sample of its model otherwise.
     """
+    from llm_planner.bench.timely.benchmark import TimelyBench, run_timely
+    from llm_planner.cli.live import live_lab, planner_config
+
     is_live = engine == "live"
     bench = TimelyBench(
         workload=str(path),
