@@ -18,6 +18,7 @@ def aims(document: Document) -> str:
     in_time = {r["strategy"]: r["in_time_of_admitted"] for r in ours}
     tightest_shares = ", ".join(_of_strategy(name, share) for name, share in in_time.items())
     refused = ", ".join(str(row["refused"]) for row in ours)
+    no_plan = ", ".join(str(row["no_plan"]) for row in ours)
     hard = [share for strategy, share in in_time.items() if strategy != LATE_IS_ALLOWED and share is not None]
     won = [row for row in document["against_best_alpha"] if _is_above(row)]
     lost = [
@@ -53,7 +54,7 @@ def aims(document: Document) -> str:
             "in time at the tightest budget",
             "like 95 %",
             ">= 99 % of the admitted",
-            f"{tightest_shares}; refused {refused} of {ours[0]['n']}",
+            f"{tightest_shares}; of {ours[0]['n']}, refused {refused}; no plan from the model, time or not: {no_plan}",
             bool(hard) and min(hard) >= 0.99,
         ),
         (

@@ -7,6 +7,7 @@ from functools import partial
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.interfaces import BackendInfo, Clock
+from llm_planner.planning.session import Progress
 from llm_planner.prediction.execution_time import ProfiledTime
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.prediction.profile import EngineProfile
@@ -15,6 +16,7 @@ from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.budgets import Budgets, KeptBudget
 from llm_planner.serving.goal import Goal
+from llm_planner.serving.preparation import Session
 
 ALPHAS = (0.25, 0.5, 0.75, 0.95)
 SHARES = (0.5, 0.9)
@@ -31,12 +33,33 @@ class Approach:
         budgets: Makes what keeps them.
         predicts: Whether it needs the length of the response, and so pays for the prediction.
         k: Pessimistic factor; without meaning for approaches that do not predict.
+        steers: Whether a plan that is closed in time is led to its end (``serving.steering``).
     """
 
     name: str
     budgets: BudgetsMaker
     predicts: bool = False
     k: float = PESSIMISM
+    steers: bool = True
+
+
+class Unsteered:
+    """Implements ``serving.preparation.Session``: whole segments or nothing, as it was before plans were steered."""
+
+    is_closable = False
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.feed, self.finish = session.feed, session.finish
+
+    @property
+    def is_complete(self) -> bool:
+        """As it is."""
+        return self._session.is_complete
+
+    def close(self) -> Progress:
+        """Adds nothing."""
+        return Progress(is_complete=True)
 
 
 class FixedAlpha(Budgets):

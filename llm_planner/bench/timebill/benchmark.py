@@ -16,6 +16,7 @@ from llm_planner.bench.timebill.lab import Lab
 from llm_planner.bench.timebill.length import length_figures
 from llm_planner.bench.timebill.page import write_page
 from llm_planner.bench.timebill.replay import ReplayedEngine
+from llm_planner.bench.timebill.steering import run_steering
 from llm_planner.bench.timebill.sweep import (
     CONCURRENT_FRACTIONS,
     FRACTIONS,
@@ -124,6 +125,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         on_progress("whole responses", 0.0)
         end_to_end = measure_end_to_end(lab)
         sweep = run_sweep(lab, bench.fractions, on_progress)
+        steering = run_steering(lab, bench.fractions, backend.tokenizer.encode, on_progress)
         k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
         loaded_jobs = jobs[: bench.num_robots * bench.num_waves]
         concurrent = run_concurrent(lab, loaded_jobs, bench.num_robots, bench.concurrent_fractions, on_progress)
@@ -137,6 +139,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         "wcet_share": end_to_end["wcet_share"],
         "solver_ms": {"p50": quantile(took_ms, 0.5), "p99": quantile(took_ms, 0.99), "n": len(took_ms)},
         **sweep,
+        "steering": steering,
         "k_sweep": k_sweep,
         "concurrent": concurrent,
         "setup": {

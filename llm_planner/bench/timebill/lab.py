@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+from llm_planner.bench.timebill.approaches import Approach, Unsteered
 from llm_planner.bench.timebill.drive import WARM_UP
 from llm_planner.bench.timebill.jobs import Job, Score, score
 from llm_planner.bench.timebill.replay import ReplayedEngine
@@ -15,7 +16,7 @@ from llm_planner.prediction.profile import EngineProfile
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.plan_preparer import PlanPreparer
-from llm_planner.serving.preparation import Prepared
+from llm_planner.serving.preparation import Prepared, Session
 
 
 @dataclass(slots=True)
@@ -111,12 +112,16 @@ class MeasuredPreparer:
     """Implements ``Preparer`` with what was prepared before; only the plan's session is new every time."""
 
     lab: Lab
-    predicts: bool
+    approach: Approach
 
     def prepare(self, request: PlanRequest) -> Prepared:
-        """Returns the job ``request.request_id``, with the prediction of its length if that was paid for."""
+        """Returns the job ``request.request_id``, with what the approach has of it."""
         prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
-        session = self.lab.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
+        session: Session = self.lab.plans.prepare(
+            replace(request, scene="", instruction="-")
+        ).session  # a short prompt is quick
         sequence = replace(prepared.sequence, request_id=request.request_id)
-        known = AwaitedLength.known(length) if self.predicts else None
+        known = AwaitedLength.known(length) if self.approach.predicts else None
+        if not self.approach.steers:
+            session = Unsteered(session)
         return replace(prepared, sequence=sequence, session=session, length=known)

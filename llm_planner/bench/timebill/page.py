@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llm_planner.bench.timebill.aims import Document, aims, percent, table_of, value_of
+from llm_planner.bench.timebill.steering_page import FIELDS as STEERING_FIELDS
+from llm_planner.bench.timebill.steering_page import steering_section
 
 _STRATEGIES = {"kill": "Kill", "skip_next": "Skip-Next", "partial": "Partial delivery (ours)"}
 _APPROACHES = (
@@ -66,6 +68,7 @@ _FIELDS = """## The JSON document
 | `wcet_share` | share of whole responses that took no longer than Eq. (9) with k = 5 said |
 | `solver_ms` | `p50`, `p99`, `n`: first decisions of ours about a request |
 | `sweep`, `k_sweep` | one object per point, below |
+| `steering` | one object per point, below: plans that are closed in time, with steering and without |
 | `concurrent` | the same under load, with `num_robots` and `vanilla_s`, the mean time that budgets are fractions of |
 | `against_best_alpha` | score of ours less that of the best fixed ratio, task by task: `difference`, `ci95` |
 | `setup` | model, device, commit, time, classes of requests |
@@ -79,6 +82,7 @@ A point of `sweep` and `k_sweep`:
 | `completion_rate`, `completion_ci95` | complete plans of all jobs, as in the paper: late ones of Skip-Next count |
 | `in_time_rate`, `in_time_of_admitted` | whole or partial plans within the budget: of all jobs, of those not refused |
 | `refused`, `skipped`, `partial`, `n` | jobs |
+| `no_plan` | jobs for which the model wrote no plan, whatever the time: stuck in a word, or the gate refused it |
 | `eviction_ratio`, `omitted_ratio` | mean shares of the prompt: whose KV was removed, what was never computed |
 """
 
@@ -94,9 +98,10 @@ def write_page(document: Document, path: Path) -> None:
         "## Execution times (Figs. 5 and 6)\n\n" + _times(document),
         "## The solver\n\n" + _solver(document),
         "## Score and completion against the budget (Fig. 7)\n\n" + _sweep(document),
+        "## Closing plans in time\n\n" + _wrapped(steering_section(document["steering"])),
         "## The pessimistic factor (Fig. 8)\n\n" + _k_sweep(document),
         "## Under load\n\n" + _concurrent(document),
-        _FIELDS.format(approaches=_APPROACHES),
+        _FIELDS.format(approaches=_APPROACHES) + "\nA point of `steering`:\n\n" + STEERING_FIELDS,
     ]
     path.write_text("\n".join(section.rstrip() + "\n" for section in sections), encoding="utf-8")
 

@@ -25,6 +25,11 @@ ALONE = SchedulerConfig(
 )
 Progress = Callable[[str, float], None]
 _ANSWERED = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
+_TIMELY_CODES = (
+    *(code.name for code in (*_ANSWERED, ErrorCode.BUDGET_INFEASIBLE, ErrorCode.BUDGET_EXCEEDED)),
+    "skipped",
+)
+"""Of answers, and of those that time prevented; with any other code the model wrote no plan, however long it had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,7 @@ class Row:
     partial: int
     refused: int
     skipped: int
+    no_plan: int
     n: int
     eviction_ratio: float
     omitted_ratio: float
@@ -52,10 +58,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A row, and the successes behind it, in the order of the jobs: two approaches are compared job by job."""
+    """A row, and what is behind it, in the order of the jobs: two approaches are compared job by job."""
 
     row: Row
     successes: tuple[float, ...]
+    answers: tuple[Answer, ...]
 
 
 def run_cell(lab: Lab, approach: Approach, strategy: OverrunStrategy, fraction: float) -> Cell:
@@ -113,11 +120,12 @@ def judge(
         partial=codes.count(ErrorCode.PLAN_PARTIAL.name),
         refused=refused,
         skipped=codes.count("skipped"),
+        no_plan=sum(code not in _TIMELY_CODES for code in codes),
         n=len(jobs),
         eviction_ratio=sum(ratios) / len(ratios),
         omitted_ratio=sum(omitted) / len(omitted),
     )
-    return Cell(row, successes)
+    return Cell(row, successes, tuple(answers[job.name] for job in jobs))
 
 
 def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> dict[str, Any]:
@@ -203,7 +211,7 @@ def _run_waves(
 def _driver(lab: Lab, backend: Backend, approach: Approach, scheduler: SchedulerConfig) -> Driver:
     """Returns a driver that has served two requests without a budget."""
     admission = Admission(PlannerConfig(), lab.library.names())
-    preparer = MeasuredPreparer(lab, approach.predicts)
+    preparer = MeasuredPreparer(lab, approach)
     driver = make_driver(backend, preparer, approach, lab.profile, admission, replace(scheduler, pessimism=approach.k))
     driver.warm_up(lab.jobs[0].request(lab.jobs[0].name, lab.max_tokens, None, OverrunStrategy.KILL))
     return driver

@@ -1,5 +1,6 @@
 """The whole evaluation on a tiny random model: what is in the document, on the page, and what is refused."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -93,6 +94,19 @@ def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
     assert [by_name[name] for name in names] == sorted(by_name[name] for name in names)
     assert by_name["alpha_25"] > 0.0
     assert all(row["refused"] == 0 for row in document["sweep"] if not row["approach"].startswith("ours"))
+
+
+def test_every_budget_that_closes_plans_is_compared_with_steering_and_without(document):
+    rows = document["steering"]
+    points = {(row["budget_fraction"], row["strategy"], row["approach"]) for row in rows}
+    assert points == set(itertools.product((0.6, 3.0), ("kill", "partial"), ("ours", "ours_whole_scene")))
+    of_sweep = {(r["budget_fraction"], r["strategy"], r["approach"]): r for r in document["sweep"]}
+    for row in rows:
+        assert row["altered"] == 0
+        assert row["calls"] >= row["late_calls"]
+        assert 0 <= row["void_tokens"] <= row["written_tokens"]
+        same = of_sweep[row["budget_fraction"], row["strategy"], row["approach"]]
+        assert (row["closed"], row["score"]) == (same["partial"], same["score"])  # replayed, so the very same
 
 
 def test_classes_say_what_budgets_are_fractions_of(document):
