@@ -1,9 +1,8 @@
-"""Starts Gazebo (Harmonic or newer) with a fleet, its bridge, the planner and the drones' robot nodes.
+"""Starts Gazebo (Harmonic or newer) with a fleet, its bridge, the planner and the robots' nodes.
 
     ros2 launch llm_planner gazebo.launch.py world:=house drones:=2 arms:=1
 
-Needs `ros-$ROS_DISTRO-ros-gz`. Worlds and bodies are written from the same YAML as for MuJoCo. Arms stand there and
-follow trajectories on their topics; only drones have a driver.
+Needs `ros-$ROS_DISTRO-ros-gz`. Worlds and bodies are written from the same YAML as for MuJoCo.
 """
 
 import tempfile
@@ -16,7 +15,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchContext, LaunchDescription
-from llm_planner.physics.gazebo.files import write_world
+from llm_planner.physics.gazebo.files import fleet, write_world
 
 ARGUMENTS = {
     "world": ("house", "A bundled world (house, table), a YAML file, or empty stages."),
@@ -41,14 +40,14 @@ def start(context: LaunchContext) -> list[ExecuteProcess]:
         parameters=[{"config_file": str(bridge)}],
         output="screen",
     )
-    drones = [
+    robots = [
         Node(
             package="llm_planner",
             executable="robot_node",
-            name=f"drone_{number + 1}",
+            name=name,
             parameters=[
                 {
-                    "robot_model": "tello",
+                    "robot_model": model.name,
                     "driver": "gazebo",
                     "address": values["world"],
                     "seed": number,
@@ -58,9 +57,9 @@ def start(context: LaunchContext) -> list[ExecuteProcess]:
             output="screen",
             emulate_tty=True,
         )
-        for number in range(num_drones)
+        for number, (name, model) in enumerate(fleet(num_drones, num_arms).items())
     ]
-    return [gazebo, carrier, *drones]
+    return [gazebo, carrier, *robots]
 
 
 def generate_launch_description() -> LaunchDescription:

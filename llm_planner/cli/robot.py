@@ -12,9 +12,12 @@ def robot(
     name: Annotated[str, typer.Argument(help="Name of the robot and its node, e.g. drone_1.")],
     model: Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")] = "tello",
     models: ModelsOption = None,
-    driver: Annotated[str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco'))}.")] = "kinematic",
+    driver: Annotated[
+        str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco', 'gazebo'))}.")
+    ] = "kinematic",
     address: Annotated[
-        str, typer.Option(help="IPv4 address of a real robot (a Tello's: .10.1); HOST:PORT of mujoco's world.")
+        str,
+        typer.Option(help="IPv4 of a real robot (a Tello's: .10.1); HOST:PORT of mujoco's world; name of gazebo's."),
     ] = "",
     take_off: Annotated[bool, typer.Option("--take-off", help="A real drone takes off at once: plans begin there.")] = (
         False

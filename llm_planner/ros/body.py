@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llm_planner.physics.client import RemotePort
 
 TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
-GAZEBO = "gazebo"  # a drone in Gazebo, through its bridge
+GAZEBO = "gazebo"  # a body in Gazebo, through its bridge
 MUJOCO = "mujoco"  # a body in a physical world (ros.world_node), which may be starting still
 WORLD_ADDRESS, WORLD_PATIENCE_S = "127.0.0.1:8870", 30.0
 

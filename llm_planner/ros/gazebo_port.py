@@ -1,10 +1,10 @@
-"""A drone in Gazebo, through the topics that ``ros_gz_bridge`` carries: velocities out, odometry in.
+"""A robot in Gazebo, through the topics that ``ros_gz_bridge`` carries; for a drone velocities out, odometry in.
 
-Nothing here was run against Gazebo, which is in no wheel and in no Debian package; tests have a node in its place.
+Nothing here was run against Gazebo, which is in no wheel and in no Debian package; tests have nodes in its place.
 """
 
-import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from rclpy.node import Node
@@ -12,45 +12,66 @@ from rclpy.node import Node
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.physics.fleet import home_of
+from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.drone_port import GazeboDronePort, Velocity
 from llm_planner.physics.gazebo.sdf import ODOMETRY_HZ
+from llm_planner.physics.port import RobotPort
+from llm_planner.physics.things import Thing
 from llm_planner.physics.world_file import load_world_file
 from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros import qos
+from llm_planner.ros.gazebo_arm_port import open_arm_port
+from llm_planner.ros.gazebo_messages import yaw_of
 
 _NUMBER = re.compile(r"(\d+)$")
 
 
-def open_gazebo_port(node: Node, model: RobotModel, world: str, clock: Clock) -> GazeboDronePort:
-    """Returns the way to the drone in Gazebo that has the node's name.
+def open_gazebo_port(node: Node, model: RobotModel, world: str, clock: Clock) -> RobotPort:
+    """Returns the way to the robot in Gazebo that has the node's name.
 
     Args:
         node: Of the robot; its name ends in its number, from 1, as in the world that was written for it.
         model: Of the robot.
         world: Name of a bundled world, or its YAML file; empty for empty stages.
-        clock: Times set points; Gazebo runs in real time.
+        clock: Times set points of drones, and tells when nothing is heard any more.
 
     Raises:
-        PlannerError: INVALID_CONFIG for a robot that is no drone, a world that cannot be, or where ROS 2 has no
-            ``nav_msgs`` or ``geometry_msgs``.
+        PlannerError: INVALID_CONFIG for a robot without a body, a world that cannot be, or where ROS 2 has not the
+            packages of messages that Gazebo speaks in.
     """
-    if model.kind is RobotKind.ARM:
+    if model.body is None:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"driver 'gazebo' flies drones; {model.name} is an arm (docs/gazebo.md says what moves it)",
+            ErrorCode.INVALID_CONFIG, f"driver 'gazebo' moves bodies, and {model.name} has none (docs/physics.md)"
         )
-    try:
-        from geometry_msgs.msg import Twist
-        from nav_msgs.msg import Odometry
-    except ImportError as error:
-        problem = (
-            f"driver 'gazebo' needs ROS 2's nav_msgs and geometry_msgs ({error}): apt install ros-$ROS_DISTRO-nav-msgs"
-        )
-        raise PlannerError(ErrorCode.INVALID_CONFIG, problem) from error
     world_file = load_world_file(world) if world else None
     found = _NUMBER.search(node.get_name())
-    home = home_of(world_file, is_arm=False, number=int(found[1]) - 1 if found else 0)
-    things = [] if world_file is None else [thing.known for thing in world_file.things]
+    is_arm = model.kind is RobotKind.ARM
+    home = home_of(world_file, is_arm=is_arm, number=int(found[1]) - 1 if found else 0)
+    things = [] if world_file is None else world_file.things
+    try:
+        if is_arm:
+            return open_arm_port(node, model, home=home, things=things, clock=clock)
+        return open_drone_port(node, model, home=home, things=things, clock=clock)
+    except ImportError as error:
+        package = (error.name or "nav_msgs").partition(".")[0]
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"driver 'gazebo' needs ROS 2's {package} ({error}): "
+            f"run `make setup`, or apt install ros-$ROS_DISTRO-{package.replace('_', '-')}",
+        ) from error
+
+
+def open_drone_port(
+    node: Node, model: RobotModel, *, home: Home, things: Sequence[Thing], clock: Clock
+) -> GazeboDronePort:
+    """Returns the way to the drone in Gazebo that has the node's name.
+
+    Raises:
+        ImportError: Where ROS 2 has no ``geometry_msgs`` or ``nav_msgs``.
+    """
+    from geometry_msgs.msg import Twist
+    from nav_msgs.msg import Odometry
+
     topic = f"/model/{node.get_name()}"
     velocities = node.create_publisher(Twist, f"{topic}/cmd_vel", qos.REPORTS)
 
@@ -60,12 +81,11 @@ def open_gazebo_port(node: Node, model: RobotModel, world: str, clock: Clock) ->
         message.linear.z, message.angular.z = velocity.up, velocity.turn
         velocities.publish(message)
 
-    port = GazeboDronePort(model, home=home, things=things, send=send, clock=clock)
+    port = GazeboDronePort(model, home=home, things=[thing.known for thing in things], send=send, clock=clock)
 
     def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
-        place, turn = message.pose.pose.position, message.pose.pose.orientation
-        yaw = math.atan2(2.0 * (turn.w * turn.z + turn.x * turn.y), 1.0 - 2.0 * (turn.y**2 + turn.z**2))
-        port.note_odometry((place.x, place.y, place.z), yaw)
+        place = message.pose.pose.position
+        port.note_odometry((place.x, place.y, place.z), yaw_of(message))
 
     node.create_subscription(Odometry, f"{topic}/odometry", note, qos.REPORTS)
     node.create_timer(1.0 / ODOMETRY_HZ, port.tick)

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.gazebo_port import open_gazebo_port
 
 pytestmark = pytest.mark.ros
-TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
+TELLO = RobotLibrary().get("tello")
 
 
 class FakeNode:
@@ -47,7 +48,7 @@ def odometry(x: float, y: float, z: float, yaw: float):
 
 @pytest.fixture
 def _nav_msgs(monkeypatch: pytest.MonkeyPatch):
-    """ROS 2's nav_msgs is in no wheel."""
+    """A stand-in: only its name is needed."""
     messages = ModuleType("nav_msgs.msg")
     messages.Odometry = object
     monkeypatch.setitem(sys.modules, "nav_msgs", ModuleType("nav_msgs"))
@@ -71,8 +72,8 @@ def test_a_drone_hears_its_own_odometry_and_is_told_its_velocity():
 
 @pytest.mark.usefixtures("_nav_msgs")
 def test_who_cannot_be_flown_is_told_so():
-    with pytest.raises(PlannerError, match="flies drones"):
-        open_gazebo_port(FakeNode("arm_1"), INDY7, "", ManualClock())
+    with pytest.raises(PlannerError, match="has none"):
+        open_gazebo_port(FakeNode("drone_1"), replace(TELLO, body=None), "", ManualClock())
     with pytest.raises(PlannerError, match="has places for"):
         open_gazebo_port(FakeNode("drone_9"), TELLO, "table", ManualClock())
     with pytest.raises(PlannerError, match="no world"):
@@ -80,6 +81,7 @@ def test_who_cannot_be_flown_is_told_so():
 
 
 def test_without_nav_msgs_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "nav_msgs", None)
+    for name in ("nav_msgs", "nav_msgs.msg"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(PlannerError, match="apt install"):
         open_gazebo_port(FakeNode("drone_1"), TELLO, "", ManualClock())

@@ -25,7 +25,7 @@ from launch import LaunchContext  # noqa: E402 -- after the check
     [
         ("edge_server", EDGE_SERVER, 1),
         ("cluster_node", {"cluster", "node"}, 1),
-        ("gazebo", {"world", "drones", "arms", "gui", "scenario"}, 3),
+        ("gazebo", {"world", "drones", "arms", "gui", "scenario"}, 4),
         ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos", "sim", "world", "world_port"}, 4),
     ],
 )
