@@ -1,7 +1,8 @@
 """One answer in words in the making: tokens -> text -> sentences or paragraphs, as segments with their reading time.
 
 Nothing of it is executed, so there is no grammar and no safety gate: a robot shows or speaks the text. It is text only
-(control and format characters go), and bounded: a piece by ``language.prose``, the whole by the request's tokens.
+(control and format characters go), and bounded: a piece by ``language.prose``, the whole by the request's tokens. A
+model that is stuck is stopped there (``planning.repetition``).
 """
 
 import codecs
@@ -11,6 +12,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.core.segment import Segment
 from llm_planner.language.prose import ProseSplitter, ProseUnit, harmless, reading_time
+from llm_planner.planning.repetition import AnswerWatch
 from llm_planner.planning.session import Progress
 
 
@@ -26,19 +28,25 @@ class ChatSession:
     def __init__(self, *, tokenizer: Tokenizer, unit: ProseUnit, num_delivered: int = 0) -> None:
         self._tokenizer = tokenizer
         self._splitter = ProseSplitter(unit)
+        self._watch = AnswerWatch()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._num_segments, self._num_tokens = num_delivered, 0
         self.is_complete = False
 
     def feed(self, token_ids: Iterable[int]) -> Progress:
-        """Returns the segments that the next tokens of the model completed."""
+        """Returns the segments that the next tokens of the model completed, and whether it is stuck."""
         segments: list[Segment] = []
-        for token_id in token_ids:
-            self._num_tokens += 1
-            for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
-                piece = self._splitter.feed(harmless(character)) if harmless(character) else None
-                if piece is not None:
-                    segments.append(self._segment(piece))
+        try:
+            for token_id in token_ids:
+                self._num_tokens += 1
+                for character in filter(harmless, self._decoder.decode(self._tokenizer.token_bytes(token_id))):
+                    self._watch.feed(character)
+                    piece = self._splitter.feed(character)
+                    if piece is not None:
+                        segments.append(self._segment(piece))
+        except PlannerError as error:
+            self.is_complete = True
+            return Progress(tuple(segments), error, is_complete=True)
         return Progress(tuple(segments))
 
     def finish(self) -> Progress:

@@ -1,10 +1,12 @@
-"""Notices a model that is stuck in a word: ``g(stoolstoolstoolstool``, ``say('to mymymymymy``.
+"""Notices a model that is stuck: ``g(stoolstoolstoolstool``, ``say('to mymymymymy``, ``I am fine. I am fine. I am``.
 
-Small models fall into such loops where they do not know what to write, and stay there until a limit of characters or
-tokens stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan
-of it: it is refused as soon as it is beyond doubt. Only words are looked at. Steps, numbers in a list and spoken
-words (``beep beep beep``) may repeat as often as a plan needs.
+Models fall into such loops where they do not know what to write, and stay there until a limit of characters or tokens
+stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan of it:
+it is refused as soon as it is beyond doubt. Of a plan only words are looked at: steps, numbers in a list and spoken
+words (``beep beep beep``) may repeat as often as a plan needs. An answer in words has no such need.
 """
+
+from collections.abc import Sequence
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 
@@ -12,8 +14,13 @@ MAX_GROUP = 16
 """Longest group of characters whose repetition is noticed."""
 MAX_REPETITION = 24
 """So many characters of a word may repeat a group; those of a group longer than 8, three times the group."""
+MAX_GROUP_WORDS = 40
+"""Longest group of words of an answer whose repetition is noticed: a long sentence or two."""
+MAX_REPETITION_WORDS = 48
+"""So many words of an answer may repeat a group; those of a group longer than 16, three times the group."""
 
 _LONGEST = max(MAX_REPETITION, 3 * MAX_GROUP) + 1
+_MOST_WORDS = max(MAX_REPETITION_WORDS, 3 * MAX_GROUP_WORDS) + 1
 
 
 class WordWatch:
@@ -32,19 +39,47 @@ class WordWatch:
             self._word = ""
             return
         self._word = (self._word + character)[-_LONGEST:]
-        group = repeated_group(self._word)
+        group = "".join(repeated_group(self._word))
         if group:
-            problem = f"the model is stuck: it writes {group!r} again and again in one word; rephrase the task"
-            raise PlannerError(ErrorCode.PLAN_SYNTAX, problem)
+            problem = f"the model is stuck: it writes {group!r} again and again in one word"
+            raise PlannerError(ErrorCode.PLAN_SYNTAX, f"{problem}; rephrase the task")
 
 
-def repeated_group(word: str) -> str:
-    """Returns the shortest group of characters that the end of ``word`` repeats for too long; empty if none."""
-    for size in range(1, MAX_GROUP + 1):
-        length = max(MAX_REPETITION, 3 * size) + 1
-        if len(word) < length:
+class AnswerWatch:
+    """Follows an answer in words character by character; what it remembers is its last words."""
+
+    def __init__(self) -> None:
+        self._word = WordWatch()
+        self._letters: list[str] = []
+        self._words: list[str] = []
+
+    def feed(self, character: str) -> None:
+        """Takes the next character.
+
+        Raises:
+            PlannerError: PLAN_SYNTAX if the answer repeats a group of characters in a word, or of words, for too long.
+        """
+        self._word.feed(character if character.isalnum() else " ")  # a line to write on is no word
+        if character.isalnum():
+            self._letters.append(character)
+        elif self._letters:
+            self._words = [*self._words, "".join(self._letters)][-_MOST_WORDS:]
+            self._letters = []
+            group = " ".join(repeated_group(self._words, MAX_GROUP_WORDS, MAX_REPETITION_WORDS))
+            if group:
+                problem = f"the model is stuck: it says {group!r} again and again"
+                raise PlannerError(ErrorCode.PLAN_SYNTAX, f"{problem}; ask in other words")
+
+
+def repeated_group(
+    items: Sequence[str], max_group: int = MAX_GROUP, max_repetition: int = MAX_REPETITION
+) -> Sequence[str]:
+    """Returns the shortest group that the end of ``items`` repeats for too long; empty if there is none."""
+    for size in range(1, max_group + 1):
+        length = max(max_repetition, 3 * size) + 1
+        if len(items) < length:
             break
-        end = word[-length:]
+        end = items[-length:]
         if end[size:] == end[:-size]:
             return end[:size]
-    return ""
+    return ()

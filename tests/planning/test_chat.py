@@ -8,6 +8,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.language.prose import ProseUnit, split_prose
 from llm_planner.planning.chat import ChatSession
 from llm_planner.planning.prompt import chat_prompt
+from llm_planner.planning.repetition import MAX_REPETITION_WORDS
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.fake import FakeTokenizer
 
@@ -55,6 +56,20 @@ def test_no_answer_is_an_error_with_a_number(text):
 def test_what_a_screen_should_not_get_is_gone():
     segments, _ = answer("Hello\x1b[2J\u202e there.\x00")
     assert [segment.text for segment in segments] == ["Hello[2J there."]
+
+
+def test_a_model_that_is_stuck_ends_its_answer():
+    text = "Hello. " + "I see a cat. " * 30
+    tokenizer = FakeTokenizer(3)
+    session = ChatSession(tokenizer=tokenizer, unit=ProseUnit.SENTENCE)
+    progress = session.feed(tokenizer.encode(text))
+    assert session.is_complete
+    assert progress.is_complete
+    assert progress.error is not None
+    assert progress.error.code is ErrorCode.PLAN_SYNTAX
+    assert "'I see a cat' again and again" in progress.error.message
+    assert text.startswith("".join(segment.text for segment in progress.segments))
+    assert len(progress.segments) == 1 + MAX_REPETITION_WORDS // 4  # what came before stands
 
 
 def test_after_a_restart_it_goes_on_counting():

@@ -7,15 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.planning.repetition import MAX_GROUP, MAX_REPETITION, WordWatch, repeated_group
+from llm_planner.planning.repetition import (
+    MAX_GROUP,
+    MAX_GROUP_WORDS,
+    MAX_REPETITION,
+    MAX_REPETITION_WORDS,
+    AnswerWatch,
+    WordWatch,
+    repeated_group,
+)
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.simulation.workload import compose, workload
 from llm_planner.tasks.sample import FAMILY_NAMES, sample
 
 GROUPS = st.text("abz_09é", min_size=1, max_size=MAX_GROUP)
 
 
-def stops_at(text):
+def stops_at(text, watch_type=WordWatch):
     """How many characters of a text are taken before it is refused, and how; None if it is not."""
-    watch = WordWatch()
+    watch = watch_type()
     for index, character in enumerate(text):
         try:
             watch.feed(character)
@@ -91,3 +101,49 @@ def test_the_reference_plan_of_every_family_passes():
     for family in FAMILY_NAMES:
         for _ in range(10):
             assert stops_at(sample(rng, family=family).plan) is None
+
+
+SENTENCE = "I am a small drone, and I look for the red chair. "
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("Hello! " + "I am fine. " * 20, "I am fine"),
+        ("no, " * 60, "no"),
+        ("Let me see: " + SENTENCE * 6, "I am a small drone and I look for the red chair"),
+        ("我很好。" * 60, "我很好"),
+        ("Oh, it is a very" + "very" * 20, "very"),
+    ],
+)
+def test_an_answer_that_goes_in_a_circle_is_stopped(text, group):
+    _, error = stops_at(text, AnswerWatch)
+    assert error.code is ErrorCode.PLAN_SYNTAX
+    assert f"{group!r} again and again" in error.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SENTENCE * 3 + "Then I look again.",
+        "Row, row, row your boat, gently down the stream. " * 3,
+        "Sign here: " + "_" * 80 + ".\n" + "=" * 80,
+        "".join(f"{i}. Look at chair_{i}.\n" for i in range(60)),
+        "beep " * 40 + "!",
+    ],
+)
+def test_what_people_say_twice_or_thrice_passes(text):
+    assert stops_at(text, AnswerWatch) is None
+
+
+@given(group=st.lists(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=MAX_GROUP_WORDS))
+def test_a_circle_of_words_is_left_in_its_fourth_round_or_behind_the_limit(group):
+    words = (group * 60)[: max(MAX_REPETITION_WORDS, 3 * len(group)) + 1]
+    assert stops_at(" ".join(words) + " ", AnswerWatch) is not None
+
+
+def test_the_stories_of_the_chat_preset_pass():
+    trace = compose(workload("chat"), 0, RobotLibrary())
+    chats = [request for request in trace.requests if request.urgency == "chat"]
+    assert chats
+    assert all(stops_at(request.plan, AnswerWatch) is None for request in chats)

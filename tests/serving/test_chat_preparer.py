@@ -50,6 +50,13 @@ def segments_of(events):
     return [(now_s, event.segment.text) for now_s, event in events if isinstance(event, SegmentReady)]
 
 
+def test_an_answer_that_goes_in_a_circle_ends_with_what_it_repeats():
+    result = talk("Once. " + "And so on. " * 100)[-1][1].result
+    assert result.error_code is ErrorCode.PLAN_SYNTAX
+    assert "'And so on' again and again" in result.error_msg
+    assert result.plan.startswith("Once. And so on. ")
+
+
 def test_each_sentence_comes_before_the_one_in_front_of_it_was_read():
     events = talk()
     segments = segments_of(events)
