@@ -1,7 +1,6 @@
 """``llm-planner robots profile``: how long a robot's skills take, measured in a physical simulation."""
 
 import importlib.util
-import math
 from json import dumps as json_text
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,10 @@ def profile_robot(
     robot: RobotOption = "tello",
     sim: Annotated[str, typer.Option(help="What simulates the robot: mujoco.")] = "mujoco",
     models: ModelsOption = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each argument is tried, in as many winds.")] = 10,
+    calls: Annotated[
+        int, typer.Option(min=16, help="Calls that each duration model is fitted to; more fix p90.")
+    ] = 400,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that simulate.")] = 1,
     wind: Annotated[float, typer.Option(min=0.0, max=5.0, help="Mean wind in m/s.")] = 0.3,
     output: Annotated[
         Path | None, typer.Option(help="Directory for the robot model with the new durations, and a picture.")
@@ -33,8 +35,9 @@ def profile_robot(
     """Try every skill over a grid of arguments and seeds in virtual time, and fit the robot's duration models.
 
     Printed: median error and share of calls within p90 (with the standard error of so few calls), before and after, on
-    calls whose arguments, places and seeds were not profiled. Without --output or --in-place nothing is written. Exit
-    status 0 also where an aim is missed.
+    as many calls whose arguments, places and seeds were not profiled; ahead: for whoever knows the arguments, but not
+    where things are, as the scheduler before the call. Without --output or --in-place nothing is written. Exit status 0
+    also where an aim is missed.
     """
     if sim != "mujoco":
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no simulation {sim!r}; there is mujoco")
@@ -49,13 +52,15 @@ def profile_robot(
 
     library = RobotLibrary(models or [])
     model = library.get(robot)
-    found = profile(model, num_seeds=seeds, seed=seed, wind_m_per_s=wind, on_progress=console.print)
-    table = Table("skills", "calls", "median error", "within p90", title=f"{robot} in {sim}, held-out calls")
+    found = profile(model, num_calls=calls, seed=seed, wind_m_per_s=wind, num_jobs=jobs, on_progress=console.print)
+    headings = ("skills", "calls", "median error", "within p90", "ahead: error", "within p90")
+    table = Table(*headings, title=f"{robot} in {sim}, held-out calls")
     for group in found:
         was, now = group.was, group.now
         errors = f"{was.median_error:.1%} -> {now.median_error:.1%}"
-        covers = f"{was.coverage:.0%} -> {now.coverage:.0%} (+-{math.sqrt(0.09 / now.num_samples):.0%})"
-        table.add_row(group.label, str(now.num_samples), errors, covers)
+        covers = f"{was.coverage:.0%} -> {now.coverage:.1%} (+-{group.coverage_error:.1%})"
+        ahead = (f"{group.ahead.median_error:.1%}", f"{group.ahead.coverage:.1%}")
+        table.add_row(group.label, str(now.num_samples), errors, covers, *ahead)
     console.print(table)
     low, high = COVERAGE
     wide = [g.label for g in found if not g.is_table and g.now.median_error > MOST_MEDIAN_ERROR]
@@ -68,7 +73,7 @@ def profile_robot(
     if output is not None:
         targets.append(output / path.name)
         parts = {group.label: (group.before, group.after, group.held_out) for group in found}
-        draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {seeds} seeds, wind {wind:g} m/s", parts)
+        draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {calls} calls, wind {wind:g} m/s", parts)
     for target in targets:
         write_durations(path, target, fits)
         console.print(f"written: {target}")
@@ -79,10 +84,12 @@ def profile_robot(
                 "calls": group.now.num_samples,
                 "median_error": [group.was.median_error, group.now.median_error],
                 "coverage": [group.was.coverage, group.now.coverage],
+                "coverage_error": group.coverage_error,
+                "ahead": [group.ahead.median_error, group.ahead.coverage],
             }
             for group in found
         ]
-        json.write_text(json_text({"robot": robot, "seeds": seeds, "seed": seed, "groups": rows}, indent=1) + "\n")
+        json.write_text(json_text({"robot": robot, "calls": calls, "seed": seed, "groups": rows}, indent=1) + "\n")
 
 
 def _verdict(missed: list[str]) -> str:

@@ -24,7 +24,7 @@ from llm_planner.language.syntax import (
 )
 from llm_planner.robots.effect import Replan, TakeOff, Translate
 from llm_planner.robots.model import RobotModel, Skill
-from llm_planner.robots.timing import Noise, Polynomial, Quantiles, Trapezoid, TurnThenMove
+from llm_planner.robots.timing import Noise, Polynomial, Quantiles, Sweeps, Trapezoid, Travel, TurnThenMove
 
 Z_P90 = 1.2815515655446004  # 90 % quantile of the standard normal distribution
 NUM_BOUND_SAMPLES = 33  # a polynomial of degree 5 has at most 4 turning points in between
@@ -68,6 +68,9 @@ def _duration(skill: Skill, number: float | None) -> ExpectedDuration:
             return _trapezoid(skill, trapezoid, low, middle, high)
         case TurnThenMove(turn=turn, move=move):
             return _trapezoid(skill, turn, low, middle, high) + _trapezoid(skill, move, low, middle, high)
+        case Sweeps(latency_s=latency_s, moving_s=moving_s, noise=noise):
+            min_s, p50_s, p90_s = (latency_s.value + s for s in (moving_s.minimum, moving_s.p50, moving_s.p90))
+            return _with_noise(min_s, p50_s, p90_s, noise)
         case Polynomial() as polynomial:
             step = (high - low) / (NUM_BOUND_SAMPLES - 1)
             values = [polynomial_s(polynomial, low + i * step) for i in range(NUM_BOUND_SAMPLES)]
@@ -99,14 +102,23 @@ def noise_s(noise: Noise | None, rng: random.Random) -> float:
 
 
 def sample_s(skill: Skill, number: float | None, rng: random.Random) -> float:
-    """Returns one sample of the time of a skill that moves nothing by a distance (polynomial or quantiles)."""
+    """Returns one sample of the time of a skill whose model knows no distance (polynomial, quantiles or sweeps)."""
     match skill.duration:
         case Quantiles() as quantiles:
             return quantile_s(quantiles, rng.random())
         case Polynomial() as polynomial:
             return polynomial_s(polynomial, number or 0.0) + noise_s(polynomial.noise, rng)
+        case Sweeps(latency_s=latency_s, moving_s=moving_s, noise=noise):
+            return latency_s.value + _between(moving_s, rng.random()) + noise_s(noise, rng)
         case _:
             return skill_duration(skill, number).p50_s
+
+
+def _between(travel: Travel, probability: float) -> float:
+    """Returns a quantile, linear between those that are known; beyond p90 it goes on as it came there."""
+    if probability < 0.5:
+        return travel.minimum + (travel.p50 - travel.minimum) * probability / 0.5
+    return travel.p50 + (travel.p90 - travel.p50) * (probability - 0.5) / 0.4
 
 
 @dataclass(frozen=True, slots=True)

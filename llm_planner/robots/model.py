@@ -12,7 +12,7 @@ from llm_planner.robots.record import Record, require
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
 from llm_planner.robots.shape import BodyShape
 from llm_planner.robots.shape_check import check_shape
-from llm_planner.robots.timing import DurationModel, Parameter, Trapezoid, TurnThenMove
+from llm_planner.robots.timing import DurationModel, Parameter, Sweeps, Trapezoid, TurnThenMove
 
 
 class RobotKind(Enum):
@@ -96,6 +96,8 @@ class Skill(Record):
         require(len(names) >= needed, f"effect {self.effect.kind} needs {needed} name or text argument(s)")
         is_turn_then_move = isinstance(self.duration, TurnThenMove)
         require(not is_turn_then_move or self.effect.kind == "goto", "turn_then_move is for effect goto")
+        is_arms = self.effect.kind in {"grasp", "place", "push", "move_tool", "home"}
+        require(not isinstance(self.duration, Sweeps) or is_arms, "sweeps is for ways of an arm's tool")
         for trapezoid in trapezoids(self.duration):
             is_known = isinstance(self.effect, Translate | Turn) or trapezoid.travel is not None
             require(is_known, f"a trapezoid needs travel where effect {self.effect.kind} tells no distance")

@@ -44,7 +44,7 @@ class Noise(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Travel(Record):
-    """How far a motion goes that no argument tells, in metres or degrees as the speed: before it happened."""
+    """What no argument tells of a motion, before it happened: how far in metres or degrees, or how long in seconds."""
 
     minimum: float
     p50: float
@@ -83,6 +83,21 @@ class TurnThenMove(Record):
     kind: Literal["turn_then_move"] = "turn_then_move"
     turn: Trapezoid
     move: Trapezoid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweeps(Record):
+    """``latency_s + moving + noise``: for an arm, whose joints move together from rest to rest, a few times per call.
+
+    For how long they move follows from the body's limits once it is known where tool and things are; whoever does not
+    know counts with ``moving_s``. The latency is all the rest: orders, the gripper, coming to rest.
+    """
+
+    kind: Literal["sweeps"] = "sweeps"
+    latency_s: Parameter
+    moving_s: Travel
+    noise: Noise
+    num_samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,4 +140,4 @@ class Quantiles(Record):
         require(rises, "probabilities must rise and seconds must not fall")
 
 
-DurationModel = Annotated[Trapezoid | TurnThenMove | Polynomial | Quantiles, Discriminator("kind")]
+DurationModel = Annotated[Trapezoid | TurnThenMove | Sweeps | Polynomial | Quantiles, Discriminator("kind")]

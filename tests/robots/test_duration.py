@@ -1,6 +1,7 @@
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.robots.duration import expected_duration, polynomial_s, quantile_s, sample_s, skill_duration, trap
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.robots.timing import Polynomial, Quantiles, Source
+from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Sweeps, Travel
 
 TELLO = RobotLibrary().get("tello")
 INDY7 = RobotLibrary().get("indy7")
@@ -89,6 +90,28 @@ def test_scan_table_has_the_published_mean_and_p90():
 def test_quantiles_are_linear_between_rows():
     table = Quantiles(table=((0.0, 1.0), (0.5, 2.0), (1.0, 6.0)), source=Source.MEASURED)
     assert [quantile_s(table, p) for p in (0, 0.25, 0.5, 0.75, 1)] == [1, 1.5, 2, 4, 6]
+
+
+SWEEPS = Sweeps(
+    latency_s=Parameter(value=0.5, source=Source.SIMULATED),
+    moving_s=Travel(minimum=1.0, p50=2.0, p90=3.0, source=Source.SIMULATED),
+    noise=Noise(median_s=0.02, sigma=0.5, source=Source.SIMULATED),
+)
+
+
+def test_before_it_is_known_where_an_arm_goes_its_joints_move_for_as_long_as_they_usually_do():
+    pick = replace(INDY7.skills["pick"], duration=SWEEPS)
+    expected, rng = skill_duration(pick, None), random.Random(0)
+    assert (expected.min_s, expected.p50_s) == (pytest.approx(1.5), pytest.approx(2.52))
+    samples = [sample_s(pick, None, rng) for _ in range(4000)]
+    assert min(samples) > expected.min_s
+    assert statistics.median(samples) == pytest.approx(expected.p50_s, abs=0.05)
+    assert statistics.quantiles(samples, n=10)[-1] == pytest.approx(expected.p90_s, abs=0.1)
+
+
+def test_only_the_ways_of_an_arm_are_sweeps():
+    with pytest.raises(ValueError, match="ways of an arm's tool"):
+        replace(TELLO.skills["tk"], duration=SWEEPS)
 
 
 def test_loops_multiply_and_conditionals_are_between_without_and_with():

@@ -2,8 +2,11 @@
 
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.physics.connection import PhysicsConnection
@@ -30,12 +33,15 @@ class Sample:
 
     Attributes:
         length: Of the way: by the argument in metres or degrees; of an arm, from tool to tool in metres.
+        moving_s: For how long an arm's joints move by its orders, if they do as told. The orders follow from where tool
+            and things are, before anything moves.
         num_steps: Of a search.
     """
 
     skill: str
     seconds: float
     length: float | None = None
+    moving_s: float | None = None
     num_steps: int | None = None
 
 
@@ -50,34 +56,57 @@ def collect(model: RobotModel, trials: Iterable[Trial], *, seed: int, wind_m_per
     """
     world = PhysicsWorld(wind_m_per_s=wind_m_per_s, seed=seed)
     world.add_robot("robot", model, Home(z_m=PEDESTAL_M if model.kind is RobotKind.ARM else 0.0))
-    driver = PhysicsConnection(model, LocalPort(world, "robot", model), seed).driver
+    port = _Port(world, "robot", model)
+    driver = PhysicsConnection(model, port, seed).driver
     epoch_s = 0.0
     for trial in trials:
         driver.enter(World(trial.objects), trial.pose, epoch_s)
         clock = _Clock(driver)
         clock.rest()
         if all(clock.run(call) is not None for call in trial.before):
-            start = driver.state.pose
+            start, port.moving_s = driver.state.pose, 0.0
             seconds = clock.run(trial.call)
             if seconds is not None:
-                yield _sample(model, trial, seconds, start, driver.state.pose)
+                yield _sample(model, trial, seconds, port.moving_s, start, driver.state.pose)
         epoch_s += clock.now_s
 
 
 def samples_of(
-    model: RobotModel, trials: Iterable[Trial], *, num_worlds: int, seed: int, wind_m_per_s: float
+    model: RobotModel, trials: Iterable[Trial], *, num_worlds: int, seed: int, wind_m_per_s: float, num_jobs: int = 1
 ) -> list[Sample]:
-    """Returns the samples of trials that are dealt out to several worlds, each with a wind of its own."""
-    dealt: list[list[Trial]] = [[] for _ in range(num_worlds)]
+    """Returns the samples of trials that are dealt out to several worlds, each with a wind of its own.
+
+    Args:
+        model: Of the robot, with a body.
+        trials: What it shall do.
+        num_worlds: How many worlds.
+        seed: Of wind and sensors.
+        wind_m_per_s: Of the mean wind.
+        num_jobs: Processes that simulate; the samples are the same with any number of them.
+    """
     shuffled = list(trials)
     random.Random(seed).shuffle(shuffled)
-    for index, trial in enumerate(shuffled):
-        dealt[index % num_worlds].append(trial)
-    return [
-        sample
-        for number, hand in enumerate(dealt)
-        for sample in collect(model, hand, seed=seed * num_worlds + number, wind_m_per_s=wind_m_per_s)
-    ]
+    dealt = [(seed * num_worlds + number, shuffled[number::num_worlds]) for number in range(num_worlds)]
+    simulate = partial(_in_one_world, model, wind_m_per_s)
+    if num_jobs == 1:
+        return [sample for hand in dealt for sample in simulate(hand)]
+    with ProcessPoolExecutor(num_jobs, mp_context=get_context("spawn")) as pool:
+        return [sample for samples in pool.map(simulate, dealt) for sample in samples]
+
+
+def _in_one_world(model: RobotModel, wind_m_per_s: float, hand: tuple[int, list[Trial]]) -> list[Sample]:
+    seed, trials = hand
+    return list(collect(model, trials, seed=seed, wind_m_per_s=wind_m_per_s))
+
+
+class _Port(LocalPort):
+    """Adds up for how long an arm's set point moves, by its orders."""
+
+    moving_s = 0.0
+
+    def move(self, joints: Sequence[float]) -> None:
+        super().move(joints)
+        self.moving_s += self._world.arms[self._name].motion.ramp.duration_s
 
 
 class _Clock:
@@ -100,13 +129,13 @@ class _Clock:
         return self.now_s - start_s if result.status is SkillStatus.SUCCEEDED else None
 
 
-def _sample(model: RobotModel, trial: Trial, seconds: float, start: Pose, end: Pose) -> Sample:
+def _sample(model: RobotModel, trial: Trial, seconds: float, moving_s: float, start: Pose, end: Pose) -> Sample:
     effect = model.skills[trial.skill].effect
     if isinstance(effect, Scan):
         turned_deg = (effect.direction * wrapped_deg(end.yaw_deg - start.yaw_deg)) % 360.0
         num_steps = round(turned_deg / effect.step_deg) % effect.num_steps
         return Sample(skill=trial.skill, seconds=seconds, num_steps=num_steps)
-    length = trial.length
-    if length is None and model.kind is RobotKind.ARM:
-        length = math.dist((start.x_m, start.y_m, start.z_m), (end.x_m, end.y_m, end.z_m))
-    return Sample(skill=trial.skill, seconds=seconds, length=length)
+    if model.kind is RobotKind.ARM:
+        way_m = math.dist((start.x_m, start.y_m, start.z_m), (end.x_m, end.y_m, end.z_m))
+        return Sample(skill=trial.skill, seconds=seconds, length=way_m, moving_s=moving_s)
+    return Sample(skill=trial.skill, seconds=seconds, length=trial.length)

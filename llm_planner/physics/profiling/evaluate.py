@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from llm_planner.physics.profiling.collect import Sample
-from llm_planner.robots.duration import Z_P90, polynomial_s, quantile_s, trap
-from llm_planner.robots.effect import Scan, Translate, Turn
-from llm_planner.robots.model import RobotModel, Skill
-from llm_planner.robots.timing import DurationModel, Noise, Polynomial, Quantiles, Trapezoid, TurnThenMove
+from llm_planner.robots.duration import Z_P90, polynomial_s, quantile_s, skill_duration, trap
+from llm_planner.robots.effect import Translate
+from llm_planner.robots.model import Skill
+from llm_planner.robots.timing import DurationModel, Noise, Polynomial, Quantiles, Sweeps, Trapezoid, TurnThenMove
 
 
 class Prediction(NamedTuple):
@@ -34,23 +34,34 @@ class Accuracy:
     coverage: float
 
 
-def predicted(duration: DurationModel, length: float | None) -> Prediction:
-    """Returns what a duration model says of a call, of a way whose length is known."""
+def predicted(duration: DurationModel, sample: Sample) -> Prediction:
+    """Returns what a duration model says of a call whose way is known: by its argument, or by where things are."""
+    length = sample.length or 0.0
     match duration:
-        case Trapezoid(latency_s=latency_s, speed=speed, acceleration=acceleration, noise=noise):
-            return _noisy(latency_s.value + trap(length or 0.0, speed.value, acceleration.value), noise)
+        case Trapezoid(noise=noise):
+            return _noisy(_way_s(duration, length), noise)
         case TurnThenMove(turn=turn, move=move):
-            one, two = predicted(turn, 0.0), predicted(move, length)
+            one, two = _noisy(_way_s(turn, 0.0), turn.noise), _noisy(_way_s(move, length), move.noise)
             return Prediction(one.p50_s + two.p50_s, one.p90_s + two.p90_s)
+        case Sweeps(latency_s=latency_s, noise=noise):
+            return _noisy(latency_s.value + (sample.moving_s or 0.0), noise)
         case Polynomial(noise=noise):
             return _noisy(polynomial_s(duration, 0.0), noise)
         case Quantiles():
             return Prediction(quantile_s(duration, 0.5), quantile_s(duration, 0.9))
 
 
-def accuracy(duration: DurationModel, samples: Sequence[Sample]) -> Accuracy:
-    """Returns how well a duration model predicts samples."""
-    pairs = [(predicted(duration, sample.length), sample.seconds) for sample in samples]
+def foreseen(skill: Skill, sample: Sample) -> Prediction:
+    """Returns what the scheduler counts with before a call: it knows arguments, but not where things are."""
+    unit = skill.effect.unit_m if isinstance(skill.effect, Translate) else 1.0
+    number = None if skill.number is None or sample.length is None else sample.length / unit
+    expected = skill_duration(skill, number)
+    return Prediction(expected.p50_s, expected.p90_s)
+
+
+def accuracy(predictions: Iterable[Prediction], samples: Sequence[Sample]) -> Accuracy:
+    """Returns how good predictions for calls were."""
+    pairs = [(p, sample.seconds) for p, sample in zip(predictions, samples, strict=True)]
     return Accuracy(
         num_samples=len(samples),
         median_error=statistics.median(abs(p.p50_s - seconds) / seconds for p, seconds in pairs),
@@ -58,25 +69,14 @@ def accuracy(duration: DurationModel, samples: Sequence[Sample]) -> Accuracy:
     )
 
 
-def groups(model: RobotModel, samples: Iterable[Sample]) -> list[list[Skill]]:
-    """Returns the skills that were sampled; those that share a duration model, and do the same, together.
-
-    Flights in all directions are the same, turns either way, and searches whatever they look for.
-    """
-    sampled = {sample.skill for sample in samples}
-    together: dict[str, list[Skill]] = {}
-    for skill in model.skills.values():
-        if skill.name in sampled:
-            is_any_way = isinstance(skill.effect, Translate | Turn | Scan)
-            does = type(skill.effect).__name__ if is_any_way else repr(skill.effect)
-            together.setdefault(f"{does} {skill.duration}", []).append(skill)
-    return list(together.values())
-
-
 def of(skills: Iterable[Skill], samples: Iterable[Sample]) -> list[Sample]:
     """Returns the samples of some skills."""
     names = {skill.name for skill in skills}
     return [sample for sample in samples if sample.skill in names]
+
+
+def _way_s(trapezoid: Trapezoid, length: float) -> float:
+    return trapezoid.latency_s.value + trap(length, trapezoid.speed.value, trapezoid.acceleration.value)
 
 
 def _noisy(fixed_s: float, noise: Noise | None) -> Prediction:

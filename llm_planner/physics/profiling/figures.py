@@ -39,7 +39,7 @@ def _draw(ax: Axes, label: str, before: DurationModel, after: DurationModel, sam
     measured = [sample.seconds for sample in samples]
     longest = 1.1 * max(measured)
     for duration, name, colour in ((before, "before", "tab:gray"), (after, "profiled", "tab:blue")):
-        medians = [predicted(duration, sample.length).p50_s for sample in samples]
+        medians = [predicted(duration, sample).p50_s for sample in samples]
         longest = max(longest, 1.1 * max(medians))
         ax.plot(medians, measured, ".", color=colour, markersize=4, alpha=0.6, label=name)
     ax.plot([0.0, longest], [0.0, longest], color="black", linewidth=0.8)

@@ -9,24 +9,21 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from llm_planner.physics.profiling.collect import Sample
-from llm_planner.physics.profiling.evaluate import accuracy
 from llm_planner.robots.duration import Z_P90, trap
 from llm_planner.robots.effect import Grasp, Gripper, Home, MoveTool, Place, Scan, Translate, Turn
 from llm_planner.robots.model import Skill, SpeedLimits
-from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Trapezoid, Travel
+from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Sweeps, Trapezoid, Travel
 
 Vector = NDArray[np.float64]
 CONSTANT_SPREAD = 0.35
 """A time without a distance is a constant with noise up to this (p90 - p10) / p50; beyond it, a table."""
 UNBIASED: Literal["weibull"] = "weibull"
 """Quantiles of n samples at k / (n + 1): as many calls to come lie below as they say, however few there were."""
-WORTH_A_WAY = 0.95
-"""An arm's time depends on its joints: the way of its tool is worth knowing if it lowers the median error so far."""
 _POWERS = (-1, 0, 2)  # of 2: first guesses of acceleration over speed; the loss has several hollows
 _LEAST_S, _LEAST_SIGMA, _MOST_SIGMA = 1e-3, 0.01, 3.0
 _PROBABILITIES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
-Fit = Trapezoid | Polynomial | Quantiles
+Fit = Trapezoid | Sweeps | Polynomial | Quantiles
 
 
 def fit(skill: Skill, samples: Sequence[Sample], limits: SpeedLimits) -> Fit:
@@ -41,19 +38,16 @@ def fit(skill: Skill, samples: Sequence[Sample], limits: SpeedLimits) -> Fit:
     if isinstance(skill.effect, Scan):
         return fit_table(samples)
     if isinstance(skill.effect, Translate | Turn):
-        return fit_trapezoid(samples, fastest=fastest, has_travel=False)
+        return fit_trapezoid(samples, fastest=fastest)
+    if isinstance(skill.effect, Grasp | Place | MoveTool | Home) and all(s.moving_s is not None for s in samples):
+        return fit_sweeps(samples)
     seconds = np.array([sample.seconds for sample in samples])
     low, middle, high = np.quantile(seconds, (0.1, 0.5, 0.9))
     is_constant = isinstance(skill.effect, Gripper) or high - low <= CONSTANT_SPREAD * middle
-    plain = fit_constant(seconds) if is_constant else fit_table(samples)
-    if isinstance(skill.effect, Grasp | Place | MoveTool | Home):
-        ways = fit_trapezoid(samples, fastest=fastest, has_travel=True)
-        if accuracy(ways, samples).median_error < WORTH_A_WAY * accuracy(plain, samples).median_error:
-            return ways
-    return plain
+    return fit_constant(seconds) if is_constant else fit_table(samples)
 
 
-def fit_trapezoid(samples: Sequence[Sample], *, fastest: float, has_travel: bool) -> Trapezoid:
+def fit_trapezoid(samples: Sequence[Sample], *, fastest: float) -> Trapezoid:
     """Returns ``latency + trap(length; speed, acceleration) + noise``, fitted to the relative errors.
 
     The loss is soft-L1, so that a call that was held up pulls less. What is left is shared by latency and noise so that
@@ -62,7 +56,6 @@ def fit_trapezoid(samples: Sequence[Sample], *, fastest: float, has_travel: bool
     Args:
         samples: With lengths.
         fastest: Highest speed that makes sense.
-        has_travel: Whether the lengths are a distribution, as no argument tells them.
     """
     lengths = np.array([sample.length or 0.0 for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
@@ -102,7 +95,18 @@ def fit_trapezoid(samples: Sequence[Sample], *, fastest: float, has_travel: bool
         speed=Parameter(value=min(_rounded(min(speed, top)), fastest), source=Source.SIMULATED),
         acceleration=Parameter(value=_rounded(acceleration), source=Source.SIMULATED),
         noise=noise,
-        travel=_travel(lengths) if has_travel else None,
+        num_samples=len(samples),
+    )
+
+
+def fit_sweeps(samples: Sequence[Sample]) -> Sweeps:
+    """Returns ``latency + moving + noise`` with the time for which joints move as their body's limits have it."""
+    moving_s = np.array([sample.moving_s or 0.0 for sample in samples])
+    latency_s, noise = split(np.array([sample.seconds for sample in samples]) - moving_s)
+    return Sweeps(
+        latency_s=Parameter(value=_rounded(latency_s), source=Source.SIMULATED),
+        moving_s=_travel(moving_s),
+        noise=noise,
         num_samples=len(samples),
     )
 
@@ -147,7 +151,8 @@ def split(residuals_s: Vector) -> tuple[float, Noise]:
 
 
 def _travel(lengths: Vector) -> Travel:
-    minimum, middle, high = (_rounded(float(value)) for value in np.quantile(lengths, (0.0, 0.5, 0.9)))
+    low, middle, high = (float(v) for v in np.quantile(lengths, (0.0, 0.5, 0.9), method=UNBIASED))
+    minimum, middle, high = map(_rounded, (low, middle, high))
     return Travel(minimum=minimum, p50=middle, p90=high, source=Source.SIMULATED)
 
 

@@ -1,19 +1,24 @@
 """Profiles a robot: tries its skills, fits its duration models, and says how good they are on other calls."""
 
+import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.physics.profiling.collect import Sample, samples_of
-from llm_planner.physics.profiling.evaluate import Accuracy, accuracy, groups, of
+from llm_planner.physics.profiling.evaluate import Accuracy, accuracy, foreseen, of, predicted
 from llm_planner.physics.profiling.fit import Fit, fit
-from llm_planner.physics.profiling.trials import trials
-from llm_planner.robots.model import RobotModel
+from llm_planner.physics.profiling.trials import groups, trials
+from llm_planner.robots.model import RobotModel, Skill
 from llm_planner.robots.timing import DurationModel, Quantiles
 
 NUM_WORLDS = 64
 """Worlds with a wind of their own each; what is held out meets others."""
+LEAST_SHARE = 0.1
+"""Of the calls that must have succeeded, or the skills keep their duration model."""
+P90_VARIANCE = 0.9 * 0.1
+"""Of whether one call lies within the p90. The share of later calls within the p90 of n calls varies by this / n."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,7 @@ class Group:
         held_out: Calls with other arguments, places and seeds.
         was: How good the model was on these.
         now: How good the fitted one is.
+        ahead: How good it is for whoever does not know where things are: the scheduler, before the call.
     """
 
     skills: tuple[str, ...]
@@ -34,11 +40,17 @@ class Group:
     held_out: tuple[Sample, ...]
     was: Accuracy
     now: Accuracy
+    ahead: Accuracy
 
     @property
     def is_table(self) -> bool:
         """Whether its times are a distribution, of which no single call has to be near the median."""
         return isinstance(self.after, Quantiles)
+
+    @property
+    def coverage_error(self) -> float:
+        """Standard error of ``now.coverage``: that of the p90 that was fitted, and that of the calls to judge it by."""
+        return math.sqrt(P90_VARIANCE / max(1, self.after.num_samples or 0) + P90_VARIANCE / self.now.num_samples)
 
     @property
     def label(self) -> str:
@@ -49,18 +61,20 @@ class Group:
 def profile(
     model: RobotModel,
     *,
-    num_seeds: int,
+    num_calls: int,
     seed: int,
     wind_m_per_s: float,
+    num_jobs: int = 1,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Group]:
     """Returns the fitted duration models of a robot's skills.
 
     Args:
         model: Of the robot, with a body.
-        num_seeds: How often each argument is tried, and as often one that is held out.
+        num_calls: That each duration model is fitted to, and as many to judge it by; at least, those that succeed.
         seed: Of everything that is random.
         wind_m_per_s: Mean wind in the worlds.
+        num_jobs: Processes that simulate.
         on_progress: Hears what is done.
 
     Raises:
@@ -74,28 +88,41 @@ def profile(
     collected = []
     for number, held_out in enumerate((False, True)):
         rng = random.Random(f"{seed}/{held_out}")
-        tried = list(trials(model, rng, num_seeds=num_seeds, held_out=held_out))
+        tried = list(trials(model, rng, num_calls=num_calls, held_out=held_out))
         on_progress(f"{len(tried)} calls, {'to judge by' if held_out else 'to fit to'}")
         collected.append(
-            samples_of(model, tried, num_worlds=NUM_WORLDS, seed=2 * seed + number, wind_m_per_s=wind_m_per_s)
-        )
-    fitted, judged = collected
-    found = []
-    for skills in groups(model, judged):
-        known, others = of(skills, fitted), of(skills, judged)
-        if len(known) < num_seeds:
-            continue
-        after = fit(skills[0], known, model.speed_limits)
-        found.append(
-            Group(
-                skills=tuple(skill.name for skill in skills),
-                before=skills[0].duration,
-                after=after,
-                held_out=tuple(others),
-                was=accuracy(skills[0].duration, others),
-                now=accuracy(after, others),
+            samples_of(
+                model,
+                tried,
+                num_worlds=NUM_WORLDS,
+                seed=2 * seed + number,
+                wind_m_per_s=wind_m_per_s,
+                num_jobs=num_jobs,
             )
         )
+    fitted, judged = collected
+    names = {sample.skill for sample in judged}
+    together = [(skills, of(skills, fitted), of(skills, judged)) for skills in groups(model, names)]
+    found = [
+        judge(skills, fit(skills[0], known, model.speed_limits), others)
+        for skills, known, others in together
+        if len(known) >= LEAST_SHARE * num_calls
+    ]
     if not found:
         raise PlannerError(ErrorCode.INVALID_ROBOT_MODEL, f"no skill of {model.name} succeeded; try it by hand first")
     return found
+
+
+def judge(skills: list[Skill], after: Fit, held_out: list[Sample]) -> Group:
+    """Returns how good a fitted duration model of some skills is, and how good theirs was, on calls not fitted to."""
+    before = skills[0].duration
+    by_name = {skill.name: replace(skill, duration=after) for skill in skills}
+    return Group(
+        skills=tuple(by_name),
+        before=before,
+        after=after,
+        held_out=tuple(held_out),
+        was=accuracy([predicted(before, sample) for sample in held_out], held_out),
+        now=accuracy([predicted(after, sample) for sample in held_out], held_out),
+        ahead=accuracy([foreseen(by_name[sample.skill], sample) for sample in held_out], held_out),
+    )

@@ -1,9 +1,10 @@
 """What is tried: calls of skills in worlds where they have something to do."""
 
+import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.robots.effect import (
@@ -30,6 +31,8 @@ _TABLE = WorldObject(
 )
 _CUBE_M = (0.05, 0.05, 0.05)
 _APART_M = 0.12
+_LOW_M = (0.08, 0.15)
+"""Heights of the tool behind a grasp, a placing or a way to a thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Trial:
 
     Attributes:
         skill: Its name.
+        pose: Where the robot begins; the model's start pose if None.
         before: Calls that bring about what it needs; not timed.
         length: Of the way, in metres or degrees, if the argument tells.
     """
@@ -55,21 +59,35 @@ def is_tried(skill: Skill) -> bool:
     return isinstance(skill.effect, _MOVING)
 
 
-def trials(model: RobotModel, rng: random.Random, *, num_seeds: int, held_out: bool) -> Iterator[Trial]:
+def groups(model: RobotModel, names: Iterable[str]) -> list[list[Skill]]:
+    """Returns some of a robot's skills; those that share a duration model, and do the same, together.
+
+    Flights in all directions are the same, turns either way, and searches whatever they look for.
+    """
+    wanted = set(names)
+    together: dict[str, list[Skill]] = {}
+    for skill in model.skills.values():
+        if skill.name in wanted:
+            is_any_way = isinstance(skill.effect, Translate | Turn | Scan)
+            does = type(skill.effect).__name__ if is_any_way else repr(skill.effect)
+            together.setdefault(f"{does} {skill.duration}", []).append(skill)
+    return list(together.values())
+
+
+def trials(model: RobotModel, rng: random.Random, *, num_calls: int, held_out: bool) -> Iterator[Trial]:
     """Yields the trials of all skills of a robot that physics times.
 
     Args:
         model: Of the robot.
         rng: Source of arguments that are not on the grid, of places and headings.
-        num_seeds: How often each argument is tried; a skill without a number ``NUM_POINTS`` times as often.
+        num_calls: Of each group of skills that share a duration model, at least: they take turns.
         held_out: Whether arguments are drawn from the whole range instead of from the grid.
     """
-    for skill in model.skills.values():
-        if not is_tried(skill):
-            continue
-        for _ in range(num_seeds):
-            for index in range(NUM_POINTS):
-                yield _trial(model, skill, _number(skill, None if held_out else index, rng), rng)
+    for group in groups(model, (skill.name for skill in model.skills.values() if is_tried(skill))):
+        num_rounds = -(-num_calls // (len(group) * NUM_POINTS))
+        for skill in group:
+            for index in range(NUM_POINTS * num_rounds):
+                yield _trial(model, skill, _number(skill, None if held_out else index % NUM_POINTS, rng), rng)
 
 
 MOST_DRAWS = 100  # of an argument between the points of the grid
@@ -149,35 +167,39 @@ def _search(model: RobotModel, skill: Skill, rng: random.Random) -> Trial:
 
 
 def _table_work(model: RobotModel, skill: Skill, rng: random.Random) -> Trial:
-    """Returns a call on a table with two cubes that lie anywhere within reach."""
-    one, two = _places(model, rng)
+    """Returns a call on a table with two cubes that lie anywhere within reach.
+
+    The arm begins in its start pose, as with the first call of a plan, or low above some other place, as behind a call.
+    It goes home from such a place only, and places from where it has grasped.
+    """
+    one, two, elsewhere = _places(model, rng)
+    is_at_start = isinstance(skill.effect, Place | Gripper) or (
+        not isinstance(skill.effect, Home) and rng.random() < 0.5
+    )
+    pose = None if is_at_start else replace(model.start, x_m=elsewhere[0], y_m=elsewhere[1], z_m=rng.uniform(*_LOW_M))
     objects = (
         _TABLE,
         WorldObject(name="one", position_m=(*one, _CUBE_M[2] / 2.0), size_m=_CUBE_M),
         WorldObject(name="two", position_m=(*two, _CUBE_M[2] / 2.0), size_m=_CUBE_M),
     )
     names: tuple[Value, ...] = ("one", "two")[: len(skill.arguments)]
-    before = _preparation(model, skill.effect)
-    return Trial(skill=skill.name, call=SkillCall(skill.name, names), objects=objects, before=before)
+    call = SkillCall(skill.name, names)
+    return Trial(skill=skill.name, call=call, objects=objects, pose=pose, before=_preparation(model, skill.effect))
 
 
 def _preparation(model: RobotModel, effect: Effect) -> tuple[SkillCall, ...]:
-    by_effect = {type(skill.effect): skill.name for skill in model.skills.values()}
-    grasp, move = by_effect.get(Grasp), by_effect.get(MoveTool)
-    if isinstance(effect, Place) and grasp is not None:
-        return (SkillCall(grasp, ("one",)),)
-    if isinstance(effect, Home) and move is not None:
-        return (SkillCall(move, ("one",)),)
-    return ()
+    grasp = next((skill.name for skill in model.skills.values() if isinstance(skill.effect, Grasp)), None)
+    return (SkillCall(grasp, ("one",)),) if isinstance(effect, Place) and grasp is not None else ()
 
 
-def _places(model: RobotModel, rng: random.Random) -> Sequence[tuple[float, float]]:
+def _places(model: RobotModel, rng: random.Random) -> list[tuple[float, float]]:
+    """Returns three places within reach, none near another."""
     space = model.workspace
     assert space is not None
     while True:
-        places = [(rng.uniform(0.2, 0.7), rng.uniform(-0.55, 0.55)) for _ in range(2)]
+        places = [(rng.uniform(0.2, 0.7), rng.uniform(-0.55, 0.55)) for _ in range(3)]
         is_reachable = all(space.reach_m[0] + 0.05 < math.hypot(*p) < space.reach_m[1] - 0.08 for p in places)
-        if is_reachable and math.dist(*places) > _APART_M:
+        if is_reachable and all(math.dist(a, b) > _APART_M for a, b in itertools.combinations(places, 2)):
             return places
 
 
