@@ -51,6 +51,7 @@ class Task:
             never falls. Empty if nothing can be, or the prefill has begun.
         lengths: Of what is still to be generated.
         max_tokens: N_max: most tokens that it may still generate, >= 1.
+        is_evicted: Whether some of its KV is gone already.
     """
 
     num_uncomputed_tokens: int
@@ -59,6 +60,7 @@ class Task:
     spare_tokens: tuple[int, ...] = ()
     lengths: Lengths
     max_tokens: int
+    is_evicted: bool = False
 
     @property
     def num_prefilled_tokens(self) -> int:
@@ -69,8 +71,11 @@ class Task:
         """Returns ``N_W = min(k N-hat, N_max)``, section 4.2 of TimeBill; >= 1.
 
         Deviation: where an upper bound of the length is known, ``N_W`` is no higher. The factor stands in for what one
-        number does not tell, and a distribution tells it.
+        number does not tell, and a distribution tells it. Where KV was evicted it is ``N_max``: lengths are
+        predicted of plans whose model sees all of its prompt, and one that does not may write a plan of any length.
         """
+        if self.is_evicted:
+            return self.max_tokens
         tokens = min(math.ceil(min(k * self.lengths.expected, float(self.max_tokens))), self.max_tokens)
         return max(1, tokens if self.lengths.upper is None else min(tokens, self.lengths.upper))
 

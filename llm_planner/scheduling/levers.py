@@ -91,8 +91,9 @@ class BudgetSolver:
 
     Section 5.1 of TimeBill. Deviation: Eq. (11) knows one lever and one request. Making others wait for a moment mostly
     harms no plan, so it comes first. Leaving out what the task does not speak of shortens the prefill as well as the
-    decode steps, and cost no plan in our measurements (docs/benchmarks/timebill.md). Eviction gets numbers wrong, so
-    it is no provision for the worst case: it is decided again before every step, and most plans never need it.
+    decode steps (what it does to plans: docs/benchmarks/timebill.md, with it and without). Eviction gets numbers wrong,
+    and lengths are predicted of plans without, so it is no provision for the worst case: it is decided again before
+    every step, and most plans never need it.
 
     Attributes:
         k: Pessimistic factor, >= 1.
@@ -180,12 +181,13 @@ class BudgetSolver:
             return min(short.num_tokens, tokens_within(left_s, task, decision.setup, time))
 
         best = max(self._evictions(left_s, task, short, time), key=num_fitting)
-        num_tokens = num_fitting(best)
-        if num_tokens < self._fewest_tokens(task):
+        if num_fitting(best) < self._fewest_tokens(task):
             return None
+        most = replace(task, is_evicted=task.is_evicted or best.num_removed_tokens > 0).pessimistic_tokens(self.k)
+        num_tokens = min(most, tokens_within(left_s, task, best.setup, time))
         wcet_s = execution_s(task, num_tokens, best.setup, time)
-        if num_tokens == short.num_tokens:
-            return replace(best, wcet_s=wcet_s)
+        if num_tokens == most:
+            return replace(best, num_tokens=num_tokens, wcet_s=wcet_s)
         levers = (*best.levers, Lever.TOKEN_CAP)
         return replace(best, levers=levers, max_tokens=num_tokens, num_tokens=num_tokens, wcet_s=wcet_s)
 

@@ -213,6 +213,7 @@ class Budgets:
             spare_tokens=spare_tokens(generation.sequence) if is_new else (),
             lengths=lengths,
             max_tokens=max(1, generation.num_tokens_left),
+            is_evicted=generation.num_evicted_tokens > 0,
         )
 
     def _scope(self, goal: Goal) -> BudgetScope:
@@ -256,11 +257,10 @@ class Budgets:
         largest = heapq.nlargest(promised[own_id].max_company if own_id in promised else len(reserved), others)
         wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
-        num_tokens, removed = task.pessimistic_tokens(self._solver.k), 0
+        removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens
+        num_tokens = replace(task, is_evicted=task.is_evicted or removed > 0).pessimistic_tokens(self._solver.k)
         if decision is not None and decision.max_tokens is not None:
             num_tokens = min(num_tokens, decision.max_tokens)
-        if decision is not None and not kept.goal.generation.num_evicted_tokens:
-            removed = decision.num_removed_tokens
         setup = Setup(
             wait_s=time.prefill_s(wait_tokens, 0, chunk_tokens) if wait_tokens else 0.0,
             chunk_tokens=chunk_tokens,

@@ -31,6 +31,11 @@ def test_the_worst_case_multiplies_the_expected_length_and_stops_at_the_limit():
     assert make_task(lengths=Lengths(expected=1e300), max_tokens=64).pessimistic_tokens(5.0) == 64
 
 
+def test_no_prediction_bounds_a_plan_once_kv_is_gone():
+    lengths = Lengths(expected=4.0, upper=40)
+    assert make_task(lengths=lengths, max_tokens=64, is_evicted=True).pessimistic_tokens(5.0) == 64
+
+
 @given(tasks, times, st.floats(0.001, 100.0), st.floats(1.0, 8.0))
 def test_alpha_star_is_clipped_and_never_rises_with_the_budget(task, time, budget_s, k):
     alpha = alpha_star(budget_s, task, time, k=k)

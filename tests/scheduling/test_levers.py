@@ -65,6 +65,8 @@ def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, 
     assert (Lever.TOKEN_CAP in levers) == (decision.max_tokens is not None)
     if Lever.TOKEN_CAP in levers:
         assert decision.max_tokens >= min(task.lengths.lower, task.pessimistic_tokens())
+    elif Lever.EVICTION in levers:
+        assert decision.num_tokens == task.max_tokens  # no prediction bounds such a plan
     if {Lever.SHORT_SCENE, Lever.EVICTION} & set(levers):  # as few others as there can be, first
         assert decision.max_company == len(load.reserved_kv_lens)
 
@@ -79,7 +81,7 @@ def test_alone_the_eviction_is_the_papers(budget_s, task, time):
     task = replace(task, spare_tokens=(), lengths=lengths)
     decision = solve(budget_s, task, Load(chunk_tokens=10**6, reserved_chunk_tokens=10**6), time)
     alpha = alpha_star(budget_s, task, time)
-    if decision is not None and Lever.TOKEN_CAP not in decision.levers:
+    if decision is not None and decision.num_tokens >= task.pessimistic_tokens():
         assert decision.eviction_ratio >= alpha * (1 - 1e-6) - 1e-9
         assert decision.eviction_ratio <= alpha + 2 / task.num_prefilled_tokens
 

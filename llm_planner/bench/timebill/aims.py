@@ -11,6 +11,7 @@ LATE_IS_ALLOWED = "skip_next"
 def aims(document: Document) -> str:
     """Returns the table of the aims of this benchmark, each with the paper's figure, ours, and whether it is met."""
     ete, solver = document["ete"], document["solver_ms"]
+    whole = ete["end_to_end"]
     own, others = _own_and_others(document["rlp"])
     best_mae = min((row["mae"] for row in others.values()), default=None)
     tightest = min(row["budget_fraction"] for row in document["sweep"])
@@ -65,11 +66,11 @@ def aims(document: Document) -> str:
             len(won) == num_points,
         ),
         (
-            "under the WCET at k = 5",
+            "under the planner's WCET at k = 5",
             "an upper bound",
             ">= 99.9 %",
-            f"{percent(document['wcet_share'])} of {ete['end_to_end']['n']}",
-            document["wcet_share"] >= 0.999,
+            f"{percent(whole['wcet_share_planner'])} of {whole['n']}; by Eq. (9) {percent(document['wcet_share'])}",
+            whole["wcet_share_planner"] >= 0.999,
         ),
         (
             "a decision",

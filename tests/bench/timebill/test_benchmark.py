@@ -69,6 +69,7 @@ def test_the_document_has_what_was_promised(document):
     assert document["rlp"] == MEASURED["rlp"]
     assert document["interval_coverage_90"] == 0.9
     assert 0.0 <= document["wcet_share"] <= 1.0
+    assert 0.0 <= document["ete"]["end_to_end"]["wcet_share_planner"] <= 1.0
     assert 0.0 < document["solver_ms"]["p50"] <= document["solver_ms"]["p99"]
     assert all(row.keys() >= POINT for row in document["sweep"])
     assert all(POINT | {"k"} <= row.keys() for row in document["k_sweep"])
