@@ -7,6 +7,10 @@ Document = Mapping[str, Any]
 LATE_IS_ALLOWED = "skip_next"
 """A strategy under which a late plan is waited for, so that being in time is no promise of it."""
 
+MAPE_AIM = 0.05
+"""On a quiet CPU."""
+IN_TIME = "in time at the tightest budget"
+
 
 def aims(document: Document) -> str:
     """Returns the table of the aims of this benchmark, each with the paper's figure, ours, and whether it is met."""
@@ -32,15 +36,15 @@ def aims(document: Document) -> str:
             "ETE MAPE prefill",
             "1.22 % (GPU)",
             "<= 5 % on a quiet CPU",
-            percent(ete["prefill_mape"]),
-            ete["prefill_mape"] <= 0.05,
+            f"{percent(ete['prefill_mape'])}, noise floor {percent(ete['prefill_noise_floor'])}",
+            ete["prefill_mape"] <= MAPE_AIM,
         ),
         (
             "ETE MAPE decode step",
             "1.69 % (GPU)",
             "<= 5 % on a quiet CPU",
-            percent(ete["decode_mape"]),
-            ete["decode_mape"] <= 0.05,
+            f"{percent(ete['decode_mape'])}, noise floor {percent(ete['decode_noise_floor'])}",
+            ete["decode_mape"] <= MAPE_AIM,
         ),
         ("RLP R2", "0.723", ">= 0.85", value_of(own["r2"]), own["r2"] is not None and own["r2"] >= 0.85),
         (
@@ -52,7 +56,7 @@ def aims(document: Document) -> str:
         ),
         ("interval coverage at 90 %", "-", "88 to 92 %", percent(coverage), 0.88 <= coverage <= 0.92),
         (
-            "in time at the tightest budget",
+            IN_TIME,
             "like 95 %",
             ">= 99 % of the admitted",
             f"{tightest_shares}; of {ours[0]['n']}, refused {refused}; no plan from the model, time or not: {no_plan}",
@@ -84,8 +88,21 @@ def aims(document: Document) -> str:
         ["figure", "paper", "aim", "here", "reached"],
         [[name, paper, aim, here, "yes" if is_met else "**no**"] for name, paper, aim, here, is_met in rows],
     )
-    missed = [name for name, *_, is_met in rows if not is_met]
+    why = _reasons(ete, [row for row in ours if row["strategy"] != LATE_IS_ALLOWED])
+    missed = [name + why.get(name, "") for name, *_, is_met in rows if not is_met]
     return table + ("\nNot reached: " + "; ".join(missed) + ".\n" if missed else "\nAll were reached.\n")
+
+
+def _reasons(ete: Document, tightest: Sequence[Document]) -> dict[str, str]:
+    """Returns what the figures themselves say of why an aim may be missed, by the aim's name."""
+    why = {
+        name: " (beyond any fit: repeats of the same step lie further apart than that)"
+        for name, key in (("ETE MAPE prefill", "prefill"), ("ETE MAPE decode step", "decode"))
+        if ete[f"{key}_noise_floor"] > MAPE_AIM
+    }
+    if all(row["n"] * (1.0 - row["in_time_rate"]) - row["refused"] <= row["no_plan"] + 1e-6 for row in tightest):
+        why[IN_TIME] = " (nothing was late: in all other jobs the model wrote no plan)"
+    return why
 
 
 def _of_strategy(name: str, share: float | None) -> str:
