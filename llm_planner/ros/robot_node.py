@@ -36,8 +36,9 @@ from llm_planner.ros.scenario import Event, load_scenario
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
 
-BUSY_PERIOD_S = 0.02
-IDLE_PERIOD_S = 0.25
+PERIOD_S, SHORTEST_PERIOD_S = 0.25, 0.02
+"""Of the robot's time, between two looks at the planner's life and the scenario; all else comes by itself. Each wait of
+rclpy costs half a millisecond of processor time, so twenty robots that look often keep a core busy."""
 MAX_REPLANS = 3
 
 
@@ -113,7 +114,7 @@ class RobotNode(Node):
         self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
         self.create_service(Instruct, "~/instruct", self._on_instruct)
         self.create_subscription(Empty, "~/stop", self._on_stop, 10)
-        self._timer = self.create_timer(IDLE_PERIOD_S, self._tick)
+        self.create_timer(max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._tick)
         self._control.start()
 
     def end_goals(self) -> None:
@@ -161,7 +162,6 @@ class RobotNode(Node):
         is_chat, patience_s = urgency is Urgency.CHAT, orders.patience_s(request, self._model)
         robot.begin(handle.goal_id, is_chat=is_chat, answer_within_s=patience_s)
         self._control.wake()
-        self._timer.timer_period_ns = int(BUSY_PERIOD_S * 1e9)
 
     def _require_free(self, urgency: Urgency) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
@@ -202,6 +202,7 @@ class RobotNode(Node):
         if mission is not None and report.request_id == mission.handle.goal_id and not mission.is_given_up:
             mission.note(report, stamp)
             self._client.report(report)
+            self._bridge.post(self._publish_outcomes)  # once the robot has ended what it reports
 
     def _on_result(self, mission: Mission, _: object) -> None:
         """Obeys the end of a plan. A lost planner is no order to stop: the robot's silence behaviour takes over."""
@@ -232,6 +233,8 @@ class RobotNode(Node):
             finished_at=stamp if event.is_over else Time(),
         )
         self._reflexes.publish(message)
+        if event.is_over:
+            self._bridge.post(self._publish_outcomes)
         if mission is None:
             return
         mission.reflexes.append(message)
@@ -263,8 +266,6 @@ class RobotNode(Node):
             self._robot.hear(self._heard_at_s)
         self._publish_outcomes()
         self._follow_scenario()
-        if not self._pending and not self._robot.is_active:
-            self._timer.timer_period_ns = int(IDLE_PERIOD_S * 1e9)
 
     def _follow_scenario(self) -> None:
         """Gives the robot the instructions of the scenario that are due, counted from when the planner is active."""

@@ -14,7 +14,7 @@ import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
-from llm_planner.ros import qos
+from llm_planner.ros import qos, robot_node
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
@@ -247,3 +247,19 @@ def test_a_scenario_is_followed(planner, start_operator, tmp_path):
     scenario.write_text("drone_9: [{instruction: 'mf(20);'}, {at_s: 0.5, instruction: 'mb(20);'}]\nother: []\n")
     operator = start_operator("drone_9", scenario=str(scenario))
     assert [operator.outcome(n).plan for n in (1, 2)] == ["mf(20);", "mb(20);"]
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction", "objects", "code"),
+    [
+        ("drone_31", "mf(100);tc(90);", [CHAIR], ErrorCode.NONE),
+        ("drone_32", "mf(100);g('unicorn');", [CHAIR], ErrorCode.SKILL_FAILED),
+        ("drone_33", "d(20);", [BALL], ErrorCode.SKILL_FAILED),
+    ],
+)
+def test_an_outcome_waits_for_no_timer(planner, start_operator, monkeypatch, name, instruction, objects, code):
+    """A robot that polls for its end keeps a processor busy, and twenty of them two."""
+    monkeypatch.setattr(robot_node, "PERIOD_S", 3600.0)
+    operator = start_operator(name, time_scale=10.0)
+    operator.instruct(instruction, objects)
+    assert operator.outcome().error_code == code
