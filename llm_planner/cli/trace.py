@@ -13,6 +13,7 @@ from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.simulation.failures import MAX_SHARE, with_failures
 from llm_planner.simulation.trace import read_trace, request_schema, write_trace
 from llm_planner.simulation.workload import compose as compose_trace
 from llm_planner.simulation.workload import workload as preset
@@ -31,6 +32,9 @@ def compose(
     num_robots: Annotated[int | None, typer.Option(help="Agent number.")] = None,
     duration_s: Annotated[float | None, typer.Option(help="Length in seconds.")] = None,
     tasks: Annotated[str, typer.Option(help="Trace ids of Table 2, with commas between.")] = "",
+    failures: Annotated[
+        float, typer.Option(min=0.0, max=MAX_SHARE, help="Share of segments that fail on the robot, e.g. 0.05.")
+    ] = 0.0,
 ) -> None:
     """Compose a trace: Poisson events, up to Max TPE tasks at once, a free robot for each."""
     changes = {
@@ -41,7 +45,10 @@ def compose(
         "tasks": tuple(int(number) for number in tasks.split(",")) if tasks else None,
     }
     spec = replace(preset(workload).scaled(load), **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
-    trace = compose_trace(spec, seed, RobotLibrary())
+    robots = RobotLibrary()
+    trace = compose_trace(spec, seed, robots)
+    if failures:
+        trace = with_failures(trace, failures, seed, robots)
     write_trace(trace, path)
     console.print(f"wrote {len(trace.requests)} requests to {path}")
 

@@ -1,7 +1,7 @@
 """A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from itertools import accumulate
@@ -36,6 +36,11 @@ class _Run:
     ends: tuple[int, ...]
     is_offloaded: bool = False
 
+    def read(self, num_inserted: int, num_left: int, ends: Iterable[int]) -> None:
+        """Appends tokens to its context; it writes another script behind them."""
+        self.num_tokens += num_inserted
+        self.num_left, self.num_written, self.ends = num_left, 0, tuple(ends)
+
     def write(self) -> int:
         """Returns how many tokens of the script come now."""
         index = bisect_right(self.ends, self.num_written)
@@ -52,7 +57,7 @@ class SimulatedBackend:
 
     Args:
         profile: Step times and sizes.
-        num_plan_tokens: Length of the scripted plan of a request, by its id.
+        num_plan_tokens: Length of the scripted plan of a request, by its id, or of its detour.
         step_tokens: How many tokens each step of a request brings, by its id; none, or too few: one each.
         reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
     """
@@ -83,6 +88,7 @@ class SimulatedBackend:
             can_offload=True,
             device=profile.device,
             can_evict=True,
+            can_insert=True,
         )
 
     @property
@@ -121,6 +127,10 @@ class SimulatedBackend:
                 num_left=self._num_plan_tokens(sequence.request_id) - num_output,
                 num_written=num_output,
                 ends=tuple(accumulate(self._step_tokens(sequence.request_id))),
+            )
+        for request_id, inserted in scheduled.insert.items():
+            self._runs[request_id].read(
+                len(inserted), self._num_plan_tokens(request_id), accumulate(self._step_tokens(request_id))
             )
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}

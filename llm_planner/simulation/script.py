@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import Segment
+from llm_planner.core.segment import Segment, make_detour
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.chat import ChatSession
@@ -44,6 +44,12 @@ class Script:
     num_tokens: int
     segments: tuple[Segment, ...]
     ends: tuple[int, ...]
+
+    def rest(self, first: int, index: int) -> "Script":
+        """Returns what is left of the plan from its segment ``first`` on; its segments are counted from ``index``."""
+        before = self.ends[first - 1] if first else 0
+        segments = tuple(replace(s, index=number) for number, s in enumerate(self.segments[first:], index))
+        return Script(self.num_tokens - before, segments, tuple(end - before for end in self.ends[first:]))
 
 
 class ScriptLibrary:
@@ -132,10 +138,10 @@ _NOTHING = Progress()
 class ScriptedSession:
     """Stands in for ``PlanSession``: knows beforehand what the tokens mean, so that a step costs next to nothing."""
 
-    __slots__ = ("_num_fed", "_num_segments", "_script", "is_complete")
+    __slots__ = ("_num_fed", "_num_segments", "_plan", "_script", "is_complete")
 
     def __init__(self, script: Script) -> None:
-        self._script = script
+        self._plan = self._script = script
         self._num_fed = 0
         self._num_segments = 0
         self.is_complete = False
@@ -149,6 +155,19 @@ class ScriptedSession:
         while self._num_segments < len(script.ends) and script.ends[self._num_segments] <= self._num_fed:
             self._num_segments += 1
         return Progress(script.segments[first : self._num_segments])
+
+    @property
+    def script(self) -> Script:
+        """What the model writes now."""
+        return self._script
+
+    def take_detour(self, first: int) -> Segment:
+        """Begins what is left of the plan from its segment ``first`` on; returns the segment that says so."""
+        index = self._script.segments[0].index + self._num_segments
+        self._script = self._plan.rest(first, index + 1)
+        self._num_fed = self._num_segments = 0
+        self.is_complete = False
+        return make_detour(index)
 
     def finish(self) -> Progress:
         """Returns the end of the plan."""

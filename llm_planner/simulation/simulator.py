@@ -1,16 +1,15 @@
 """The planner's own loop and scheduler in virtual time, with a simulated engine and simulated robots."""
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import accumulate, chain, pairwise, repeat, takewhile
 
-from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
-from llm_planner.core.step import Sequence
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.language.prose import ProseUnit
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import Chunk, EngineProfile
@@ -18,11 +17,11 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.preparation import Prepared
 from llm_planner.simulation.backend import SimulatedBackend
+from llm_planner.simulation.preparer import ScriptPreparer
 from llm_planner.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
-from llm_planner.simulation.script import Script, ScriptedSession, ScriptLibrary
-from llm_planner.simulation.trace import Trace, TraceRequest
+from llm_planner.simulation.script import Script, ScriptLibrary
+from llm_planner.simulation.trace import SegmentFailure, Trace, TraceRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +33,14 @@ class SimulationConfig:
         scheduler: Policy, limits and network delay; the same delay applies to the simulated network.
         reuses_prefixes: Whether the static part of a prompt is prefilled once or with every request.
         keeps_steps: Whether the record holds every step.
+        max_replans: How often a plan may go on another way around a segment that failed.
     """
 
     profile: EngineProfile
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     reuses_prefixes: bool = True
     keeps_steps: bool = False
+    max_replans: int = PlannerConfig().max_replans
 
 
 class _Kind(IntEnum):
@@ -56,41 +57,21 @@ class _Robot:
     """Carries out the segments of one request in order."""
 
     record: RequestRecord
-    durations_s: tuple[float, ...]
+    row: TraceRequest
     idle_at_s: float = 0.0
+    num_failures: int = 0
+    num_earlier: int = 0  # segments that do not count in the plan: tried before, void, and detours
+    awaits_detour: bool = False
 
+    @property
+    def next_failure(self) -> SegmentFailure | None:
+        """What fails next."""
+        return self.row.failures[self.num_failures] if self.num_failures < len(self.row.failures) else None
 
-class ScriptPreparer:
-    """Makes requests of a trace ready: prompts of the right length, scripted sessions.
-
-    Args:
-        scripts: By request id.
-        rows: By request id.
-        load_prefix: Of the backend.
-    """
-
-    def __init__(
-        self,
-        scripts: Mapping[str, Script],
-        rows: Mapping[str, TraceRequest],
-        load_prefix: Callable[[str, tuple[int, ...]], int],
-    ) -> None:
-        self._scripts = scripts
-        self._rows = rows
-        self._load_prefix = load_prefix
-
-    def prepare(self, request: PlanRequest) -> Prepared:
-        """Returns the request ready to be scheduled."""
-        row = self._rows[request.request_id]
-        prefix_id = f"{row.robot_model}/{row.num_static_tokens}"
-        cached = self._load_prefix(prefix_id, (0,) * row.num_static_tokens)
-        sequence = Sequence(
-            request_id=request.request_id,
-            prompt_token_ids=(0,) * (row.num_static_tokens + row.num_dynamic_tokens),
-            prefix_id=prefix_id if cached else None,
-            num_cached_tokens=cached,
-        )
-        return Prepared(sequence, ScriptedSession(self._scripts[request.request_id]))
+    def take_detour(self, index: int) -> None:
+        """Goes on behind segment ``index``, which says so, with the one that failed."""
+        self.num_earlier = index + 1 - self.row.failures[self.num_failures - 1].segment
+        self.awaits_detour = False
 
 
 class Simulator:
@@ -114,15 +95,17 @@ class Simulator:
         _check_durations(trace, self._scripts)
         self.backend = SimulatedBackend(
             config.profile,
-            lambda request_id: self._scripts[request_id].num_tokens,
-            lambda request_id: self._rows[request_id].step_tokens,
+            lambda request_id: preparer.num_tokens(request_id),  # noqa: PLW0108 (made below)
+            lambda request_id: preparer.step_tokens(request_id),  # noqa: PLW0108 (made below)
             reuses_prefixes=config.reuses_prefixes,
         )
         policy = make_policy(config.scheduler.policy)
         times = ProfiledTimes(config.profile)
         self.scheduler = Scheduler(config.scheduler, policy, self.backend.info, times)
         preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
-        self.loop = PlannerLoop(backend=self.backend, scheduler=self.scheduler, preparer=preparer)
+        self.loop = PlannerLoop(
+            backend=self.backend, scheduler=self.scheduler, preparer=preparer, max_replans=config.max_replans
+        )
         self.loop.warm_up(plan_request(row) for row in _one_per_prefix(trace))
         self._bound_s = _Bound(config, self._scripts)
         self._robots: dict[str, _Robot] = {}
@@ -180,7 +163,9 @@ class Simulator:
                 now_s += self._host.preparation_s(num_tokens)
                 self._arrive(what, time_s - self._transport_s, now_s)
             elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
-                self._take(self.loop.report(what, time_s - self._transport_s), time_s)
+                events = self.loop.report(what, time_s - self._transport_s)
+                has_detour = any(isinstance(event, SegmentReady) for event in events)
+                self._take(events, now_s if has_detour else time_s)  # it goes out behind what the last step wrote
             elif kind is _Kind.SEGMENT and isinstance(what, SegmentReady):
                 self._execute(what.request_id, what.segment, time_s)
         return now_s
@@ -195,7 +180,7 @@ class Simulator:
             arrival_s=arrival_s,
             bound_s=self._bound_s(row),
         )
-        self._robots[row.request_id] = _Robot(record, row.durations_s, arrival_s)
+        self._robots[row.request_id] = _Robot(record, row, arrival_s)
         self._take(self.loop.submit(plan_request(row), arrival_s), now_s)
 
     def _take(self, events: list[Event], now_s: float) -> None:
@@ -208,16 +193,26 @@ class Simulator:
 
     def _execute(self, request_id: str, segment: Segment, now_s: float) -> None:
         robot = self._robots[request_id]
+        if segment.is_detour:
+            robot.take_detour(segment.index)
+        if segment.is_detour or robot.awaits_detour:
+            return  # what comes before the detour is void
         started_s = max(now_s, robot.idle_at_s)
-        duration_s = robot.durations_s[segment.index]
+        place, failure = segment.index - robot.num_earlier, robot.next_failure
+        has_failed = failure is not None and failure.segment == place
+        duration_s = failure.duration_s if failure is not None and has_failed else robot.row.durations_s[place]
         robot.idle_at_s = started_s + duration_s
         times = SegmentTimes(now_s - self._network_s, started_s, robot.idle_at_s, segment.generation_time_s)
         robot.record.segments.append(times)
         self._report(started_s, SegmentReport(request_id=request_id, index=segment.index, status=ReportStatus.STARTED))
-        succeeded = SegmentReport(
+        ended = SegmentReport(
             request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s
         )
-        self._report(robot.idle_at_s, succeeded)
+        if failure is not None and has_failed:
+            robot.num_failures, robot.awaits_detour = robot.num_failures + 1, True
+            situation = Situation(scene=robot.row.scene)
+            ended = replace(ended, status=ReportStatus.FAILED, reason=failure.reason, situation=situation)
+        self._report(robot.idle_at_s, ended)
 
     def _report(self, time_s: float, report: SegmentReport) -> None:
         self._push(time_s + self._network_s + self._transport_s, _Kind.REPORT, report)

@@ -30,6 +30,24 @@ ChatSegments = Literal["sentence", "paragraph"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFailure(Record):
+    """A segment that fails once on the robot, which stands then and waits for another way.
+
+    Attributes:
+        segment: Its place in the plan, from 0.
+        duration_s: After how long.
+        reason: Why, in the robot's words.
+    """
+
+    segment: int
+    duration_s: float
+    reason: str
+
+    def __post_init__(self) -> None:
+        require(math.isfinite(self.duration_s) and self.duration_s >= 0, "duration_s must be >= 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest(Record):
     """One request of one robot.
 
@@ -46,6 +64,8 @@ class TraceRequest(Record):
         step_tokens: How many tokens each step of the model brought, if forced or drafted ones came with others; empty:
             one each.
         start_pose: Where the robot was, for the safety gate; None for the robot model's start pose.
+        failures: What fails on the robot, in order. The model writes what is left of ``plan`` then, beginning with the
+            segment that failed.
     """
 
     time_s: float
@@ -65,6 +85,7 @@ class TraceRequest(Record):
     step_tokens: tuple[int, ...] = ()
     start_pose: Pose | None = None
     chat_segments: ChatSegments = "sentence"
+    failures: tuple[SegmentFailure, ...] = ()
 
     def __post_init__(self) -> None:
         require(self.time_s >= 0, "time_s must be >= 0")
@@ -73,6 +94,10 @@ class TraceRequest(Record):
         require(all(math.isfinite(d) and d >= 0 for d in self.durations_s), "durations_s must be >= 0")
         require(all(n >= 0 for n in self.segment_tokens), "segment_tokens must be >= 0")
         require(all(n >= 1 for n in self.step_tokens), "step_tokens must be >= 1")
+        places = [failure.segment for failure in self.failures]
+        is_in_order = places == sorted(places) and all(0 <= place < len(self.durations_s) for place in places)
+        require(is_in_order, "failures must name segments of the plan in their order")
+        require(not (places and self.urgency == "chat"), "an answer in words has no failures")
         pose = () if self.start_pose is None else astuple(self.start_pose)
         require(all(map(math.isfinite, pose)), "start_pose must be finite")
 
