@@ -13,7 +13,7 @@ from llm_planner.core.errors import PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.physics.profiling.write import with_durations, write_durations
 from llm_planner.robots.library import load_robot_model
-from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Trapezoid, Travel
+from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Sweeps, Trapezoid, Travel
 
 MODELS = share_dir() / "robot_models"
 NOISE = Noise(median_s=0.07, sigma=0.5, source=Source.SIMULATED)
@@ -30,6 +30,12 @@ REACH = Trapezoid(
     acceleration=number(0.8),
     noise=NOISE,
     travel=Travel(minimum=0.1, p50=0.3, p90=0.6, source=Source.SIMULATED),
+    num_samples=40,
+)
+SWEEPS = Sweeps(
+    latency_s=number(0.4),
+    moving_s=Travel(minimum=1.2, p50=2.1, p90=3.0, source=Source.SIMULATED),
+    noise=NOISE,
     num_samples=40,
 )
 TABLE = Quantiles(table=((0.0, 0.2), (1.0, 9.0)), source=Source.SIMULATED, step_s=number(1.4), num_samples=50)
@@ -51,11 +57,12 @@ def test_skills_that_share_an_anchor_change_together_and_what_merges_follows(tmp
     assert (after.body, after.geofence, after.examples) == (before.body, before.geofence, before.examples)
 
 
-def test_another_kind_of_model_takes_the_place_of_the_old_one(tmp_path: Path):
-    write_durations(MODELS / "indy7.yaml", tmp_path / "indy7.yaml", {"pick": REACH, "home": REACH})
+@pytest.mark.parametrize("fit", [REACH, SWEEPS])
+def test_another_kind_of_model_takes_the_place_of_the_old_one(tmp_path: Path, fit):
+    write_durations(MODELS / "indy7.yaml", tmp_path / "indy7.yaml", {"pick": fit, "home": fit})
     after = load_robot_model(tmp_path / "indy7.yaml")
-    assert after.skills["pick"].duration == REACH
-    assert after.skills["move_to"].duration == REACH  # shares home's
+    assert after.skills["pick"].duration == fit
+    assert after.skills["move_to"].duration == fit  # shares home's
 
 
 @pytest.mark.parametrize("name", ["tello", "indy7"])
