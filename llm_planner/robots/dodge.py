@@ -14,6 +14,7 @@ from llm_planner.robots.duration import trap
 from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import RobotModel, Skill
 from llm_planner.robots.motion import travelled_share
+from llm_planner.robots.reflex_rule import ReflexRule
 from llm_planner.robots.timing import Trapezoid
 from llm_planner.robots.world import WorldObject
 
@@ -61,32 +62,68 @@ def closest_m(mover: Mover, way: Sequence[Point]) -> float:
     return min(mover.gap_m(point, number * SAMPLE_S) for number, point in enumerate(way))
 
 
-def way_to(pose: Pose, target: Pose, speed_m_per_s: float, for_s: float) -> list[Point]:
-    """Returns the way of a robot that is under way to a target, sample by sample."""
+def way_to(pose: Pose, target: Pose, pace_m_per_s: float, for_s: float, speed_m_per_s: float = 0.0) -> list[Point]:
+    """Returns the way of a robot that is under way to a target, sample by sample.
+
+    Args:
+        pose: Where it is.
+        target: Where it goes.
+        pace_m_per_s: How fast it will go.
+        for_s: How far to look ahead.
+        speed_m_per_s: How fast it goes there now; what has its pace already does not have to get under way.
+    """
     begin, end = (pose.x_m, pose.y_m, pose.z_m), (target.x_m, target.y_m, target.z_m)
     length_m = math.dist(begin, end)
+    lag_s = LAG_S * (1.0 - min(1.0, max(0.0, speed_m_per_s) / pace_m_per_s))
     times_s = [number * SAMPLE_S for number in range(int(for_s / SAMPLE_S) + 1)]
     if length_m < 1e-6:
         return [begin for _ in times_s]
-    return [_between(begin, end, min(1.0, max(0.0, t - LAG_S) * speed_m_per_s / length_m)) for t in times_s]
+    return [_between(begin, end, min(1.0, max(0.0, t - lag_s) * pace_m_per_s / length_m)) for t in times_s]
 
 
-def dodge(model: RobotModel, pose: Pose, threats: Sequence[Mover], ahead_s: float) -> SkillCall | None:
-    """Returns the motion that keeps a robot farthest from what comes, inside its fence; None if it had better stay.
+def speed_to(target: Pose, pose: Pose, before: Pose) -> float:
+    """Returns how fast a robot goes towards a target that was elsewhere one sample before; negative: away from it."""
+    ahead = (target.x_m - pose.x_m, target.y_m - pose.y_m, target.z_m - pose.z_m)
+    gone = (pose.x_m - before.x_m, pose.y_m - before.y_m, pose.z_m - before.z_m)
+    length_m = math.hypot(*ahead)
+    if length_m < JUST_M:
+        return 0.0
+    return sum(a * g for a, g in zip(ahead, gone, strict=True)) / length_m / SAMPLE_S
 
-    A shorter motion that keeps the distance of the reflex rule is preferred to a longer one.
+
+def dodge(
+    model: RobotModel, pose: Pose, threats: Sequence[Mover], ahead_s: float, going_on: Sequence[Point] | None = None
+) -> SkillCall | None:
+    """Returns what keeps a robot farthest from what comes, inside its fence; None if it had better do as it does.
+
+    A shorter motion that keeps the distance of the reflex rule is preferred to a longer one, and going on to both: what
+    is begun anew takes its time to get under way.
+
+    Args:
+        model: Of the robot, with a reflex rule.
+        pose: Where it is.
+        threats: What comes.
+        ahead_s: Of the rule.
+        going_on: Its way if it goes on as it does, for ``forecast_s`` of that; None if it stands.
     """
     assert model.reflex is not None
-    for_s, enough_m = ahead_s + BEYOND_S, model.reflex.distance_m
+    for_s, enough_m = forecast_s(ahead_s), model.reflex.distance_m
     best_call: SkillCall | None = None
-    best = _clearance(threats, way_to(pose, pose, 1.0, for_s), enough_m)
-    for call, end, skill in _motions(model, pose, model.reflex.back_off_m):
-        clear = _clearance(threats, _way_of(skill, pose, end, for_s), enough_m)
+    stay = way_to(pose, pose, 1.0, for_s)
+    best = _clearance(threats, going_on or stay, enough_m)
+    ways = ((call, _way_of(skill, pose, end, for_s)) for call, end, skill in _motions(model, pose, model.reflex))
+    for call, way in ways if going_on is None else ((SkillCall(model.stop_skill), stay), *ways):
+        clear = _clearance(threats, way, enough_m)
         is_clearer = clear[0] > best[0] + JUST_M
         is_equal = clear[0] > best[0] - JUST_M and best[0] < enough_m - JUST_M
         if is_clearer or (is_equal and clear[1] > best[1] + JUST_M):
             best_call, best = call, clear
     return best_call
+
+
+def forecast_s(ahead_s: float) -> float:
+    """Returns how long a motion is judged for."""
+    return ahead_s + BEYOND_S
 
 
 def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) -> tuple[float, float]:
@@ -101,7 +138,7 @@ def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) 
     return min(gaps), sum(gaps) / len(gaps)
 
 
-def _motions(model: RobotModel, pose: Pose, distance_m: float) -> Iterator[tuple[SkillCall, Point, Skill]]:
+def _motions(model: RobotModel, pose: Pose, rule: ReflexRule) -> Iterator[tuple[SkillCall, Point, Skill]]:
     """Yields straight motions inside the fence, the shortest first, with where they end."""
     for times in range(1, NUM_AMOUNTS + 1):
         for skill in model.skills.values():
@@ -109,7 +146,7 @@ def _motions(model: RobotModel, pose: Pose, distance_m: float) -> Iterator[tuple
             if not isinstance(skill.effect, Translate) or number is None or len(skill.arguments) > 1:
                 continue
             least, most = number.minimum or 0.0, number.maximum or 0.0
-            amount = min(max(times * distance_m / skill.effect.unit_m, least), most)
+            amount = min(max(times * rule.back_off_m / skill.effect.unit_m, least), most)
             amount = float(math.floor(amount)) if number.is_integer else amount
             end = moved(pose, skill.effect, amount)
             if model.geofence is None or model.geofence.contains(*end):

@@ -4,12 +4,12 @@ A reflex needs no planner, no plan and no message. It ends the goal that runs: w
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.skill import SkillCall
-from llm_planner.robots.dodge import PACE, closest_m, dodge, moved, movers, way_to
+from llm_planner.robots.dodge import PACE, SAMPLE_S, Point, closest_m, dodge, forecast_s, moved, movers, way_to
 from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
@@ -71,6 +71,7 @@ class Reflex:
         is_at_work: bool,
         is_acting: bool,
         target: Pose | None = None,
+        speed_m_per_s: float = 0.0,
     ) -> Reaction | None:
         """Returns what to do now, or None.
 
@@ -81,10 +82,12 @@ class Reflex:
             is_at_work: Whether the robot carries a goal out.
             is_acting: Whether it carries out a reaction.
             target: Where its present motion leads; None if it stands.
+            speed_m_per_s: How fast it goes there now.
         """
         threat = nearest(pose, things, now_s) if self._model.reflex is not None else None
         limit_m = self._rule.distance_m * (1.0 if self._near_m is None else RELEASE)
-        is_coming = self._coming(pose, target or pose, things, now_s)
+        way = self._way(pose, target or pose, speed_m_per_s)
+        is_coming = self._coming(way, things, now_s)
         if threat is None or (threat.distance_m > limit_m and not is_coming):
             self._near_m = None
             return None
@@ -94,32 +97,52 @@ class Reflex:
         is_denied = self._rule.action is ReflexAction.HOLD and is_at_work
         if not (is_new or ((is_closer or is_denied) and not is_acting)):
             return None
+        calls = self._calls(pose, threat, things, now_s, None if target is None else way)
+        if not calls:
+            return None
         self._near_m = threat.distance_m
         verb = "comes, and is" if is_coming else "is"
-        reason = f"{threat.name} {verb} {threat.distance_m:.2f} m away"
-        return Reaction(reason, self._calls(pose, threat, things, now_s))
+        return Reaction(f"{threat.name} {verb} {threat.distance_m:.2f} m away", calls)
 
     def answer_missing(self, pose: Pose, things: Collection[WorldObject], now_s: float, reason: str) -> Reaction:
         """Returns what to do when the planner has no answer to an emergency: as if what moves nearest was too near."""
         return Reaction(reason, self._calls(pose, nearest(pose, things, now_s), things, now_s))
 
-    def _coming(self, pose: Pose, target: Pose, things: Iterable[WorldObject], now_s: float) -> bool:
+    def _way(self, pose: Pose, target: Pose, speed_m_per_s: float) -> list[Point]:
+        """Returns its way if it goes on as it does."""
+        pace = PACE * self._model.speed_limits.translation_m_per_s
+        return way_to(pose, target, pace, forecast_s(self._rule.ahead_s), speed_m_per_s)
+
+    def _coming(self, way: Sequence[Point], things: Iterable[WorldObject], now_s: float) -> bool:
         """Returns whether something would touch the robot soon if both go on as they do."""
         if self._rule.ahead_s <= 0.0:
             return False
-        way = way_to(pose, target, PACE * self._model.speed_limits.translation_m_per_s, self._rule.ahead_s)
-        limit_m = TOUCH * self._rule.distance_m
-        return any(closest_m(mover, way) < limit_m for mover in movers(things, now_s))
+        soon, limit_m = way[: int(self._rule.ahead_s / SAMPLE_S) + 1], TOUCH * self._rule.distance_m
+        return any(closest_m(mover, soon) < limit_m for mover in movers(things, now_s))
 
     def _calls(
-        self, pose: Pose, threat: Threat | None, things: Iterable[WorldObject], now_s: float
+        self,
+        pose: Pose,
+        threat: Threat | None,
+        things: Iterable[WorldObject],
+        now_s: float,
+        going_on: Sequence[Point] | None = None,
     ) -> tuple[SkillCall, ...]:
-        """Returns the dodge at once, without waiting until the robot stands: whatever it does is halted anyway."""
+        """Returns the dodge at once, without waiting until the robot stands: whatever it does is halted anyway.
+
+        None at all if it is under way and nothing would keep clearer of what comes: a motion that leads out of the way,
+        the planner's or its own, is not interrupted for another one.
+        """
         stop = SkillCall(self._model.stop_skill)
         if threat is None or self._rule.action is not ReflexAction.BACK_OFF:
             return (stop,)
-        step = dodge(self._model, pose, movers(things, now_s), self._rule.ahead_s) if self._rule.ahead_s else None
-        step = step or step_away(self._model, pose, threat, self._rule.back_off_m)
+        if self._rule.ahead_s > 0.0:
+            step = dodge(self._model, pose, movers(things, now_s), self._rule.ahead_s, going_on)
+            if step is not None:
+                return (step,)
+            if going_on is not None:
+                return ()
+        step = step_away(self._model, pose, threat, self._rule.back_off_m)
         return (stop,) if step is None else (step,)
 
 

@@ -9,6 +9,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport, Situation
 from llm_planner.monitoring.robot_view import Thing
+from llm_planner.robots.dodge import SAMPLE_S, speed_to
 from llm_planner.robots.drivers.connection import RobotConnection
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
@@ -177,8 +178,16 @@ class RobotControl:
     def _look(self, now_s: float) -> None:
         """Lets the reflex see: where the robot is after this tick's motion, and what is there."""
         things, target = self._driver.noticed(now_s), self._driver.target
-        pose, is_acting = self._driver.state.pose, self.is_in_reflex
-        reaction = self._reflex.look(pose, things, now_s, is_at_work=self.is_active, is_acting=is_acting, target=target)
+        pose = self._driver.state.pose
+        reaction = self._reflex.look(
+            pose,
+            things,
+            now_s,
+            is_at_work=self.is_active,
+            is_acting=self.is_in_reflex,
+            target=target,
+            speed_m_per_s=0.0 if target is None else speed_to(target, pose, self._driver.pose_at(now_s - SAMPLE_S)),
+        )
         if reaction is not None:
             self._react(ReflexCause.OBSTACLE, reaction, now_s)
         elif self._answer_by_s is not None and self._clock.now_s() > self._answer_by_s and self.is_active:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
-from llm_planner.robots.dodge import Mover, closest_m, dodge, moved
+from llm_planner.robots.dodge import Mover, closest_m, dodge, forecast_s, moved, speed_to, way_to
 from llm_planner.robots.library import RobotLibrary, load_robot_model
 from llm_planner.robots.model import Pose
 from llm_planner.robots.reflex import Reflex, Threat, nearest, step_away
@@ -132,6 +132,49 @@ def test_what_the_robot_is_leaving_already_is_no_reason_to_interrupt_it():
     assert not comes(Pose(x_m=0.0, y_m=1.5, z_m=1.0))
 
 
+def under_way(target, things, now_s=0.2, *, speed_m_per_s=0.85, is_acting=False, model=TELLO):
+    return Reflex(model).look(
+        HOME, things, now_s, is_at_work=not is_acting, is_acting=is_acting, target=target, speed_m_per_s=speed_m_per_s
+    )
+
+
+def test_a_motion_that_leads_towards_what_comes_or_along_its_way_is_overridden():
+    towards, along = Pose(x_m=1.0, z_m=1.0), Pose(x_m=-1.5, z_m=1.0)
+    assert under_way(towards, [ball(3.4, speed=-2.0)]).calls[0].name == "ml"
+    (call,) = under_way(along, [ball(2.7, speed=-2.0)]).calls  # it is faster than the robot
+    assert call.name in ("ml", "mr")
+
+
+@pytest.mark.parametrize("is_acting", [False, True])
+def test_a_motion_is_not_interrupted_where_nothing_else_keeps_clearer(is_acting):
+    aside = Pose(y_m=1.5, z_m=1.0)
+    near = ball(0.85, -0.3, speed=-1.0)
+    assert look(Reflex(TELLO), [near]) is not None  # of a robot that stands
+    assert under_way(aside, [near], is_acting=is_acting) is None
+    assert under_way(Pose(y_m=-1.5, z_m=1.0), [near], is_acting=is_acting) is not None  # across its way
+    assert under_way(aside, [near], model=NEAR) is not None  # a robot without a forecast knows the distance alone
+
+
+def test_a_way_under_way_has_no_lag():
+    aside = Pose(y_m=1.5, z_m=1.0)
+    begun = way_to(HOME, aside, 0.85, 1.0)
+    half = way_to(HOME, aside, 0.85, 1.0, 0.425)
+    flown = way_to(HOME, aside, 0.85, 1.0, 0.85)
+    assert begun[4][1] == pytest.approx(0.0)
+    assert half[4][1] == pytest.approx(0.2 * 0.85)
+    assert flown[4][1] == pytest.approx(0.4 * 0.85)
+    assert way_to(HOME, aside, 0.85, 1.0, -0.5) == begun  # it flies the other way still
+    assert way_to(HOME, aside, 0.85, 3.0, 2.0)[-1] == (0.0, 1.5, 1.0)
+
+
+def test_a_speed_counts_towards_the_target():
+    here, before = Pose(x_m=0.1, z_m=1.0), Pose(z_m=1.0)
+    assert speed_to(Pose(x_m=2.0, z_m=1.0), here, before) == pytest.approx(1.0)
+    assert speed_to(Pose(x_m=-2.0, z_m=1.0), here, before) == pytest.approx(-1.0)
+    assert speed_to(Pose(x_m=0.1, y_m=2.0, z_m=1.0), here, before) == pytest.approx(0.0)
+    assert speed_to(here, here, before) == 0.0  # it is there
+
+
 def test_a_reflex_knows_no_future_that_it_does_not_see():
     """The ball will stop half way: only who sees the future could know."""
     assert look(Reflex(TELLO), [ball(2.4, speed=-2.0, moves_for_s=0.3)], 0.2) is not None
@@ -153,6 +196,19 @@ def test_a_dodge_keeps_clear_of_who_goes_straight_on(bearing, yaw, speed):
     assert still == 0.0
     assert TELLO.geofence.contains(*end)
     assert mover.gap_m(end, ahead_s) > 0.25
+
+
+@given(bearing=st.floats(0, 2 * math.pi), heading=st.floats(0, 2 * math.pi), speed=st.floats(0.5, 2.0))
+def test_going_on_is_left_alone_if_it_keeps_the_distance_and_given_up_only_for_what_is_clearer(bearing, heading, speed):
+    c, s = math.cos(bearing), math.sin(bearing)
+    mover = Mover("it", (speed * 1.6 * c, speed * 1.6 * s, 0.9), (0.5, 0.5, 1.8), (-speed * c, -speed * s, 0.0))
+    target = Pose(x_m=1.5 * math.cos(heading), y_m=1.5 * math.sin(heading), z_m=1.0)
+    going_on = way_to(HOME, target, 0.85, forecast_s(1.6), 0.85)
+    call = dodge(TELLO, HOME, [mover], 1.6, going_on)
+    if closest_m(mover, going_on) >= TELLO.reflex.distance_m:
+        assert call is None
+    if call is not None and call.name == "h":  # it stays where it is hit
+        assert closest_m(mover, going_on) == 0.0
 
 
 @pytest.mark.parametrize(

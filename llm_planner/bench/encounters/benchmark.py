@@ -3,58 +3,86 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from llm_planner.bench.document import write_document
 from llm_planner.bench.encounters.answering import STALL_S, Answering, Planner
+from llm_planner.bench.encounters.kinds import Asking, Begin, Kind
+from llm_planner.bench.encounters.outcome import Trial
 from llm_planner.bench.encounters.page import write_page
-from llm_planner.bench.encounters.scenario import draw_encounter
-from llm_planner.bench.encounters.trial import Control, Trial, run_trial
+from llm_planner.bench.encounters.scenario import AIM, COMERS, draw_encounter
+from llm_planner.bench.encounters.summary import Condition, begins_of, summary
+from llm_planner.bench.encounters.trial import Control, run_trial
 from llm_planner.bench.timely.benchmark import commit
 from llm_planner.core.config import PlannerConfig
 from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 
 ROBOT = "tello"
-TUNED_SEEDS = 200  # the reflex was tuned while these encounters were known
-FLOWN_M = 0.3  # an answer was used if the drone flew so far by it
+FIRST_SEED = 400  # the reflex and the question were tuned while earlier encounters were known
+
+
+CONDITIONS = (
+    Condition(Planner.IN_TIME),
+    Condition(Planner.ALONE),
+    Condition(Planner.LATE),
+    Condition(Planner.DEAD),
+    Condition(Planner.IN_TIME, Asking.COMES),
+    Condition(Planner.ALONE, Asking.COMES),
+    Condition(Planner.NOBODY),
+)
 
 
 def run_encounters(
     config: PlannerConfig,
     make_control: Callable[..., Control],
     *,
-    num_seeds: int,
+    seeds: range,
     profile: str,
     on_progress: Callable[[str, float], None],
+    kind: Kind = Kind.PERSON,
+    begins: Sequence[Begin] = tuple(Begin),
 ) -> dict[str, Any]:
     """Returns the document of all encounters: the same seeds in every condition.
 
     Args:
         config: Of the planner.
         make_control: ``ros.robot_control.RobotControl``.
-        num_seeds: Encounters per condition.
+        seeds: Of the encounters of each condition.
         profile: Name of the engine profile that says how long steps take.
         on_progress: Hears what is being done, and which share of it is.
+        kind: What comes.
+        begins: Where it may be when an encounter begins; each is a set of encounters of its own.
     """
     model = RobotLibrary().get(ROBOT)
     on_progress("loading the model", 0.0)
     answering = Answering(config, find_profile(profile), model.network.latency_s.value)
+    rows: list[dict[str, Any]] = []
     trials: list[Trial] = []
+    num_trials = len(begins) * len(CONDITIONS) * len(seeds)
     try:
-        for planner in Planner:
-            for seed in range(num_seeds):
-                share = len(trials) / (len(Planner) * num_seeds)
-                on_progress(f"planner {planner.value}: encounter {seed + 1} of {num_seeds}", share)
-                trials.append(run_trial(draw_encounter(seed), planner, answering, model, make_control))
+        for begin in begins:
+            met: dict[Condition, list[Trial]] = {condition: [] for condition in CONDITIONS}
+            for condition, found in met.items():
+                for seed in seeds:
+                    on_progress(f"{begin.value}, planner {condition.planner.value}: {seed}", len(trials) / num_trials)
+                    encounter = draw_encounter(seed, kind, begin)
+                    trial = run_trial(encounter, condition.planner, answering, model, make_control, condition.asking)
+                    found.append(trial)
+                    trials.append(trial)
+            rows += [summary(condition, begin, met) for condition in CONDITIONS]
     finally:
         answering.close()
     return {
         "setup": {
-            "num_seeds": num_seeds,
-            "tuned_seeds": TUNED_SEEDS,
+            "first_seed": seeds.start,
+            "num_seeds": len(seeds),
+            "tuned_seeds": FIRST_SEED,
             "robot": ROBOT,
+            "kind": kind.value,
+            "name": COMERS[kind].name,
+            "size_m": COMERS[kind].size_m,
+            "aim_m": AIM * COMERS[kind].size_m[0],
             "model": config.engine.model,
             "profile": profile,
             "policy": config.scheduler.policy,
@@ -62,38 +90,10 @@ def run_encounters(
             "ahead_s": model.reflex.ahead_s if model.reflex else 0.0,
             "commit": commit(),
         },
-        "conditions": [_summary(planner, trials) for planner in Planner],
-        "trials": [asdict(trial) for trial in trials],
+        "begins": [begins_of([draw_encounter(seed, kind, begin) for seed in seeds]) for begin in begins],
+        "conditions": rows,
+        "trials": [asdict(trial) | {"use": trial.use.value if trial.use else None} for trial in trials],
     }
-
-
-def _summary(planner: Planner, trials: Sequence[Trial]) -> dict[str, Any]:
-    mine = [trial for trial in trials if trial.planner == planner.value]
-    asked = [trial for trial in mine if trial.alarm_s is not None]
-    in_time = [trial for trial in asked if trial.is_in_time]
-    return {
-        "planner": planner.value,
-        "encounters": len(mine),
-        "collisions": sum(bool(trial.collided_with) for trial in mine),
-        "collisions_hovering": sum(bool(t.collided_with) for t in mine if t.errand.startswith("d(")),
-        "encounters_unseen": sum(trial.seed >= TUNED_SEEDS for trial in mine),
-        "collisions_unseen": sum(bool(t.collided_with) for t in mine if t.seed >= TUNED_SEEDS),
-        "asked": len(asked),
-        "answered_in_time": len(in_time),
-        "flown": sum(trial.flown_m >= FLOWN_M for trial in in_time),
-        "flown_to_the_end": sum(trial.used_s is not None for trial in in_time),
-        "with_reflex": sum(bool(trial.reflexes) for trial in mine),
-        "least_gap_m": round(min(trial.least_gap_m for trial in mine), 3),
-        "median_gap_m": round(median(trial.least_gap_m for trial in mine), 3),
-        "median_budget_s": _median([trial.budget_s for trial in asked]),
-        "median_answer_s": _median([trial.within_s for trial in in_time]),
-        "longest_answer_s": max((round(trial.within_s, 3) for trial in in_time), default=None),
-    }
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(median(known), 3) if known else None
 
 
 def write_encounters(document: dict[str, Any], out: Path | None, page: Path | None) -> list[Path]:
