@@ -32,7 +32,7 @@ class ChainKinematics:
 
     def tool(self, joints: Sequence[float] | Matrix) -> Matrix:
         """Returns the tool's frame, shape (4, 4); its z axis is where the tool points."""
-        return self._frames(joints)[-1]
+        return self.frames(joints)[-1]
 
     def position_m(self, joints: Sequence[float] | Matrix) -> Point:
         """Returns where the tool is."""
@@ -55,7 +55,7 @@ class ChainKinematics:
 
     def _search(self, target: Matrix, joints: Matrix) -> Matrix | None:
         for _ in range(MAX_STEPS):
-            *frames, tool = self._frames(joints)
+            *frames, tool = self.frames(joints)
             error = np.concatenate([target - tool[:3, 3], AXIS_WEIGHT_M * (np.array([0.0, 0.0, -1.0]) - tool[:3, 2])])
             is_there = float(np.linalg.norm(error[:3])) <= NEAR_M
             if is_there and float(np.linalg.norm(error[3:])) <= AXIS_WEIGHT_M * NEAR_AXIS:
@@ -78,7 +78,7 @@ class ChainKinematics:
             turned[1:2] += lift
             yield turned
 
-    def _frames(self, joints: Sequence[float] | Matrix) -> list[Matrix]:
+    def frames(self, joints: Sequence[float] | Matrix) -> list[Matrix]:
         """Returns the frame of each joint after its turn, and that of the tool."""
         frames: list[Matrix] = []
         frame = np.eye(4)

@@ -26,6 +26,7 @@ from llm_planner.robots.world import WorldObject
 
 Vector = NDArray[np.float64]
 JOINT_STATES_TIMEOUT_S = 1.0
+ARRIVED_M = 0.005  # so near to its place the tool has arrived
 BLOCKED_DEG = 10.0  # so far behind its set point, something is in the way
 REACH_M = 0.02  # what is so near to the tip of the tool is held when the gripper closes
 
@@ -148,9 +149,15 @@ class GazeboArmPort:
             )
 
     def _is_settled(self) -> bool:
-        has_time = self._motion is None or self._time_s >= self._motion.end_s
-        is_there = self._off() <= math.radians(self._shape.settle_deg.value)
-        return not self._is_lost and self._target is None and has_time and is_there
+        if self._is_lost or self._target is not None:
+            return False
+        if self._motion is None:
+            return True
+        if self._time_s < self._motion.end_s:
+            return False
+        wanted, _ = self._motion.at(self._time_s)
+        gap_m = math.dist(self._chain.position_m(wanted), self._chain.position_m(self._joints))
+        return gap_m <= ARRIVED_M  # a tool that presses on something may be turned a little
 
     def _off(self) -> float:
         """Returns how far the joints are from where they should be, the worst one."""

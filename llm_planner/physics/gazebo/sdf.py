@@ -16,6 +16,7 @@ from llm_planner.physics.gazebo.elements import (
     radians,
     text_of,
 )
+from llm_planner.physics.gazebo.gains import gains
 from llm_planner.physics.gazebo.inertia import Inertia, inertia_of, link_inertia
 from llm_planner.physics.gazebo.urdf import BASE, GRIPPER, TOOL, require_body
 from llm_planner.robots.model import RobotModel
@@ -23,8 +24,6 @@ from llm_planner.robots.shape import ChainBody, Point, QuadrotorBody, Shape
 
 SDF_VERSION = "1.9"
 ODOMETRY_HZ, JOINT_STATES_HZ, PLACES_HZ = 50.0, 50.0, 10.0
-POSITION_GAIN, INTEGRAL_GAIN, DAMPING_GAIN = 600.0, 50.0, 40.0
-"""Of the position control of a joint: assumed, and not tried in Gazebo."""
 
 
 def sdf_text(model: RobotModel, name: str = "") -> str:
@@ -162,16 +161,12 @@ def _add_arm_systems(model: Element, name: str, body: ChainBody, things: Iterabl
     controller = _add_system(
         model, "joint-trajectory-controller", "JointTrajectoryController", topic=f"{topic}/joint_trajectory"
     )
-    for joint in body.joints:
-        gains = {
-            "joint_name": joint.name,
-            "position_p_gain": POSITION_GAIN,
-            "position_i_gain": INTEGRAL_GAIN,
-            "position_d_gain": DAMPING_GAIN,
-            "position_cmd_min": -joint.torque_nm.value,
-            "position_cmd_max": joint.torque_nm.value,
-        }
-        children(controller, gains)
+    for joint, gain in zip(body.joints, gains(body), strict=True):
+        child(controller, "joint_name", joint.name)
+        for kind, value in (("position", gain.position), ("velocity", gain.velocity)):
+            child(controller, f"{kind}_p_gain", value)
+            limits = {f"{kind}_cmd_min": -joint.torque_nm.value, f"{kind}_cmd_max": joint.torque_nm.value}
+            children(controller, limits)
     _add_system(
         model,
         "joint-state-publisher",

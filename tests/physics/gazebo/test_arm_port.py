@@ -1,94 +1,34 @@
 """The arm's way to Gazebo: the ordinary driver and executor, in front of joints that obey their trajectory exactly."""
 
 import math
-import random
 
 import numpy as np
 import pytest
 
 pytest.importorskip("mujoco")
 
-from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import PlannerError
-from llm_planner.core.segment import ZERO_DURATION, Segment
-from llm_planner.physics.arm_driver import ArmDriver
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.arm_motion import Brake
-from llm_planner.physics.gazebo.arm_port import JOINT_STATES_TIMEOUT_S, GazeboArmPort
-from llm_planner.physics.gazebo.world import homes
-from llm_planner.physics.world_file import load_world_file
-from llm_planner.robots.executor import ExecutorState, SegmentExecutor
+from llm_planner.physics.gazebo.arm_port import JOINT_STATES_TIMEOUT_S
+from llm_planner.robots.executor import ExecutorState
 from llm_planner.robots.model import Pose
 from llm_planner.robots.world import World, WorldObject
-from tests.physics.gazebo.bodies import INDY7, STEP_S, GazeboArm
+from tests.physics.gazebo.bodies import INDY7, GazeboArm
+from tests.physics.gazebo.stage import HOME, TABLE, Stage
 
-TABLE = load_world_file("table")
-HOME = homes({"arm_1": INDY7}, TABLE)["arm_1"]
 OPPOSITE = Home(x_m=0.95, y_m=0.05, z_m=0.75, yaw_deg=180.0)
 
 
-class Stage:
-    """Gazebo with an arm, the port to it, a driver, and the executor of a robot."""
-
-    def __init__(self, home: Home = HOME, *, is_heard: bool = True, detaches: bool = True) -> None:
-        self.home = home
-        self.clock, self.is_heard = ManualClock(), is_heard
-        self.gazebo = GazeboArm(self.home, TABLE.things)
-        self.gazebo.detaches = detaches
-        self.port = GazeboArmPort(
-            INDY7,
-            home=self.home,
-            things=TABLE.things,
-            send=self.send,
-            order=self.gazebo.take_order,
-            clock=self.clock,
-        )
-        self.trajectories = []
-        self.driver = ArmDriver(INDY7, self.port, random.Random(0))
-        self.driver.enter(World(), None, 0.0)
-        self.reports = []
-        self.step()
-
-    def send(self, points) -> None:
-        self.trajectories.append(points)
-        self.gazebo.take_trajectory(points)
-
-    def step(self) -> None:
-        self.gazebo.step()
-        self.clock.advance(STEP_S)
-        if self.is_heard:
-            names = [joint.name for joint in INDY7.body.joints]
-            self.port.note_joints(
-                self.gazebo.time_s, {"foot": 0.0, **dict(zip(names, self.gazebo.joints, strict=True))}
-            )
-            for name in self.gazebo.poses:
-                self.port.note_place(name, self.gazebo.position_m(name), self.gazebo.yaw(name))
-            while self.gazebo.news:
-                name, is_attached = self.gazebo.news.pop(0)
-                self.port.note_grip(name, is_attached=is_attached)
-        self.port.tick()
-
-    def run(self, *texts: str, until_s: float = 120.0, at=lambda _: None) -> SegmentExecutor:
-        executor = SegmentExecutor(INDY7, self.driver, self.reports.append)
-        executor.begin("goal", self.clock.now_s())
-        for index, text in enumerate(texts):
-            executor.add(Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), self.clock.now_s())
-        executor.expect(len(texts), self.clock.now_s())
-        end_s = self.clock.now_s() + until_s
-        while (executor.state is ExecutorState.ACTIVE or executor.is_acting) and self.clock.now_s() < end_s:
-            self.step()
-            at(self)
-            executor.tick(self.clock.now_s())
-        return executor
-
-    def own(self, name: str):
-        """Returns where a thing is, in the frame of the arm."""
-        return self.home.to_robot(np.array(self.gazebo.position_m(name)))
+def stage_of(home: Home = HOME, *, is_heard: bool = True, detaches: bool = True) -> Stage:
+    gazebo = GazeboArm(home, TABLE.things)
+    gazebo.detaches = detaches
+    return Stage(gazebo, is_heard=is_heard)
 
 
 @pytest.mark.parametrize("home", [HOME, OPPOSITE], ids=["as bundled", "from the other side"])
 def test_a_box_is_stacked_and_what_lay_around_stays_there(home):
-    stage = Stage(home)
+    stage = stage_of(home)
     before = {name: stage.gazebo.position_m(name) for name in stage.gazebo.loose}
     executor = stage.run("pick(red_box);place(red_box,blue_box);home();")
     assert executor.state is ExecutorState.DONE, stage.reports
@@ -100,7 +40,7 @@ def test_a_box_is_stacked_and_what_lay_around_stays_there(home):
 
 
 def test_the_second_thing_in_a_container_finds_its_place_too():
-    stage = Stage()
+    stage = stage_of()
     executor = stage.run("pick(red_box);place(red_box,bin);", "pick(lemon);place(lemon,bin);")
     assert executor.state is ExecutorState.DONE, stage.reports
     for name in ("red_box", "lemon"):
@@ -110,7 +50,7 @@ def test_the_second_thing_in_a_container_finds_its_place_too():
 
 
 def test_the_next_plan_knows_what_lies_on_what_and_what_is_held():
-    stage = Stage()
+    stage = stage_of()
     stage.run("pick(red_box);place(red_box,blue_box);pick(green_box);")
     stage.driver.enter(World(), None, stage.clock.now_s())  # another instruction
     assert stage.driver.world.objects["red_box"].support == "blue_box"
@@ -123,7 +63,7 @@ def test_the_next_plan_knows_what_lies_on_what_and_what_is_held():
 
 
 def test_joints_keep_their_speed_and_acceleration():
-    stage = Stage()
+    stage = stage_of()
     stage.run("move_to(bin);move_to(tray);")
     limits = [joint.speed_deg_per_s.value * INDY7.body.speed_share.value for joint in INDY7.body.joints]
     for points in stage.trajectories:
@@ -144,7 +84,7 @@ def test_joints_keep_their_speed_and_acceleration():
     ],
 )
 def test_what_cannot_be_done_fails_with_its_reason(plan, reason):
-    stage = Stage()
+    stage = stage_of()
     ghost = WorldObject(name="ghost", position_m=(0.4, 0.4, 0.02), size_m=(0.04, 0.04, 0.04))  # not in Gazebo
     stage.driver.enter(World([ghost]), None, 0.0)
     executor = stage.run(plan)
@@ -153,7 +93,7 @@ def test_what_cannot_be_done_fails_with_its_reason(plan, reason):
 
 
 def test_nothing_moves_while_something_hangs_on_the_arm_that_should_not():
-    stage = Stage(detaches=False)
+    stage = stage_of(detaches=False)
     executor = stage.run("home();", until_s=12.0)
     assert executor.state is ExecutorState.FAILED
     assert "did not arrive" in stage.reports[-1].reason
@@ -164,7 +104,7 @@ def test_nothing_moves_while_something_hangs_on_the_arm_that_should_not():
 
 def test_who_says_nothing_of_its_joints_is_taken_as_free_after_a_while():
     """Somebody has let everything go before this node began: Gazebo has no news, and answers no order."""
-    stage = Stage(is_heard=False)
+    stage = stage_of(is_heard=False)
     for name in stage.gazebo.loose:
         stage.gazebo.take_order(name, False)
     stage.gazebo.news.clear()
@@ -176,7 +116,7 @@ def test_who_says_nothing_of_its_joints_is_taken_as_free_after_a_while():
 
 
 def test_a_gripper_that_never_attaches_holds_nothing_and_does_not_hold_later():
-    stage = Stage()
+    stage = stage_of()
     stage.gazebo.attaches = False
     executor = stage.run("pick(red_box);")
     assert executor.state is ExecutorState.FAILED
@@ -190,7 +130,7 @@ def test_a_gripper_that_never_attaches_holds_nothing_and_does_not_hold_later():
 
 
 def test_orders_that_are_lost_are_repeated():
-    stage = Stage()
+    stage = stage_of()
     for _ in range(10):
         stage.step()
     orders = []
@@ -207,7 +147,7 @@ def test_orders_that_are_lost_are_repeated():
 
 
 def test_joints_that_do_not_follow_stop_the_arm():
-    stage = Stage()
+    stage = stage_of()
 
     def jam(stage):
         stage.gazebo.jams = stage.clock.now_s() > 2.0
@@ -223,7 +163,7 @@ def test_joints_that_do_not_follow_stop_the_arm():
 
 
 def test_without_joint_states_the_arm_brakes_and_the_skill_fails():
-    stage = Stage()
+    stage = stage_of()
 
     def mute(stage):
         stage.is_heard = stage.clock.now_s() < 2.5
@@ -246,7 +186,7 @@ def test_without_joint_states_the_arm_brakes_and_the_skill_fails():
 
 
 def test_an_arm_that_was_never_heard_is_not_moved():
-    stage = Stage(is_heard=False)
+    stage = stage_of(is_heard=False)
     executor = stage.run("home();")
     assert executor.state is ExecutorState.FAILED
     assert not stage.trajectories
@@ -255,13 +195,13 @@ def test_an_arm_that_was_never_heard_is_not_moved():
 
 
 def test_a_gazebo_that_runs_slowly_is_not_taken_for_a_blocked_arm():
-    stage = Stage()
+    stage = stage_of()
     stage.gazebo.rate = 0.6
     assert stage.run("move_to(bin);").state is ExecutorState.DONE, stage.reports
 
 
 def test_a_stop_in_mid_motion_brakes_without_a_jerk():
-    stage = Stage()
+    stage = stage_of()
     stage.run("move_to(bin);", until_s=2.0)
     stage.port.stop()
     rates = [np.array(point.velocities) for point in stage.trajectories[-1]]
@@ -276,7 +216,7 @@ def test_a_stop_in_mid_motion_brakes_without_a_jerk():
 
 
 def test_a_gazebo_that_begins_anew_is_obeyed_anew():
-    stage = Stage()
+    stage = stage_of()
     stage.run("pick(red_box);")
     stage.gazebo = GazeboArm(stage.home, TABLE.things)
     stage.port._gripper._order = stage.gazebo.take_order
@@ -287,7 +227,7 @@ def test_a_gazebo_that_begins_anew_is_obeyed_anew():
 
 
 def test_garbage_is_ignored():
-    stage = Stage()
+    stage = stage_of()
     before = stage.port.read(0.0)
     stage.port.note_joints(5.0, {"joint0": math.nan})
     stage.port.note_joints(math.nan, {joint.name: 1.0 for joint in INDY7.body.joints})
@@ -301,7 +241,7 @@ def test_garbage_is_ignored():
 
 
 def test_what_only_drones_do_it_refuses():
-    port = Stage().port
+    port = stage_of().port
     for call in (lambda: port.fly(Pose(), 0.0), lambda: port.take_off(1.0), port.land):
         with pytest.raises(NotImplementedError):
             call()

@@ -13,6 +13,7 @@ import mujoco
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.physics.gazebo.elements import numbers
+from llm_planner.physics.gazebo.gains import inertias
 from llm_planner.physics.gazebo.inertia import inertia_of, link_inertia, rotation
 from llm_planner.physics.gazebo.sdf import sdf_text
 from llm_planner.physics.gazebo.urdf import urdf_text
@@ -71,6 +72,22 @@ def test_an_arm_has_its_joints_limits_and_reach():
         data.qpos[:] = joints
         mujoco.mj_forward(model, data)
         assert np.allclose(data.xpos[model.body("tool").id], chain.position_m(joints), atol=1e-6)
+
+
+def test_gains_are_those_of_what_each_joint_moves():
+    model = loaded(INDY7)
+    data, chain = mujoco.MjData(model), ChainKinematics(INDY7.body)
+    data.qpos[:] = chain.home
+    mujoco.mj_forward(model, data)
+    moved = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, moved)
+    assert np.allclose(inertias(INDY7.body), np.diag(moved), rtol=1e-6)
+    controller = ET.fromstring(sdf_text(INDY7)).find("model/plugin[joint_name]")
+    stiff, damped = ([float(e.text) for e in controller.findall(f"{kind}_p_gain")] for kind in ("position", "velocity"))
+    step_s = 0.002
+    for inertia, position, velocity in zip(inertias(INDY7.body), stiff, damped, strict=True):
+        assert velocity == pytest.approx(2.0 * math.sqrt(position * inertia))  # no overshoot
+        assert velocity * step_s / inertia < 0.2  # of its speed in one step: far from unstable
 
 
 @pytest.mark.parametrize("model", [TELLO, INDY7], ids=lambda model: model.name)

@@ -1,7 +1,5 @@
 """Worlds for Gazebo: everything of the YAML is there, every topic is bridged, and libsdformat has nothing to say."""
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -16,6 +14,7 @@ from llm_planner.physics.gazebo.files import fleet, write_world
 from llm_planner.physics.gazebo.sdf import sdf_text
 from llm_planner.physics.gazebo.world import bridge_text, world_text
 from llm_planner.physics.world_file import load_world_file
+from tests.physics.gazebo.programs import compiled, environment
 
 WORLDS = ("house", "table", "")
 
@@ -90,31 +89,14 @@ def test_more_robots_than_places_and_unknown_worlds_are_refused(tmp_path: Path):
 
 @pytest.fixture(scope="session")
 def sdf_loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that reads SDF with libsdformat: Debian's libsdformat-dev, or one in LLM_PLANNER_SDFORMAT_PREFIX."""
-    prefix = os.environ.get("LLM_PLANNER_SDFORMAT_PREFIX", "/usr")
-    headers = sorted(Path(prefix, "include").glob("sdformat-*"))
-    compiler = shutil.which("c++")
-    if not headers or compiler is None:
-        pytest.skip("libsdformat is not installed (Debian: libsdformat-dev), or there is no C++ compiler")
-    ignition = [f"-I{path}" for path in sorted(Path(prefix, "include/ignition").glob("*"))]
-    libraries = next(Path(prefix, "lib").rglob("libsdformat*.so")).parent
-    target = tmp_path_factory.mktemp("sdf") / "load_sdf"
-    number = headers[-1].name.removeprefix("sdformat-").partition(".")[0]
-    command = [compiler, "-std=c++17", f"-I{headers[-1]}", *ignition, str(Path(__file__).with_name("load_sdf.cpp"))]
-    options = [f"-L{libraries}", f"-lsdformat{number}", "-lignition-math6", f"-Wl,-rpath,{libraries}"]
-    options.append("-Wl,--unresolved-symbols=ignore-in-shared-libs")
-    subprocess.run([*command, "-o", str(target), *options], check=True, timeout=120)
-    return target
+    """A program that reads SDF with libsdformat."""
+    return compiled("load_sdf.cpp", tmp_path_factory.mktemp("sdf"))
 
 
 def is_good(loader: Path, *paths: Path) -> str:
     """Returns what libsdformat says of files; nothing if they are good."""
-    prefix = os.environ.get("LLM_PLANNER_SDFORMAT_PREFIX", "/usr")
-    found = next(iter(sorted(Path(prefix, "share").glob("sdformat*"))), None)
-    libraries = next(Path(prefix, "lib").rglob("libsdformat*.so")).parent
-    environment = {**os.environ, "SDF_PATH": str(found), "LD_LIBRARY_PATH": str(libraries)}
     command = [str(loader), *map(str, paths)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment(), timeout=60)
     return done.stdout + done.stderr if done.returncode else ""
 
 
