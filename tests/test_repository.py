@@ -23,7 +23,6 @@ LONGER_WITH_REASON = {  # how long at most, and why
     "llm_planner/ros/conversions.py": (320, "a table in code: one small function per message, each way"),
     "llm_planner/tasks/arm_wordings.py": (1000, "data: one wording a line"),
     "llm_planner/tasks/drone_wordings.py": (1000, "data: one wording a line"),
-    "tests/serving/test_loop.py": (400, "mirrors one module; its cases are independent of each other"),
 }
 
 # In pieces, so that this file does not match itself.

@@ -15,7 +15,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from tests.engine.builders import save_model
 from tests.serving.builders import make_request
-from tests.serving.test_loop import Run
+from tests.serving.loop_run import Run
 
 INSTRUCTIONS = ("fly up", "go to the red box", "take a picture of it and come back", "look around", "say hello")
 

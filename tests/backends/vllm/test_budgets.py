@@ -20,7 +20,7 @@ from llm_planner.serving.loop import PlannerLoop
 from tests.backends.vllm.test_loop import Timed, plans
 from tests.backends.vllm.test_loop import make_run as make_loop_run
 from tests.serving.builders import make_request
-from tests.serving.test_loop import Run
+from tests.serving.loop_run import Run
 from tests.serving.test_loop_with_engine import INSTRUCTIONS, ShortPlans
 
 

@@ -18,7 +18,7 @@ from llm_planner.serving.loop import PlannerLoop
 from tests.backends.vllm.fake_core import with_steps_in_flight
 from tests.engine.builders import sequence, start
 from tests.serving.builders import make_request
-from tests.serving.test_loop import Run
+from tests.serving.loop_run import Run
 from tests.serving.test_loop_with_engine import INSTRUCTIONS, ShortPlans
 
 

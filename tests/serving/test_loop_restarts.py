@@ -1,0 +1,65 @@
+"""A loop that takes goals over from one that died: it goes on behind the segments that were delivered."""
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.serving.events import Finished
+from llm_planner.serving.goal import History
+from tests.serving.builders import make_loop, make_request, make_segment, succeeded
+from tests.serving.loop_run import Run
+
+
+def test_goes_on_behind_delivered_segments():
+    plan = "a(1);b(2);c(3);d(4);"
+    run = Run(make_loop({"go": plan}))
+    delivered = tuple(make_segment(i, text) for i, text in enumerate(("a(1);", "b(2);")))
+    history = History(arrival_s=-2.0, delivered_at_s=(-1.5, -0.5), reports=((-0.5, succeeded("r1", 0)),))
+    run.take(run.loop.submit(make_request(delivered=delivered), 0.0, history))
+    run.go()
+    assert run.texts() == ["c(3);", "d(4);"]
+    result = run.result()
+    assert result.plan == plan
+    assert result.metrics.response_time_s == pytest.approx(0.5)
+
+
+def test_a_complete_plan_only_waits_for_its_robot():
+    run = Run(make_loop({"go": "a(1);"}), reports=False)
+    delivered = (make_segment(0, "a(1);"),)
+    history = History(arrival_s=0.0, delivered_at_s=(0.5,), is_plan_complete=True)
+    run.take(run.loop.submit(make_request(delivered=delivered), 1.0, history))
+    run.take(run.loop.step(1.0))
+    assert run.events == []
+    run.take(run.loop.report(succeeded("r1", 0), 1.6))
+    assert run.result().error_code is ErrorCode.NONE
+
+
+def test_nothing_is_generated_behind_a_delivered_return():
+    run = Run(make_loop({"go": "a(1);->1;"}), reports=False)
+    delivered = (make_segment(0, "a(1);"), make_segment(1, "->1;"))
+    run.take(run.loop.submit(make_request(delivered=delivered), 0.0))
+    run.take(run.loop.report(succeeded("r1", 1), 1.0))
+    assert [type(e) for _, e in run.events] == [Finished]
+    assert run.result().error_code is ErrorCode.NONE
+
+
+def test_reports_from_before_a_restart_count():
+    run = Run(make_loop({"go": "a(1);b(2);"}), reports=False)
+    delivered = (make_segment(0, "a(1);"), make_segment(1, "b(2);"))
+    history = History(
+        arrival_s=-3.0,
+        delivered_at_s=(-2.5, -1.5),
+        reports=((-1.4, succeeded("r1", 0)), (-0.4, succeeded("r1", 1))),
+        is_plan_complete=True,
+    )
+    run.take(run.loop.submit(make_request(delivered=delivered), 0.0, history))
+    assert run.result().error_code is ErrorCode.NONE
+    assert run.result().metrics.response_time_s == pytest.approx(0.5)
+
+
+def test_delivered_tokens_count_as_tokens():
+    delivered = tuple(make_segment(i, "a(1);") for i in range(3))  # 15 bytes: 5 tokens
+    run = Run(make_loop({"go": "a(1);" * 40}), seconds=0.0)
+    run.take(run.loop.submit(make_request(delivered=delivered, max_tokens=20), 0.0))
+    run.go()
+    assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
+    assert run.result().metrics.num_output_tokens == 15
