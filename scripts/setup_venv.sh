@@ -95,24 +95,44 @@ fi
 data=()
 for dir in config launch models profiles robot_models worlds; do if [[ -d $dir ]]; then data+=("$dir"); fi; done
 ros_key=$( (cat "requirements/"{ros,build,constraints}"-$distro.txt"; echo "$version $PWD") | sha256sum | cut -c1-16)
-key=$( (sha256sum CMakeLists.txt package.xml cmake/* msg/* srv/* action/* llm_planner/__init__.py
+key=$( (sha256sum CMakeLists.txt package.xml cmake/*.* msg/* srv/* action/* llm_planner/__init__.py
         echo "$ros_key ${data[*]}") | sha256sum | cut -c1-16)
-if ! is_done interfaces "$key"; then
-  say "compiling the ROS 2 interfaces ($distro)"
+
+# Configures and compiles interfaces: what to call them, source, build directory, more options for cmake.
+compile() {
+  say "compiling $1 ($distro)"
   for tool in cc c++; do command -v $tool >/dev/null || fail "no C and C++ compiler: install gcc and g++"; done
-  build=$venv/interfaces-$ros_key
-  mkdir -p "$build"
-  log=$build/setup.log
-  export AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv PATH=$venv/bin:$PATH
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DLLM_PLANNER_DEVELOP=ON \
+  local log=$3/setup.log
+  mkdir -p "$3"
+  cmake -S "$2" -B "$3" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF "${@:4}" \
     -DCMAKE_INSTALL_PREFIX="$venv" -DPython3_EXECUTABLE="$venv/bin/python" \
     -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/pip_ros_fixups.cmake" >"$log" 2>&1 &&
-    cmake --build "$build" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "the interfaces do not compile; see $log"; }
+    cmake --build "$3" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "the interfaces do not compile; see $log"; }
+}
+install_from() {
+  local log=$1/setup.log
+  cmake --install "$1" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "cannot install; see $log"; }
+}
+
+if ! is_done interfaces "$key"; then
+  export AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv PATH=$venv/bin:$PATH
+  build=$venv/interfaces-$ros_key
+  compile "the ROS 2 interfaces" . "$build" -DLLM_PLANNER_DEVELOP=ON
   site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
   rm -rf "$site/llm_planner" "$venv"/lib/libllm_planner__*.so # of interfaces that may be gone by now
-  cmake --install "$build" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "cannot install; see $log"; }
+  install_from "$build"
   (cd / && "$venv/bin/python" -c 'import llm_planner.action, llm_planner.core, llm_planner.msg, llm_planner.srv') ||
     fail "the installed interfaces cannot be imported"
   mark interfaces "$key"
+fi
+
+# The message of /tf, while it is in no wheel: this environment is ours alone, and no ROS installation is in it.
+key=$( (sha256sum cmake/pip_ros_fixups.cmake $(find cmake/tf2_msgs -type f | sort); echo "$ros_key") | sha256sum | cut -c1-16)
+if ! is_done tf2_msgs "$key" && ! "$venv/bin/python" -m pip show --quiet ros-tf2-msgs 2>/dev/null; then
+  export AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv PATH=$venv/bin:$PATH
+  compile "tf2_msgs" cmake/tf2_msgs "$venv/tf2_msgs-$ros_key"
+  install_from "$venv/tf2_msgs-$ros_key"
+  (cd / && "$venv/bin/python" -c 'import tf2_msgs.msg') || fail "the installed tf2_msgs cannot be imported"
+  mark tf2_msgs "$key"
 fi
 if ((SECONDS - started > 2)); then say "ready after $((SECONDS - started)) s"; fi

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+import rclpy
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 
@@ -10,6 +11,8 @@ pytest.importorskip("mujoco")
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring.playback import Recording
+from llm_planner.ros.recorder_node import RecorderNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.ros.world_node import WorldNode
 from tests.ros.nodes import Spinner, wait_until
@@ -75,7 +78,7 @@ def test_a_world_that_cannot_be_ends_the_instruction_not_the_node(planner, world
 
 
 def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
-    """The packages of these messages are no wheels of ours: their place is taken by namespaces."""
+    """Also where the packages of these messages are missing: their place is taken by namespaces."""
     node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", seed=1, wind_m_per_s=0.0)
     try:
         view = node._view
@@ -93,6 +96,31 @@ def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
         view.publish(seen)
     finally:
         node.close()
+
+
+def test_transforms_are_heard_and_recorded_with_their_definition(ros, tmp_path):
+    tf2 = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed: `make setup` compiles it")
+    path = tmp_path / "tape.mcap"
+    node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", wind_m_per_s=0.0)
+    recorder = RecorderNode("tf_recorder", parameter_overrides=[Parameter("path", value=str(path))])
+    listener, heard = rclpy.create_node("tf_listener"), []
+    listener.create_subscription(tf2.TFMessage, "/tf", heard.append, 10)
+    spinner = Spinner(node, recorder, listener)
+    try:
+        wait_until(lambda: len(heard) >= 3 and recorder._recorder.topics >= {"/tf", "/clock"}, what="transforms")
+        wait_until(lambda: recorder._file.num_messages >= 10, what="a recording")
+    finally:
+        spinner.stop()
+        recorder.close()
+        listener.destroy_node()
+        node.close()
+    frames = {transform.child_frame_id: transform for transform in heard[-1].transforms}
+    assert {"body_1", "arm_1/joint5", "red_box", "person"} <= set(frames)
+    assert frames["red_box"].header.frame_id == "world"
+    assert frames["red_box"].transform.translation.z == pytest.approx(0.775, abs=0.01)
+    taped = [message.decode() for message in Recording(path).messages() if message.topic == "/tf"]
+    assert taped
+    assert {transform.child_frame_id for transform in taped[-1].transforms} == set(frames)
 
 
 @pytest.mark.parametrize(
