@@ -21,7 +21,7 @@ def profile_robot(
     sim: Annotated[str, typer.Option(help="What simulates the robot: mujoco.")] = "mujoco",
     models: ModelsOption = None,
     calls: Annotated[
-        int, typer.Option(min=16, help="Calls that each duration model is fitted to; more fix p90.")
+        int, typer.Option(min=16, help="Calls to fit each duration model to: the more, the surer p90.")
     ] = 400,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that simulate.")] = 1,
     wind: Annotated[float, typer.Option(min=0.0, max=5.0, help="Mean wind in m/s.")] = 0.3,
@@ -47,7 +47,7 @@ def profile_robot(
             f"profiling needs {', '.join(missing)}, which is not installed: pip install -r requirements/mujoco.txt",
         )
     from llm_planner.physics.profiling.figures import draw_profile
-    from llm_planner.physics.profiling.profile import profile
+    from llm_planner.physics.profiling.profile import overall_coverage, profile
     from llm_planner.physics.profiling.write import write_durations
 
     library = RobotLibrary(models or [])
@@ -67,6 +67,8 @@ def profile_robot(
     off = [g.label for g in found if not low <= g.now.coverage <= high]
     console.print(f"median error up to {MOST_MEDIAN_ERROR:.0%} (tables have none): {_verdict(wide)}")
     console.print(f"{low:.0%} to {high:.0%} of the calls within p90: {_verdict(off)}")
+    coverage, error = overall_coverage(found)
+    console.print(f"of all calls together, {coverage:.1%} (+-{error:.1%})")
     fits = {name: group.after for group in found for name in group.skills}
     path = library.path_of(robot)
     targets = [path] if in_place else []
@@ -89,7 +91,12 @@ def profile_robot(
             }
             for group in found
         ]
-        json.write_text(json_text({"robot": robot, "calls": calls, "seed": seed, "groups": rows}, indent=1) + "\n")
+        json.write_text(
+            json_text(
+                {"robot": robot, "calls": calls, "seed": seed, "coverage": [coverage, error], "groups": rows}, indent=1
+            )
+            + "\n"
+        )
 
 
 def _verdict(missed: list[str]) -> str:

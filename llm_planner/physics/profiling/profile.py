@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -111,6 +111,14 @@ def profile(
     if not found:
         raise PlannerError(ErrorCode.INVALID_ROBOT_MODEL, f"no skill of {model.name} succeeded; try it by hand first")
     return found
+
+
+def overall_coverage(found: Sequence[Group]) -> tuple[float, float]:
+    """Returns the share of all held-out calls that lie within their p90, and its standard error."""
+    num_samples = sum(group.now.num_samples for group in found)
+    weights = [group.now.num_samples / num_samples for group in found]
+    coverage = sum(weight * group.now.coverage for weight, group in zip(weights, found, strict=True))
+    return coverage, math.hypot(*(w * group.coverage_error for w, group in zip(weights, found, strict=True)))
 
 
 def judge(skills: list[Skill], after: Fit, held_out: list[Sample]) -> Group:

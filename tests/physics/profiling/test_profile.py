@@ -1,5 +1,6 @@
 """Trials are fair, and a few of them in MuJoCo make a better model than the one before."""
 
+import math
 import random
 from collections import Counter
 from dataclasses import replace
@@ -15,7 +16,7 @@ from llm_planner.physics.profiling.collect import Sample, collect, samples_of
 from llm_planner.physics.profiling.evaluate import accuracy, predicted
 from llm_planner.physics.profiling.figures import draw_profile
 from llm_planner.physics.profiling.fit import fit
-from llm_planner.physics.profiling.profile import judge, profile
+from llm_planner.physics.profiling.profile import judge, overall_coverage, profile
 from llm_planner.physics.profiling.trials import Trial, grid, is_tried, trials
 from llm_planner.robots.effect import Home, Translate
 from llm_planner.robots.library import RobotLibrary
@@ -129,3 +130,19 @@ def test_coverage_says_how_far_it_may_be_off():
         off.append((group.now.coverage - 0.9) / group.coverage_error)
     assert 0.8 < np.std(off) < 1.2
     assert abs(np.mean(off)) < 0.25
+
+
+def test_all_calls_together_are_surer_than_those_of_one_skill():
+    rng = np.random.default_rng(2)
+    calls = {
+        name: [Sample(skill=name, seconds=float(s)) for s in rng.lognormal(0.0, 0.1, count)]
+        for name, count in (("open", 300), ("close", 100))
+    }
+    groups = [
+        judge([INDY7.skills[name]], fit(INDY7.skills[name], some, INDY7.speed_limits), some)
+        for name, some in calls.items()
+    ]
+    coverage, error = overall_coverage(groups)
+    assert coverage == pytest.approx((3 * groups[0].now.coverage + groups[1].now.coverage) / 4)
+    assert error == pytest.approx(math.sqrt(2 * 0.09 / 400))
+    assert error < min(group.coverage_error for group in groups)
