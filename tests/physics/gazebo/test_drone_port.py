@@ -10,9 +10,12 @@ pytest.importorskip("mujoco")
 
 from llm_planner.core.clock import ManualClock
 from llm_planner.core.segment import ZERO_DURATION, Segment
+from llm_planner.core.skill import SkillCall
+from llm_planner.physics.driver import LOST
 from llm_planner.physics.drone_driver import DroneDriver
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.drone_port import GazeboDronePort, Velocity
+from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import Pose
@@ -126,6 +129,22 @@ def test_a_stop_brakes_and_nothing_is_sent_once_odometry_is_lost():
     assert not body.port.read(9.0).is_settled
     body.port.close()
     assert body.sent[-1] == Velocity()
+
+
+def test_a_skill_fails_at_once_when_nothing_is_heard_any_more():
+    body = Body()
+    driver = DroneDriver(TELLO, body.port, random.Random(0))
+    driver.enter(World(), None, 0.0)
+    body.run(4.0)
+    driver.start(SkillCall("mf", (300.0,)), 4.0)
+    body.run(0.5)
+    body.is_silent = True
+    body.run(1.2)
+    result = driver.tick(5.7)
+    assert (result.status, result.reason) == (SkillStatus.FAILED, LOST)
+    driver.start(SkillCall("mf", (300.0,)), 5.8)
+    assert driver.tick(5.8).reason == LOST
+    assert body.velocity == Velocity()
 
 
 def test_a_drone_that_is_in_the_air_already_stays_there():

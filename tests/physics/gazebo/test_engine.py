@@ -20,6 +20,7 @@ from tests.physics.gazebo.programs import compiled, environment, libraries
 from tests.physics.gazebo.stage import HOME, TABLE, Stage
 from tests.physics.gazebo.test_drone_port import TELLO, Body, fly
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PLUGIN = "libignition-physics5-dartsim-plugin.so.5"
 PACKAGES = "libsdformat-dev libignition-physics-sdf-dev libignition-physics5-dartsim-plugin5 libeigen3-dev"
 AT_REST_M = 0.003
