@@ -8,23 +8,28 @@ import rclpy
 import rclpy.utilities
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 
 POLL_S = 0.1
 
 
 @contextlib.contextmanager
 def spinning(name: str) -> Iterator[Node]:
-    """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before."""
+    """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before.
+
+    Signals stay what they are to the program: rclpy would take its context away under the main thread's feet at Ctrl-C,
+    and keep SIGTERM from ending it.
+    """
     was_running = rclpy.utilities.ok()
     if not was_running:
-        rclpy.init()
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(name)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     is_stopped = threading.Event()
 
     def spin() -> None:
-        with contextlib.suppress(ExternalShutdownException):  # Ctrl-C shuts rclpy down
+        with contextlib.suppress(ExternalShutdownException):  # somebody else has shut rclpy down
             while not is_stopped.is_set():
                 executor.spin_once(timeout_sec=POLL_S)
 

@@ -1,5 +1,8 @@
 """A planner that still loads its model is waited for, by robots and by who tells them something; not for ever."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -96,6 +99,19 @@ def test_the_limit_of_send_ends_in_an_error_that_says_what_to_do(start):
     assert isinstance(error, PlannerError)
     assert error.code is ErrorCode.NOT_ACTIVE
     assert "--wait" in error.message
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_has_enough_of_waiting_is_not_shown_a_traceback(number):
+    code = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "send", "nobody", "go up"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as send:
+        assert send.stderr.readline() == "looking for /nobody\n"
+        send.send_signal(number)
+        _, errors = send.communicate(timeout=TIMEOUT_S)
+    assert send.returncode != 0
+    assert "no robot" not in errors
+    assert "Traceback" not in errors
 
 
 def test_an_emergency_with_a_budget_waits_for_nobody(start):
