@@ -27,7 +27,7 @@ from llm_planner.robots.world import WorldObject
 Vector = NDArray[np.float64]
 JOINT_STATES_TIMEOUT_S = 1.0
 ARRIVED_M = 0.005  # so near to its place the tool has arrived
-BLOCKED_DEG = 10.0  # so far behind its set point, something is in the way
+BLOCKED_M = 0.06  # so far behind it, something is in the way
 REACH_M = 0.02  # what is so near to the tip of the tool is held when the gripper closes
 
 
@@ -143,7 +143,7 @@ class GazeboArmPort:
                 pose=replace(self._model.start, x_m=x, y_m=y, z_m=z),
                 is_settled=self._is_settled(),
                 is_lost=self._is_lost,
-                is_blocked=self._off() > math.radians(BLOCKED_DEG),
+                is_blocked=self._gap_m() > BLOCKED_M,
                 held=self._gripper.held,
                 joints=tuple(float(angle) for angle in self._joints),
             )
@@ -153,17 +153,14 @@ class GazeboArmPort:
             return False
         if self._motion is None:
             return True
-        if self._time_s < self._motion.end_s:
-            return False
-        wanted, _ = self._motion.at(self._time_s)
-        gap_m = math.dist(self._chain.position_m(wanted), self._chain.position_m(self._joints))
-        return gap_m <= ARRIVED_M  # a tool that presses on something may be turned a little
+        return self._time_s >= self._motion.end_s and self._gap_m() <= ARRIVED_M
 
-    def _off(self) -> float:
-        """Returns how far the joints are from where they should be, the worst one."""
+    def _gap_m(self) -> float:
+        """Returns how far the tool is from where it should be; one that presses on something may be turned a little."""
         if self._motion is None:
             return 0.0
-        return float(np.max(np.abs(self._motion.at(self._time_s)[0] - self._joints)))
+        wanted, _ = self._motion.at(self._time_s)
+        return math.dist(self._chain.position_m(wanted), self._chain.position_m(self._joints))
 
     def look(self) -> tuple[WorldObject, ...]:
         """Returns all there is, where Gazebo says that it is; and what the robot was told of and Gazebo has not."""
@@ -189,7 +186,7 @@ class GazeboArmPort:
             return
         target, self._target = self._target, None
         begin = self._joints
-        if self._motion is not None and self._off() <= math.radians(BLOCKED_DEG):
+        if self._motion is not None and self._gap_m() <= BLOCKED_M:
             begin = self._motion.at(self._now_s)[0]  # it may lag a little: no jerk back
         self._follow(sweep(self._shape, begin, target, self._now_s))
 
@@ -200,7 +197,7 @@ class GazeboArmPort:
             if self._heard_at_s is None:
                 return
             begin, rates = self._joints, np.zeros(len(self._joints))
-            if self._motion is not None and self._off() <= math.radians(BLOCKED_DEG):
+            if self._motion is not None and self._gap_m() <= BLOCKED_M:
                 begin, rates = self._motion.at(self._now_s)
             acceleration = math.radians(self._shape.acceleration_deg_per_s2.value)
             self._follow(Brake(self._now_s, begin, rates, acceleration))
@@ -221,7 +218,7 @@ class GazeboArmPort:
         """Returns the nearest loose thing in reach, unless it is too heavy."""
         tip = self._home.to_world(self._chain.position_m(self._joints))
         loose = {name: thing for name, thing in self._things.items() if thing.is_loose}
-        gaps = {name: _gap_m(tip, thing.known, self._places[name]) for name, thing in loose.items()}
+        gaps = {name: _reach_m(tip, thing.known, self._places[name]) for name, thing in loose.items()}
         nearest = min(gaps, key=gaps.__getitem__, default=None)
         if nearest is None or gaps[nearest] > REACH_M:
             return None
@@ -248,7 +245,7 @@ class GazeboArmPort:
         return ""
 
 
-def _gap_m(tip: Vector, known: WorldObject, place: Place) -> float:
+def _reach_m(tip: Vector, known: WorldObject, place: Place) -> float:
     """Returns how far a point is from the box around a thing that stands upright."""
     x, y, z = tip - place.position_m
     c, s = math.cos(place.yaw), math.sin(place.yaw)

@@ -137,12 +137,12 @@ def test_joints_follow_a_motion_and_hold_what_weighs(gazebo):
     worst = []
 
     def watch(stage):
-        worst.append(np.degrees(stage.port._off()))
+        worst.append(stage.port._gap_m())
 
     executor = stage.run("home();pick(bin);", at=watch)
     assert executor.state is ExecutorState.DONE, stage.reports
     assert stage.driver.state.held == "bin"
-    assert max(worst) < 5.0
+    assert max(worst) < 0.03
 
 
 def test_a_drone_flies_turns_and_lands_on_the_floor(gazebo):
