@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from llm_planner.core.segment import ZERO_DURATION
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
+from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.duration import expected_duration, polynomial_s, quantile_s, sample_s, skill_duration, trap
+from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Sweeps, Travel
+from tests.robots.builders import table
 
 TELLO = RobotLibrary().get("tello")
 INDY7 = RobotLibrary().get("indy7")
@@ -107,6 +110,19 @@ def test_before_it_is_known_where_an_arm_goes_its_joints_move_for_as_long_as_the
     assert min(samples) > expected.min_s
     assert statistics.median(samples) == pytest.approx(expected.p50_s, abs=0.05)
     assert statistics.quantiles(samples, n=10)[-1] == pytest.approx(expected.p90_s, abs=0.1)
+
+
+def test_an_arm_without_a_body_takes_what_its_sweeps_say():
+    skills = {**INDY7.skills, **{name: replace(INDY7.skills[name], duration=SWEEPS) for name in ("pick", "place")}}
+    driver = KinematicDriver(replace(INDY7, skills=skills), table(), random.Random(0))
+    times_s, now_s = [], 0.0
+    for call in [SkillCall("pick", ("red_box",)), SkillCall("place", ("red_box", "table"))] * 100:
+        driver.start(call, now_s)
+        times_s.append(driver.end_s - now_s)
+        now_s = driver.end_s
+        assert driver.tick(now_s).status is SkillStatus.SUCCEEDED
+    assert min(times_s) > 1.5
+    assert statistics.median(times_s) == pytest.approx(2.52, abs=0.25)
 
 
 def test_only_the_ways_of_an_arm_are_sweeps():
