@@ -81,14 +81,18 @@ def _skill_json(skill: Skill) -> dict[str, object]:
 
 
 def _print_skills(model: RobotModel) -> None:
-    table = Table("skill", "also", "arguments", "does", "example", "median (s)", "p90 (s)", title=model.description)
+    table = Table(title=model.description)
+    for heading in ("skill", "arguments", "does", "example"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("median\n(p90), s", justify="right", no_wrap=True)
     for skill in model.skills.values():
         call = Call(skill.name, tuple(_example(argument) for argument in skill.arguments))
         expected = expected_duration(model, call)
         arguments = ", ".join(_describe(argument) for argument in skill.arguments)
-        times = f"{expected.p50_s:.1f}", f"{expected.p90_s:.1f}"
+        times = f"{expected.p50_s:.1f} ({expected.p90_s:.1f})"
         shown = f"{skill.name}({', '.join(_literal(argument) for argument in call.arguments)})"
-        table.add_row(skill.name, skill.alias, arguments, skill.description, shown, *times)
+        names = f"{skill.name}\n{skill.alias}" if skill.alias else skill.name
+        table.add_row(names, arguments, skill.description, shown, times)
     console.print(table)
 
 
