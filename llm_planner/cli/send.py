@@ -54,7 +54,7 @@ def send(
     )
     with spinning("llm_planner_send") as node, waiting() as show:
         show(f"looking for /{robot}")
-        commander = Commander(node, [robot], planner=planner_of(node, robot))
+        commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
         if not (urgent and time_budget):
             commander.wait_until_ready(wait, on_wait=show)
         commander.instruct(robot, order)

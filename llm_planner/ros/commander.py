@@ -16,8 +16,10 @@ from llm_planner.ros import qos
 from llm_planner.srv import Instruct
 
 POLL_S = 0.1
+ANSWER_S = 5.0  # for a robot to answer
 INSTRUCT_TYPE = "llm_planner/srv/Instruct"
-SIGN_OF_LIFE_S = 10.0  # to find a robot or a planner that runs; a status comes twice a second
+SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
+SILENT_S = 10.0  # a status comes twice a second
 
 
 class _Lack(NamedTuple):
@@ -93,9 +95,9 @@ class Commander:
         """Returns what an instruction would fail for now; None if all is well."""
         for robot, client in self._clients.items():
             if not client.service_is_ready():
-                return _Lack(f"looking for /{robot}", _no_robot(self._node, robot))
+                return _Lack(_looking_for(self._node, robot), _no_robot(self._node, robot))
         status, planner = self._status, self._planner
-        if status is None or self._clock.now_s() - self._status_at_s > SIGN_OF_LIFE_S:
+        if status is None or self._clock.now_s() - self._status_at_s > SILENT_S:
             error = f"no planner {planner} shows life; start one with `llm-planner up`"
             return _Lack(f"looking for planner {planner}", PlannerError(ErrorCode.SERVER_UNREACHABLE, error))
         if status.state == msgs.PlannerStatus.LOADING:
@@ -108,7 +110,7 @@ class Commander:
             return None
         return _Lack(what, PlannerError(ErrorCode.NOT_ACTIVE, f"{what}; {hint}"))
 
-    def instruct(self, robot: str, order: Instruct.Request, *, timeout_s: float = 5.0) -> None:
+    def instruct(self, robot: str, order: Instruct.Request, *, timeout_s: float = ANSWER_S) -> None:
         """Tells a robot what to do; an outcome with ``order.tag`` will follow.
 
         Raises:
@@ -134,20 +136,27 @@ class Commander:
         self._changed.set()
 
 
-def planner_of(node: Node, robot: str, *, timeout_s: float = SIGN_OF_LIFE_S) -> str:
+def planner_of(
+    node: Node, robot: str, *, timeout_s: float = SIGN_OF_LIFE_S, on_wait: Callable[[str], None] = lambda _: None
+) -> str:
     """Returns the full name of the planner that a robot node asks: its parameter ``planner``, else ``/planner``.
 
     Args:
         node: Spun by somebody else; this blocks.
         robot: Name of the robot node.
-        timeout_s: Within which the robot must answer.
+        timeout_s: Within which the robot must be found.
+        on_wait: Told ten times a second what is being waited for.
 
     Raises:
-        PlannerError: SERVER_UNREACHABLE if it does not.
+        PlannerError: SERVER_UNREACHABLE if it is not, or does not answer.
     """
+    clock = MonotonicClock()
+    begun_at_s = clock.now_s()
     client = node.create_client(GetParameters, f"/{robot}/get_parameters")
     try:
-        (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), timeout_s).values
+        while not client.wait_for_service(POLL_S) and clock.now_s() - begun_at_s < timeout_s:
+            on_wait(_looking_for(node, robot))
+        (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), ANSWER_S).values
     finally:
         node.destroy_client(client)
     return str(value.string_value or "/planner")
@@ -165,9 +174,19 @@ def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: flo
     return future.result()
 
 
+def _looking_for(node: Node, robot: str) -> str:
+    others = _others(node, robot)
+    return f"looking for /{robot}; there are {others}" if others else f"looking for /{robot}"
+
+
 def _no_robot(node: Node, robot: str) -> PlannerError:
-    offered = node.get_service_names_and_types()
-    robots = sorted(name.removesuffix("/instruct") for name, types in offered if INSTRUCT_TYPE in types)
-    others = ", ".join(name for name in robots if name != f"/{robot}")
+    others = _others(node, robot)
     hint = f"there are {others}" if others else "start some with `llm-planner up`"
     return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot node /{robot} answers; {hint}")
+
+
+def _others(node: Node, robot: str) -> str:
+    """Returns the robots that take instructions, but this one; empty if there are none."""
+    offered = node.get_service_names_and_types()
+    robots = sorted(name.removesuffix("/instruct") for name, types in offered if INSTRUCT_TYPE in types)
+    return ", ".join(name for name in robots if name != f"/{robot}")

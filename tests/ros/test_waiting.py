@@ -127,6 +127,10 @@ def test_a_robot_that_nobody_has_is_named_beside_those_that_are_there(start):
     commander = Commander(operator.node, ["dron_1"])
     with pytest.raises(PlannerError, match="no robot node /dron_1 answers; there are /drone_1"):
         commander.wait_until_ready(0.0, sign_of_life_s=0.0)
+    looking = []
+    with pytest.raises(PlannerError, match="no robot node /dron_1"):
+        planner_of(operator.node, "dron_1", timeout_s=0.3, on_wait=looking.append)
+    assert looking[-1] == "looking for /dron_1; there are /drone_1"
 
 
 def test_a_planner_that_nobody_started_is_not_waited_for(start):
