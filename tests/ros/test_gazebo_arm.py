@@ -29,7 +29,7 @@ from tests.ros.test_robot_node import start_operator  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.ros
 TABLE = load_world_file("table")
-SCALE = 2.0
+SCALE = 1.0
 
 
 class Bridge:
@@ -106,6 +106,7 @@ def body(**more):
     return {"robot_model": "indy7", "driver": "gazebo", "address": "table", "time_scale": SCALE} | more
 
 
+@pytest.mark.slow
 def test_a_box_is_stacked_over_ros_and_silence_ends_a_plan(planner, bridge, start_operator):  # noqa: F811
     operator = start_operator("arm_1", **body())
     wait_until(lambda: not bridge.gazebo.attached, 20.0, "everything let go")

@@ -27,7 +27,8 @@ from llm_planner.robots.world import WorldObject
 Vector = NDArray[np.float64]
 JOINT_STATES_TIMEOUT_S = 1.0
 ARRIVED_M = 0.005  # so near to its place the tool has arrived
-BLOCKED_M = 0.06  # so far behind it, something is in the way
+BLOCKED_M = 0.06  # so far from where it should be, and from where it should have been lately, something is in the way
+LATEST_S, LATE_STEP_S = 0.5, 0.05  # an order may be so long on its way
 REACH_M = 0.02  # what is so near to the tip of the tool is held when the gripper closes
 
 
@@ -143,7 +144,7 @@ class GazeboArmPort:
                 pose=replace(self._model.start, x_m=x, y_m=y, z_m=z),
                 is_settled=self._is_settled(),
                 is_lost=self._is_lost,
-                is_blocked=self._gap_m() > BLOCKED_M,
+                is_blocked=self._is_blocked(),
                 held=self._gripper.held,
                 joints=tuple(float(angle) for angle in self._joints),
             )
@@ -155,11 +156,15 @@ class GazeboArmPort:
             return True
         return self._time_s >= self._motion.end_s and self._gap_m() <= ARRIVED_M
 
-    def _gap_m(self) -> float:
+    def _is_blocked(self) -> bool:
+        lates_s = np.arange(0.0, LATEST_S + LATE_STEP_S / 2.0, LATE_STEP_S)
+        return all(self._gap_m(float(late_s)) > BLOCKED_M for late_s in lates_s)
+
+    def _gap_m(self, late_s: float = 0.0) -> float:
         """Returns how far the tool is from where it should be; one that presses on something may be turned a little."""
         if self._motion is None:
             return 0.0
-        wanted, _ = self._motion.at(self._time_s)
+        wanted, _ = self._motion.at(self._time_s - late_s)
         return math.dist(self._chain.position_m(wanted), self._chain.position_m(self._joints))
 
     def look(self) -> tuple[WorldObject, ...]:
@@ -186,7 +191,7 @@ class GazeboArmPort:
             return
         target, self._target = self._target, None
         begin = self._joints
-        if self._motion is not None and self._gap_m() <= BLOCKED_M:
+        if self._motion is not None and not self._is_blocked():
             begin = self._motion.at(self._now_s)[0]  # it may lag a little: no jerk back
         self._follow(sweep(self._shape, begin, target, self._now_s))
 
@@ -197,7 +202,7 @@ class GazeboArmPort:
             if self._heard_at_s is None:
                 return
             begin, rates = self._joints, np.zeros(len(self._joints))
-            if self._motion is not None and self._gap_m() <= BLOCKED_M:
+            if self._motion is not None and not self._is_blocked():
                 begin, rates = self._motion.at(self._now_s)
             acceleration = math.radians(self._shape.acceleration_deg_per_s2.value)
             self._follow(Brake(self._now_s, begin, rates, acceleration))

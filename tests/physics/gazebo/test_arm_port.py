@@ -200,6 +200,19 @@ def test_a_gazebo_that_runs_slowly_is_not_taken_for_a_blocked_arm():
     assert stage.run("move_to(bin);").state is ExecutorState.DONE, stage.reports
 
 
+def test_orders_that_are_late_are_not_taken_for_a_blocked_arm():
+    stage, waiting = stage_of(), []
+    take = stage.gazebo.take_trajectory
+    stage.gazebo.take_trajectory = lambda points: waiting.append((stage.clock.now_s() + 0.3, points))
+
+    def deliver(stage):
+        while waiting and waiting[0][0] <= stage.clock.now_s():
+            take(waiting.pop(0)[1])
+
+    executor = stage.run("pick(red_box);place(red_box,blue_box);", at=deliver)
+    assert executor.state is ExecutorState.DONE, stage.reports
+
+
 def test_a_stop_in_mid_motion_brakes_without_a_jerk():
     stage = stage_of()
     stage.run("move_to(bin);", until_s=2.0)
