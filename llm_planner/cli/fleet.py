@@ -19,7 +19,7 @@ from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 if TYPE_CHECKING:
-    from llm_planner.ros.composition import Fleet
+    from llm_planner.ros.composition import Composition, Fleet
 
 DronesOption = Annotated[int, typer.Option(min=0, max=100, help="How many Tellos: drone_1, drone_2, ...")]
 ArmsOption = Annotated[int, typer.Option(min=0, max=100, help="How many Indy7 arms: arm_1, ...")]
@@ -82,11 +82,18 @@ def up(
     emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)
     with emulator, Fleet(composition.commands()) as fleet:
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
-        example = 'llm-planner send drone_1 "fly 1 m forward, then turn right"'
-        console.print(f"tell a robot something:  {example}", soft_wrap=True)
+        console.print(_next_step(composition), soft_wrap=True)
         if dashboard:
             console.print(f"dashboard:  http://127.0.0.1:{dashboard_port}/")
         _watch(fleet, stopped)
+
+
+def _next_step(composition: "Composition") -> str:
+    """Returns what a person could type next."""
+    if not composition.robots:
+        return "start a robot:  llm-planner robot drone_1"
+    instruction = "fly 1 m forward, then turn right" if composition.drones else "go home"
+    return f'tell a robot something:  llm-planner send {composition.robots[0].name} "{instruction}"'
 
 
 def _watch(fleet: "Fleet", stopped: threading.Event) -> None:
