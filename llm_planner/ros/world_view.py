@@ -19,7 +19,7 @@ _MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}
 
 
 class WorldView:
-    """Publishers of one world.
+    """Publishers of one world; what nobody listens to costs nothing, but for the clock.
 
     Args:
         node: That publishes.
@@ -48,25 +48,28 @@ class WorldView:
             return
         self._publishers[topic] = self._node.create_publisher(kind, topic, 10)
 
+    def _is_heard(self, topic: str) -> bool:
+        return topic in self._publishers and self._publishers[topic].get_subscription_count() > 0
+
     def look(self) -> dict[str, Any]:
         """Returns the messages of this moment by topic."""
         now_s = self._world.time_s
         header = Header(frame_id=FRAME)
         header.stamp.sec, header.stamp.nanosec = int(now_s), int(math.fmod(now_s, 1.0) * 1e9)
         found: dict[str, Any] = {"/clock": Clock(clock=header.stamp)}
-        if "/tf" in self._publishers:
+        if self._is_heard("/tf"):
             found["/tf"] = self._transforms(header)
         for name, arm in self._world.arms.items():
             topic = f"/{name}/joint_states"
-            if topic in self._publishers:
+            if self._is_heard(topic):
                 kind = self._publishers[topic].msg_type
                 positions = [float(angle) for angle in arm.joints]
                 found[topic] = kind(header=header, name=self._joints[name], position=positions)
         for name in self._world.drones:
             topic = f"/{name}/odom"
-            if topic in self._publishers:
+            if self._is_heard(topic):
                 found[topic] = self._odometry(self._publishers[topic].msg_type, name, header)
-        if "/world/markers" in self._publishers:
+        if self._is_heard("/world/markers"):
             found["/world/markers"] = self._markers(header)
         return found
 

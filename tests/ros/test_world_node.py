@@ -82,7 +82,9 @@ def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
     node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", seed=1, wind_m_per_s=0.0)
     try:
         view = node._view
-        stand_in = SimpleNamespace(msg_type=SimpleNamespace, publish=lambda _: None)
+        with node._server.lock:
+            assert view.look().keys() == {"/clock"}  # nobody listens
+        stand_in = SimpleNamespace(msg_type=SimpleNamespace, publish=lambda _: None, get_subscription_count=lambda: 1)
         view._publishers |= {"/tf": stand_in, "/arm_1/joint_states": stand_in}
         with node._server.lock:
             seen = view.look()
