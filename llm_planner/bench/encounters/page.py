@@ -138,6 +138,7 @@ def _collision_row(row: dict[str, Any]) -> str:
 
 
 def _answer_row(row: dict[str, Any]) -> str:
-    keys = ("encounters", "asked", "answered_in_time", "used", "flown", "ended", "ended_then_reflex", "danger_over")
-    keys += ("overridden", "not_begun", "not_used_though_clear")
-    return "| " + " | ".join((row["begin"], row["asking"], *(str(row[key]) for key in keys))) + " |"
+    asked = ("encounters", "asked", "answered_in_time")
+    became = ("used", "flown", "ended", "ended_then_reflex", "danger_over", "overridden", "not_begun")
+    cells = (str(row[key]) for key in (*asked, *became, "not_used_though_clear"))
+    return "| " + " | ".join((row["begin"], row["asking"], *cells)) + " |"
