@@ -15,6 +15,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.arm_motion import JointPoint
 from llm_planner.physics.gazebo.arm_port import GazeboArmPort
+from llm_planner.physics.gazebo.gripper import graspable
 from llm_planner.physics.things import Thing
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.shape import ChainBody
@@ -46,11 +47,11 @@ def open_arm_port(node: Node, model: RobotModel, *, home: Home, things: Sequence
     assert isinstance(model.body, ChainBody)
     names = [joint.name for joint in model.body.joints]
     base = f"/model/{node.get_name()}"
-    loose = [thing.known.name for thing in things if thing.is_loose]
+    held = graspable(model, home, things)
     trajectories = node.create_publisher(JointTrajectory, f"{base}/joint_trajectory", qos.REPORTS)
     orders = {
         (name, is_attach): node.create_publisher(Empty, f"{base}/{word}/{name}", qos.REPORTS)
-        for name in loose
+        for name in held
         for is_attach, word in ((True, "attach"), (False, "detach"))
     }
 
@@ -80,8 +81,9 @@ def open_arm_port(node: Node, model: RobotModel, *, home: Home, things: Sequence
         port.note_grip(name, is_attached=message.data == ATTACHED)
 
     node.create_subscription(JointState, f"{base}/joint_states", note_joints, qos.REPORTS)
-    for name in loose:
+    for name in (thing.known.name for thing in things if thing.is_loose):
         node.create_subscription(Odometry, f"/model/{name}/odometry", partial(note_place, name), qos.REPORTS)
+    for name in held:
         node.create_subscription(String, f"{base}/grip/{name}", partial(note_grip, name), qos.REPORTS)
     node.create_timer(TICK_S, port.tick)
     return port

@@ -16,7 +16,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.physics.arms import sweep
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.arm_motion import Brake, JointPoint, Motion, points
-from llm_planner.physics.gazebo.gripper import Gripper
+from llm_planner.physics.gazebo.gripper import Gripper, graspable
 from llm_planner.physics.inverse import ChainKinematics
 from llm_planner.physics.port import Telemetry, require_finite
 from llm_planner.physics.things import Thing
@@ -71,7 +71,8 @@ class GazeboArmPort:
             name: Place(np.array(thing.known.position_m), math.radians(thing.yaw_deg))
             for name, thing in self._things.items()
         }
-        self._gripper = Gripper((name for name, thing in self._things.items() if thing.is_loose), order)
+        self._graspable = graspable(model, home, things)
+        self._gripper = Gripper(self._graspable, order)
         self._lock = threading.RLock()
         self._joints, self._time_s = self._chain.home, 0.0
         self._heard_at_s: float | None = None
@@ -220,14 +221,13 @@ class GazeboArmPort:
                 self._gripper.want(self._touched())
 
     def _touched(self) -> str | None:
-        """Returns the nearest loose thing in reach, unless it is too heavy."""
+        """Returns the nearest thing in reach, unless it is too heavy."""
         tip = self._home.to_world(self._chain.position_m(self._joints))
-        loose = {name: thing for name, thing in self._things.items() if thing.is_loose}
-        gaps = {name: _reach_m(tip, thing.known, self._places[name]) for name, thing in loose.items()}
+        gaps = {name: _reach_m(tip, self._things[name].known, self._places[name]) for name in self._graspable}
         nearest = min(gaps, key=gaps.__getitem__, default=None)
         if nearest is None or gaps[nearest] > REACH_M:
             return None
-        return nearest if loose[nearest].mass_kg <= self._shape.tool.payload_kg.value else None
+        return nearest if self._things[nearest].mass_kg <= self._shape.tool.payload_kg.value else None
 
     def close(self) -> None:
         """Stops; what is held stays held."""

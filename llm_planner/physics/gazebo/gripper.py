@@ -5,13 +5,29 @@ DetachableJoint begins attached, however far away the thing is. It takes each or
 ``src/systems/detachable_joint/DetachableJoint.cc``).
 """
 
+import math
 from collections.abc import Callable, Iterable
 
+from llm_planner.physics.frame import Home
+from llm_planner.physics.things import Thing
+from llm_planner.robots.model import RobotModel
+
+MARGIN_M = 0.2  # beyond an arm's reach: so far things may be pushed, or handed on
 MAX_UNANSWERED = 20  # so many orders to let go without a word: it was free already
 
 
+def graspable(model: RobotModel, home: Home, things: Iterable[Thing]) -> list[str]:
+    """Returns the names of what an arm's gripper has joints for: loose things that begin in its reach, or nearly.
+
+    All that has a joint begins attached, so arms that are far away leave it alone.
+    """
+    reach_m = (model.workspace.reach_m[1] if model.workspace else math.inf) + MARGIN_M
+    near = (t for t in things if t.is_loose and math.dist(t.known.position_m[:2], (home.x_m, home.y_m)) <= reach_m)
+    return [thing.known.name for thing in near]
+
+
 class Gripper:
-    """Brings the joints between a gripper and all loose things to what is wanted.
+    """Brings the joints between a gripper and things to what is wanted.
 
     Args:
         things: That could be held, by name.

@@ -9,6 +9,7 @@ import yaml
 from llm_planner.physics.fleet import home_of
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.elements import Element, child, children, numbers, text_of
+from llm_planner.physics.gazebo.gripper import graspable
 from llm_planner.physics.gazebo.inertia import inertia_of
 from llm_planner.physics.gazebo.sdf import PLACES_HZ, SDF_VERSION, add_link, add_odometry, add_robot, add_shapes
 from llm_planner.physics.scene import BENCH_M
@@ -47,11 +48,10 @@ def world_text(models: Mapping[str, RobotModel], world_file: WorldFile | None) -
     things = [] if world_file is None else world_file.things
     for thing in things:
         _add_thing(world, thing)
-    loose = [thing.known.name for thing in things if thing.is_loose]
     for name, home in homes(models, world_file).items():
         if models[name].kind is RobotKind.ARM and home.z_m > 0.0:
             _add_bench(world, name, home)
-        add_robot(world, name, models[name], home, loose)
+        add_robot(world, name, models[name], home, graspable(models[name], home, things))
     return text_of(root)
 
 
@@ -68,8 +68,10 @@ def homes(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> dic
 
 def bridge_text(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> str:
     """Returns the configuration of ``ros_gz_bridge``: what ROS and Gazebo tell each other."""
-    loose = [] if world_file is None else [thing.known.name for thing in world_file.things if thing.is_loose]
-    topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", is_heard=True), *map(_odometry, loose)]
+    things = [] if world_file is None else world_file.things
+    topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", is_heard=True)]
+    topics += [_odometry(thing.known.name) for thing in things if thing.is_loose]
+    places = homes(models, world_file)
     for name, model in models.items():
         base = f"/model/{name}"
         if model.kind is not RobotKind.ARM:
@@ -79,7 +81,7 @@ def bridge_text(models: Mapping[str, RobotModel], world_file: WorldFile | None) 
         trajectory = "trajectory_msgs/msg/JointTrajectory"
         topics.append(_topic(f"{base}/joint_trajectory", trajectory, "JointTrajectory", is_heard=False))
         topics.append(_topic(f"{base}/joint_states", "sensor_msgs/msg/JointState", "Model", is_heard=True))
-        for thing in loose:
+        for thing in graspable(model, places[name], things):
             orders = [f"{base}/{order}/{thing}" for order in ("attach", "detach")]
             topics += [_topic(order, "std_msgs/msg/Empty", "Empty", is_heard=False) for order in orders]
             topics.append(_topic(f"{base}/grip/{thing}", "std_msgs/msg/String", "StringMsg", is_heard=True))

@@ -8,6 +8,7 @@ import numpy as np
 
 from llm_planner.physics.frame import Home
 from llm_planner.physics.gazebo.arm_motion import JointPoint
+from llm_planner.physics.gazebo.gripper import graspable
 from llm_planner.physics.inverse import ChainKinematics
 from llm_planner.physics.things import WALL_M
 from llm_planner.robots.library import RobotLibrary
@@ -38,8 +39,9 @@ class GazeboArm:
         self.joints = np.zeros(6)  # as the SDF has them
         self.trajectory: list[JointPoint] = []
         self.begun_s = 0.0
-        self.attached = {name: self._grasp(name) for name in self.loose}  # DetachableJoint begins attached
-        self.news: list[tuple[str, bool]] = [(name, True) for name in self.loose]
+        held = graspable(INDY7, home, things)
+        self.attached = {name: self._grasp(name) for name in held}  # DetachableJoint begins attached
+        self.news: list[tuple[str, bool]] = [(name, True) for name in held]
         self.attaches = self.detaches = True
         self.jams = False
 
