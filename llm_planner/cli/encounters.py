@@ -46,8 +46,8 @@ def encounters(
 ) -> None:
     """Let people walk into the way of a drone with a body, and count collisions (needs MuJoCo).
 
-    The planner answers in time, late, or never; the last row is without planner and reflex. About ten minutes. Exit
-    status 1 if planner and reflex together did not prevent a collision.
+    The planner answers in time, late, or never; the last row is without planner and reflex. Five to ten minutes on two
+    cores. Exit status 1 if planner and reflex together did not prevent a collision.
     """
     from llm_planner.bench.encounters.benchmark import run_encounters, write_encounters
     from llm_planner.ros.robot_control import RobotControl

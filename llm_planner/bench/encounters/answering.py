@@ -29,7 +29,7 @@ class Planner(Enum):
     """How the planner is when it is asked for help."""
 
     IN_TIME = "in time"
-    ALONE = "in time, no reflex"  # what the answer is worth by itself
+    ALONE = "no reflex"  # in time; what the answer is worth by itself
     LATE = "late"  # the engine hangs in the first step of the answer, for longer than anybody waits
     DEAD = "dead"  # nobody hears the question
     NOBODY = "nobody"  # neither planner nor reflex: what would have happened

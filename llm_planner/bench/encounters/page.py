@@ -13,7 +13,8 @@ Written by `llm-planner bench encounters`, commit `{commit}` (`+`: with changes)
 A Tello flies straight ahead (even seeds) or hovers (odd seeds). A {name} of {size} m comes at 1-2 m/s
 through the place where the drone will be then, from any direction, missing its middle by {aim_m:.2g} m (standard
 deviation), and goes on for 4 m. The drone flies in gusts of 0.3 m/s (standard deviation), its odometry drifts, its
-orders take effect after about 0.3 s. Two sets of encounters, seeds {first} to {last}. {seen}
+orders take effect after about 0.3 s. Two sets of encounters, seeds {first} to {last}.
+{seen}
 
 | set | n | begins at least | 5 % under | median | at most |
 |---|---|---|---|---|---|
@@ -35,7 +36,7 @@ the box of who comes to the middle of the drone, whose own radius is about 0.1 m
 
 - **in time**: the planner is idle when it is asked. The median budget was {budget_s} s, the median answer came after
   {answer_s} s (the longest after {longest_s} s), the way there and back and the robot's ticks of 20 ms included.
-- **in time, no reflex**: the reflex is switched off: what the answer is worth by itself.
+- **no reflex**: as in time, and the reflex is switched off: what the answer is worth by itself.
 - **late**: the engine hangs for {stall_s:g} s in the first step of the answer.
 - **dead**: nobody hears the question.
 - **nobody**: no planner and no reflex: what would have happened.

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from llm_planner.bench.encounters.answering import Planner
-from llm_planner.bench.encounters.kinds import Asking, Begin
+from llm_planner.bench.encounters.kinds import Asking
 from llm_planner.bench.encounters.outcome import Trial, Use
 from llm_planner.bench.encounters.scenario import Encounter
 
@@ -22,20 +22,19 @@ class Condition:
     asking: Asking = Asking.PASSES
 
 
-def summary(condition: Condition, begin: Begin, met: Mapping[Condition, Sequence[Trial]]) -> dict[str, Any]:
+def summary(condition: Condition, met: Mapping[Condition, Sequence[Trial]]) -> dict[str, Any]:
     """Returns the figures of one condition.
 
     Args:
         condition: Which.
-        begin: Where the comers were when its encounters began.
-        met: What happened in each condition, the same encounters in the same order.
+        met: What happened in each condition of a set, the same encounters in the same order.
     """
     trials = met[condition]
     asked = [trial for trial in trials if trial.alarm_s is not None]
     in_time = [trial for trial in asked if trial.is_in_time]
     uses = [trial.use for trial in in_time]
     return {
-        "begin": begin.value,
+        "begin": trials[0].begin,
         "planner": condition.planner.value,
         "asking": condition.asking.value,
         "encounters": len(trials),
