@@ -77,8 +77,7 @@ def demo(
             try:
                 commander.wait_until_ready(START_TIMEOUT_S, sign_of_life_s=START_TIMEOUT_S)
             except PlannerError as error:
-                late = f"the fleet did not start within {START_TIMEOUT_S:g} s: {error.message}; see {logs}"
-                raise PlannerError(error.code, late) from error
+                raise PlannerError(error.code, f"the fleet did not start: {error.message}; see {logs}") from error
         show = _Progress(goals)
         outcomes = _run(commander, goals, show)
         status = commander.status
