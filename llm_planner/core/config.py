@@ -133,9 +133,9 @@ class PlannerConfig:
         maximum=100,
     )
     replan_context: str = setting(
-        "auto",
-        "What the model has in sight when a plan goes on another way: keep (all that it has read and written), fresh "
-        "(the task, the new scene and what is done), auto (fresh for the bundled model, else keep).",
+        "keep",
+        "What the model has in sight when a plan goes on another way: keep (all that it has read and written) or fresh "
+        "(the task, the new scene and what is done: for a model that writes once more what it sees).",
     )
     chat_segments: str = setting("sentence", "What a chat is answered in: sentence or paragraph.")
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0.0, maximum=10.0)

@@ -18,6 +18,11 @@ _HEADING = re.compile(r"(?:[^,;:\n]*:)+\s*")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 
 
+def entries_of(scene: str) -> list[str]:
+    """Returns the entries of a scene without what parts them, a heading left out; empty ones too."""
+    return [scene[start:end].strip(" ,;\n") for start, end in _spans(scene)]
+
+
 def spare_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
     """Returns half-open ranges of characters, one per entry of the scene, the one that the task needs least first.
 
@@ -28,14 +33,19 @@ def spare_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
         scene: Any text.
         instruction: What is to be done.
     """
-    heading = _HEADING.match(scene)
-    entries = [match.span() for match in _ENTRY.finditer(scene, heading.end() if heading else 0)]
+    entries = _spans(scene)
     asked = frozenset().union(*map(_trigrams, _WORD.findall(instruction.lower())))
     needed = [_relevance(scene[start:end], asked) for start, end in entries]
     order = sorted(range(len(entries)), key=lambda index: (needed[index], -index))
     left = itertools.accumulate(entries[index][1] - entries[index][0] for index in order)
     num_spared = sum(1 for _ in itertools.takewhile(lambda size: size <= MAX_SPARED_SHARE * len(scene), left))
     return [entries[index] for index in order[:-1][:num_spared]]
+
+
+def _spans(scene: str) -> list[tuple[int, int]]:
+    """Returns half-open ranges of characters, one per entry with the separator behind it."""
+    heading = _HEADING.match(scene)
+    return [match.span() for match in _ENTRY.finditer(scene, heading.end() if heading else 0)]
 
 
 def _relevance(entry: str, asked: AbstractSet[str]) -> float:

@@ -1,19 +1,25 @@
-"""What a model reads when its plan failed on the robot: why, what is to be seen now, and what is done already.
+"""What a model reads when its plan failed on the robot: why, and what is to be seen now.
 
-There are two ways. ``KEEP`` appends that to all that the model has read and written, as another turn of the
-conversation; only the new text is computed. ``FRESH`` gives it its usual prompt, with the new scene, and what is done
-behind ``plan:``. The bundled model needs the second: it knows no turns, and what it sees twice it writes once more, the
-call that failed above all (docs/replanning.md has the figures).
+There are two ways. ``KEEP`` appends that to all that the model has read and written; only the new text is computed.
+``FRESH`` gives it its usual prompt, with the new scene, and what is done behind ``plan:``.
+
+The bundled model is trained to go on behind what it wrote (``tasks/replanned.py``), and so it reads the least: what has
+changed. A chat model gets another turn of its conversation, with scene and task in full.
 """
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.planning.scene_entries import entries_of
 from llm_planner.planning.untrusted import flatten
 
 MAX_REASON_CHARACTERS = 200
+_MAX_SHORT_REASON = 60
+_NAME = re.compile(r"(?<=[(,])[A-Za-z_]\w*")  # arguments of a call that are no text
+_WORD = re.compile(r"\w+")
 
 
 class ReplanContext(Enum):
@@ -23,22 +29,17 @@ class ReplanContext(Enum):
     FRESH = "fresh"
 
 
-def replan_context(name: str) -> ReplanContext | None:
-    """Returns what a setting names; None for ``auto``.
+def replan_context(name: str) -> ReplanContext:
+    """Returns what a setting names.
 
     Raises:
         PlannerError: INVALID_CONFIG for any other name.
     """
     known = [context.value for context in ReplanContext]
-    if name not in ("auto", *known):
-        message = f"replan_context is {name!r}; it must be one of auto, {', '.join(known)}"
+    if name not in known:
+        message = f"replan_context is {name!r}; it must be one of {', '.join(known)}"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    return None if name == "auto" else ReplanContext(name)
-
-
-def usual_context(style: PromptStyle) -> ReplanContext:
-    """Returns what suits the models that a style of prompts is for."""
-    return ReplanContext.FRESH if style is PromptStyle.COMPACT else ReplanContext.KEEP
+    return ReplanContext(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,24 +48,39 @@ class Setback:
 
     Attributes:
         instruction: The task; untrusted.
-        scene: What the robot sees now; untrusted. None if it sees what the model has read already.
+        scene: What the robot sees now; untrusted.
+        scene_before: What the model has read of the scene last; untrusted.
         done: The plan as far as it was carried out.
         failed: The statement that failed.
         reason: Why, by the robot's word; untrusted.
     """
 
     instruction: str
-    scene: str | None
+    scene: str
+    scene_before: str
     done: str
     failed: str
     reason: str
 
     def text(self, style: PromptStyle) -> str:
         """Returns what is inserted behind the plan, for one style of prompts; the model goes on behind it."""
-        scene = "" if self.scene is None else f"scene: {flatten(self.scene)}\n"
+        return self._changes() if style is PromptStyle.COMPACT else self._turn()
+
+    def _changes(self) -> str:
+        """Returns what failed and what has changed since: all else stands in the context already."""
+        reason = flatten(self.reason).lower()[:_MAX_SHORT_REASON].rstrip()
+        now, before = flatten(self.scene).lower(), flatten(self.scene_before).lower()
+        known, left = frozenset(_WORD.findall(before)), frozenset(_WORD.findall(now))
+        seen = [entry for entry in entries_of(now) if not known.issuperset(_WORD.findall(entry)[:1])]
+        gone = [name for name in dict.fromkeys(_NAME.findall(self.failed)) if name in known - left]
+        lines = [f"failed: {self.failed} {reason}".rstrip()]
+        lines += [f"seen: {', '.join(seen)}"] if seen else []
+        lines += [f"gone: {', '.join(gone)}"] if gone else []
+        return "\n".join(["", *lines, "plan:", ""])
+
+    def _turn(self) -> str:
+        scene = "" if self.scene == self.scene_before else f"scene: {flatten(self.scene)}\n"
         task = f"{scene}task: {flatten(self.instruction)}\n"
-        if style is PromptStyle.COMPACT:
-            return f"\n{task.lower()}plan:\n{self.done}"
         reason = flatten(self.reason)[:MAX_REASON_CHARACTERS]
         return f"failed: {self.failed} ({reason})\ndone: {self.done}\n{task}{_REST}\nplan:\n"
 

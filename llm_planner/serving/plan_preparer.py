@@ -12,7 +12,7 @@ from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
-from llm_planner.planning.setback import ReplanContext, Setback, usual_context
+from llm_planner.planning.setback import ReplanContext, Setback
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
@@ -30,7 +30,7 @@ class PlanPreparer:
         style: How to ask this kind of model.
         markup: What the model wants around the prompt.
         is_constrained: Whether the grammar of the robot's skills constrains the decoding.
-        replan_context: What the model has in sight when a plan goes on another way; by default what suits its style.
+        replan_context: What the model has in sight when a plan goes on another way.
     """
 
     def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
@@ -43,7 +43,7 @@ class PlanPreparer:
         markup: PromptMarkup | None = None,
         sampling: SamplingParams | None = None,
         is_constrained: bool = True,
-        replan_context: ReplanContext | None = None,
+        replan_context: ReplanContext = ReplanContext.KEEP,
     ) -> None:
         self._backend = backend
         self._tokenizer = tokenizer
@@ -51,7 +51,7 @@ class PlanPreparer:
         self._encoder = PromptEncoder(tokenizer=tokenizer, style=style, markup=markup or PromptMarkup())
         self._sampling = sampling or SamplingParams()
         self._is_constrained = is_constrained
-        self._replan_context = replan_context or usual_context(style)
+        self._replan_context = replan_context
         self._grammars: dict[str, str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
@@ -140,9 +140,11 @@ def _done(request: PlanRequest) -> str:
 def _setback(request: PlanRequest) -> Setback:
     """Returns the last failure of a request."""
     failure, scenes = request.failures[-1], _scenes(request)
+    before = _scenes(replace(request, failures=request.failures[:-1]))
     return Setback(
         instruction=request.instruction,
-        scene=scenes[-1] if len(scenes) > 1 and scenes[-1] != scenes[-2] else None,
+        scene=scenes[-1],
+        scene_before=before[-1],
         done=_done(replace(request, delivered=request.delivered[: failure.index])),
         failed=request.delivered[failure.index].text,
         reason=failure.reason,

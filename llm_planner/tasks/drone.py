@@ -14,7 +14,12 @@ def move(draft: Draft) -> Clause:
         draft.rng, low, high if draft.first or draft.rng.random() < 0.5 else min(high, 150)
     )
     draft.first = False
-    return Clause(draft.say(drone_wordings.MOVES[skill], n=said), f"{skill}({number});", (skill, str(number)))
+    return Clause(draft.say(drone_wordings.MOVES[skill], n=said), f"{skill}({number});", _unusual(skill, number, 50))
+
+
+def _unusual(skill: str, number: int, step: int) -> tuple[str, ...]:
+    """Returns what the held-out split goes by: the numbers that everybody says are never held out."""
+    return (skill, str(number)) if number % step else ()
 
 
 def take_off(draft: Draft) -> Clause:
@@ -27,7 +32,7 @@ def turn(draft: Draft) -> Clause:
     skill = draft.rng.choice(("tc", "tu"))
     number, said = quantity.angle_deg(draft.rng)
     draft.first = False
-    return Clause(draft.say(drone_wordings.TURNS[skill], n=said), f"{skill}({number});", (skill, str(number)))
+    return Clause(draft.say(drone_wordings.TURNS[skill], n=said), f"{skill}({number});", _unusual(skill, number, 45))
 
 
 def fixed_motion(draft: Draft) -> Clause:

@@ -13,12 +13,17 @@ def decimal(number: float) -> str:
 
 def distance_cm(rng: random.Random, low_cm: int = 20, high_cm: int = 500) -> tuple[int, str]:
     """Returns a distance in centimetres and a way to say it."""
-    step = rng.choice((1, 5, 10, 10, 10, 50, 50, 100))
+    step = rng.choice((1, 5, 10, 10, 10, 50, 100, 100, 100))
     number = max(low_cm, min(high_cm, rng.randint(low_cm // step, high_cm // step) * step))
+    return number, said_distance(rng, number)
+
+
+def said_distance(rng: random.Random, number: int) -> str:
+    """Returns a way to say a distance in centimetres."""
     ways = [f"{number} cm", f"{number} cm", f"{number}cm", f"{number} centimeters", f"{number} centimetres"]
     metres = decimal(number / 100)
     ways += [f"{metres} m", f"{metres} meters", f"{metres}m", f"{metres} metres"]
-    if number % 100 == 0:
+    if number % 100 == 0 and number // 100 in _WORDS:
         said = _WORDS[number // 100]
         ways += ["one meter", "a meter", "1 meter"] if number == 100 else [f"{said} meters", f"{said} metres"] * 2
     if number in _TENS:
@@ -27,7 +32,7 @@ def distance_cm(rng: random.Random, low_cm: int = 20, high_cm: int = 500) -> tup
         ways += ["half a meter", "half a metre"] * 2
     if number == 150:
         ways += ["one and a half meters", "one and a half metres"] * 2
-    return number, rng.choice(ways)
+    return rng.choice(ways)
 
 
 def angle_deg(rng: random.Random) -> tuple[int, str]:

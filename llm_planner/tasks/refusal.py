@@ -2,6 +2,7 @@
 
 from llm_planner.tasks import quantity
 from llm_planner.tasks.draft import Clause, Draft
+from llm_planner.tasks.drone_wordings import MOVES
 from llm_planner.tasks.names import word
 from llm_planner.tasks.words import (
     IMPOSSIBLE_FOR_ALL,
@@ -10,22 +11,17 @@ from llm_planner.tasks.words import (
 )
 
 CANNOT = "I cannot do that"
-_TOO_FAR = (
-    "fly forward {n}",
-    "(move|fly|go) {n} forward",
-    "(move|fly|go) up {n}",
-    "fly {n} to the left",
-    "go back {n}",
-    "climb {n}",
-)
+_TOO_FAR = tuple(MOVES[skill] for skill in ("mf", "mb", "ml", "mr", "mu"))
+"""Worded as the motions that are possible: the number alone tells them apart."""
 
 
 def drone(draft: Draft) -> Clause:
     """Returns something that a drone cannot do, or a motion beyond its limits."""
-    if draft.rng.random() < 0.2:
-        metres = draft.rng.choice((draft.rng.randint(6, 99), draft.rng.randint(10, 900)))
-        said = draft.rng.choice((f"{metres} m", f"{metres} meters", f"{metres * 100} cm", f"{metres} metres"))
-        return Clause(draft.say(_TOO_FAR, n=said), f"l('{CANNOT}');", ("far", str(metres)), ("refused",))
+    if draft.rng.random() < 0.4:
+        metres = draft.rng.choice((draft.rng.randint(6, 20), draft.rng.randint(6, 99), draft.rng.randint(10, 900)))
+        said = quantity.said_distance(draft.rng, 100 * metres)
+        wordings = draft.rng.choice(_TOO_FAR)
+        return Clause(draft.say(wordings, n=said), f"l('{CANNOT}');", ("far", str(metres)), ("refused",))
     return _impossible(draft, IMPOSSIBLE_FOR_DRONES, f"l('{CANNOT}');")
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from llm_planner.tasks.replanned import Replanned, sample_replanned
 from llm_planner.tasks.sample import Difficulty, Task, sample
 from llm_planner.training.prompts import task_prompt
 
@@ -18,6 +19,7 @@ _MAX_LENGTH = 2600
 _INDUCTION_LENGTH = 64
 _SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few
 _LONG_SHARE = 0.3  # of the tasks may have longer ones
+_REPLANNED_SHARE = 0.15  # of the tasks fail on the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,17 @@ def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> tuple[list[in
     """Returns the token ids of prompt and plan with the end token, and the length of the prompt."""
     prompt = tokenizer.encode(task_prompt(task), add_special_tokens=False)
     plan = tokenizer.encode(task.plan, add_special_tokens=False)
+    return [*prompt, *plan, tokenizer.eos_token_id], len(prompt)
+
+
+def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -> tuple[list[int], int]:
+    """Returns the same of a plan that failed: all that was read and written before the last plan is its prompt.
+
+    What is written and what is inserted are apart, token by token, as they are in service.
+    """
+    pieces = [task_prompt(replanned.task), *(piece for turn in replanned.turns for piece in turn)]
+    prompt = [token for piece in pieces for token in tokenizer.encode(piece, add_special_tokens=False)]
+    plan = tokenizer.encode(replanned.plan, add_special_tokens=False)
     return [*prompt, *plan, tokenizer.eos_token_id], len(prompt)
 
 
@@ -111,7 +124,7 @@ class BatchStream:
         longest = difficulty_at(progress, self._max_objects)
         short = replace(longest, max_objects=min(_SHORT_OBJECTS, longest.max_objects))
         drawn = self._rng.choices((longest, short), (_LONG_SHARE, 1.0 - _LONG_SHARE), k=_POOL)
-        rows = [encode_task(self._tokenizer, sample(self._rng, difficulty)) for difficulty in drawn]
+        rows = [self._encode(difficulty) for difficulty in drawn]
         rows = sorted((row for row in rows if len(row[0]) <= _MAX_LENGTH), key=lambda row: len(row[0]))
         group: list[tuple[list[int], int]] = []
         for row in rows:
@@ -121,6 +134,11 @@ class BatchStream:
             group.append(row)
         if group:
             yield collate(group)
+
+    def _encode(self, difficulty: Difficulty) -> tuple[list[int], int]:
+        if self._rng.random() < _REPLANNED_SHARE:
+            return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty))
+        return encode_task(self._tokenizer, sample(self._rng, difficulty))
 
 
 def collate(rows: list[tuple[list[int], int]]) -> Batch:

@@ -108,7 +108,7 @@ def results():
 
 
 # 78 and 91 % of these families succeed (models/planner-small/README.md); a better model must leave this list empty.
-NOT_YET = {"tool in view", "food"}
+NOT_YET = {"food"}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,17 @@ import random
 
 import pytest
 
+from llm_planner.tasks.replanned import sample_replanned
 from llm_planner.tasks.sample import sample
-from llm_planner.training.data import BatchStream, collate, difficulty_at, encode_task, induction_share
+from llm_planner.training.data import (
+    BatchStream,
+    collate,
+    difficulty_at,
+    encode_replanned,
+    encode_task,
+    induction_share,
+)
+from llm_planner.training.prompts import task_prompt
 
 
 def draw(tokenizer, seed, count=12):
@@ -25,6 +34,16 @@ def test_the_plan_and_its_end_are_the_target(tokenizer):
     target = batch.token_ids[batch.is_target].tolist()
     assert tokenizer.decode(target[:-1]) == task.plan
     assert target[-1] == tokenizer.eos_token_id
+
+
+def test_of_a_plan_that_failed_the_last_one_is_the_target(tokenizer):
+    replanned = sample_replanned(random.Random(0))
+    batch = collate([encode_replanned(tokenizer, replanned)])
+    target = batch.token_ids[batch.is_target].tolist()
+    assert tokenizer.decode(target[:-1]) == replanned.plan
+    read = batch.token_ids[0, : batch.is_target[0].tolist().index(True)].tolist()
+    written = "".join(piece for turn in replanned.turns for piece in turn)
+    assert tokenizer.decode(read) == task_prompt(replanned.task) + written
 
 
 def test_random_strings_are_predictable_where_they_count(tokenizer):
