@@ -35,7 +35,7 @@ def probe(module: str, *arguments: str, timeout_s: float) -> Answer:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Answer(error=f"no answer within {timeout_s:g} s")
+        return Answer(error=f"no answer within {timeout_s:g} s; a busy machine takes longer (--timeout)")
     lines = done.stdout.strip().splitlines()
     try:
         values = json.loads(lines[-1])

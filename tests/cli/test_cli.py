@@ -1,10 +1,12 @@
 """The command line as a user meets it: what it prints and its exit status."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
+from llm_planner.cli import fleet
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
 
@@ -137,3 +139,17 @@ def test_send_names_the_overrun_strategies():
     result = runner.invoke(app, ["send", "drone_1", "go up", "--overrun", "never"])
     assert result.exit_code == 2
     assert "skip-next" in result.output
+
+
+@pytest.mark.parametrize(
+    ("robots", "said"),
+    [
+        (["drone_1", "arm_1"], 'llm-planner send drone_1 "fly'),
+        (["arm_1"], 'llm-planner send arm_1 "go home"'),
+        ([], "llm-planner robot drone_1"),
+    ],
+)
+def test_up_says_what_could_be_typed_next(robots, said):
+    num_drones = sum(name.startswith("drone") for name in robots)
+    composition = SimpleNamespace(robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones)
+    assert said in fleet._next_step(composition)
