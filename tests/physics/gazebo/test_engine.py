@@ -119,6 +119,18 @@ def test_things_lie_where_the_file_has_them_and_the_arm_stands(gazebo):
     assert gazebo.position_m("drone_1")[:2] == pytest.approx((-2.0, 2.0), abs=1e-3)
 
 
+def test_a_house_and_a_second_arm_stand_too(program, tmp_path):
+    for name, drones, arms in (("house", 2, 1), ("table", 1, 2)):
+        world, _ = write_world(tmp_path, name, drones=drones, arms=arms)
+        gazebo = GazeboPhysics(program, world)
+        gazebo.step(0.5)
+        assert abs(gazebo.joints).max() < 0.02
+        assert gazebo.places["drone_1"][2] == pytest.approx(0.053, abs=0.005)
+        lowest = min(place[2] for thing, place in gazebo.places.items() if not thing.startswith("drone"))
+        assert lowest > (0.23 if name == "house" else 0.75)  # the backpack on its floor, all else on the table
+        gazebo.close()
+
+
 def test_boxes_are_stacked_and_put_into_a_container(gazebo):
     stage = Stage(gazebo)
     for _ in range(50):  # all is let go, and comes to rest
