@@ -111,6 +111,8 @@ def dodge(
     best_call: SkillCall | None = None
     stay = way_to(pose, pose, 1.0, for_s)
     best = _clearance(threats, going_on or stay, enough_m)
+    if best[0] >= enough_m - JUST_M:
+        return None
     ways = ((call, _way_of(skill, pose, end, for_s)) for call, end, skill in _motions(model, pose, model.reflex))
     for call, way in ways if going_on is None else ((SkillCall(model.stop_skill), stay), *ways):
         clear = _clearance(threats, way, enough_m)
