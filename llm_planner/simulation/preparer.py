@@ -64,6 +64,7 @@ class ScriptPreparer:
         setback = Setback(
             instruction=row.instruction,
             scene=row.scene,
+            scene_before="",  # it is described again
             done=done,
             failed=plan[failure.segment].text,
             reason=failure.reason,

@@ -36,7 +36,7 @@ PLANS = {
     "wait": "d(0);mf(20);",
     "look again": "tp();rp();",
     "visit the cat": "mf(20);g(cat);mu(500);",
-    "scene: sofa_7, chair": "mu(20);l('there is no cat');",  # what only a robot that stands there says
+    "seen: sofa_7, chair": "mu(20);l('there is no cat');",  # what only a robot that stands there says
     "patrol": "mf(20);mb(20);" * 60,
     "tell a story": "Once mf(300); was all a fox could say. A drone heard it.\n\nThey became friends!",
 }
