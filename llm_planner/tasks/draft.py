@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.tasks.names import NamedThing, kind_of, thing
 from llm_planner.tasks.scene import PlacedObject
-from llm_planner.tasks.wording import choose, fill
+from llm_planner.tasks.wording import choose, choose_any, fill
 from llm_planner.tasks.words import THINGS
 
 _PLACING_TRIES = 12
@@ -58,6 +58,10 @@ class Draft:
     def say(self, templates: tuple[str, ...], **slots: str) -> str:
         """Returns one wording of a clause."""
         return fill(choose(self.rng, templates, held_out=self.held_out), **slots)
+
+    def say_any(self, templates: tuple[str, ...], **slots: str) -> str:
+        """Returns one wording of a clause for which training holds out none."""
+        return fill(choose_any(self.rng, templates), **slots)
 
     def fresh(self, make: Callable[[], NamedThing]) -> NamedThing:
         """Returns a name whose kind nobody has used in this task."""

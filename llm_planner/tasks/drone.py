@@ -61,7 +61,7 @@ def wait(draft: Draft) -> Clause:
 
 def stop(draft: Draft) -> Clause:
     """Returns a stop."""
-    return Clause(draft.say(drone_wordings.STOP), "h();")
+    return Clause(draft.say_any(drone_wordings.STOP), "h();")
 
 
 def say(draft: Draft) -> Clause:

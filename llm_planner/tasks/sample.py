@@ -103,7 +103,7 @@ _ARM_STEPS: dict[str, tuple[Family, int]] = {
 FAMILIES: dict[str, tuple[str, Family, int]] = {
     "look_for": ("tello", drone.look_for, 6),
     "check_or": ("tello", drone.check_or, 20),
-    "check_on": ("tello", drone.check_on, 6),
+    "check_on": ("tello", drone.check_on, 12),
     "find_under": ("tello", drone.find_under, 7),
     "find_tool": ("tello", drone.find_tool, 16),
     "avoid_injury": ("tello", urgent.injury, 7),
@@ -112,7 +112,7 @@ FAMILIES: dict[str, tuple[str, Family, int]] = {
     "stack": ("indy7", table_work.stack, 40),
     "clean_desk": ("indy7", table_work.clean, 14),
     "sort_food": ("indy7", table_work.sort_food, 4),
-    "move": ("tello", drone.move, 20),
+    "move": ("tello", drone.move, 34),
     "turn": ("tello", drone.turn, 3),
     "fixed_motion": ("tello", drone.fixed_motion, 5),
     "repeat": ("tello", drone.repeat, 26),
@@ -123,7 +123,7 @@ FAMILIES: dict[str, tuple[str, Family, int]] = {
     "picture": ("tello", drone.picture, 2),
     "land": ("tello", drone.land, 2),
     "take_off": ("tello", drone.take_off, 2),
-    "stop": ("tello", drone.stop, 2),
+    "stop": ("tello", drone.stop, 4),
     "say": ("tello", drone.say, 8),
     "wait": ("tello", drone.wait, 2),
     "cannot": ("tello", refusal.drone, 8),
@@ -134,7 +134,7 @@ FAMILIES: dict[str, tuple[str, Family, int]] = {
     "arm_fixed": ("indy7", arm.fixed, 2),
     "arm_conditional": ("indy7", arm.conditional, 8),
     "arm_say": ("indy7", arm.say, 6),
-    "arm_stop": ("indy7", urgent.arm_stop, 2),
+    "arm_stop": ("indy7", urgent.arm_stop, 12),
     "arm_cannot": ("indy7", refusal.arm, 5),
 }
 SEQUENCES: dict[str, tuple[str, Callable[[Draft, int], list[Clause]], int]] = {

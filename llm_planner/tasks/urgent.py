@@ -29,7 +29,7 @@ def arm_stop(draft: Draft) -> Clause:
     """Returns a danger for somebody near an arm: stop at once."""
     who = word(draft.rng, PEOPLE, held_out=draft.held_out, invented=0.05)
     draft.has_scene = draft.has_scene and draft.rng.random() < 0.3
-    return Clause(draft.say(urgent_wordings.HAND, x=_article(draft, who)), "stop();", (), ("stopped",))
+    return Clause(draft.say_any(urgent_wordings.HAND, x=_article(draft, who)), "stop();", (), ("stopped",))
 
 
 def _flee(draft: Draft, wordings: tuple[str, ...], pool: tuple[str, ...], *, climb: bool) -> Clause:

@@ -161,6 +161,12 @@ def choose(rng: random.Random, templates: tuple[str, ...], *, held_out: bool, sh
     return rng.choice(rng.choice(groups))
 
 
+def choose_any(rng: random.Random, templates: tuple[str, ...]) -> str:
+    """Returns one wording of all, its slots still empty: where safety matters, none is held out."""
+    trained, unseen = split(templates)
+    return rng.choice([wording for group in (*trained, *unseen) for wording in group])
+
+
 def fill(wording: str, **slots: str) -> str:
     """Returns the wording with its slots filled and single spaces."""
     return " ".join(wording.format(**slots).split())

@@ -1,6 +1,7 @@
 """Task families: deterministic, printed canonically, held out properly, and solved by their own reference plans."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.tasks import drone, refusal
+from llm_planner.tasks.draft import Draft
 from llm_planner.tasks.goals import is_achieved
 from llm_planner.tasks.sample import FAMILY_NAMES, Difficulty, is_within_limits, sample
 
@@ -76,3 +79,23 @@ def test_long_scenes_are_long():
 )
 def test_limits_are_those_of_the_gate(plan, expected):
     assert is_within_limits(plan) == expected
+
+
+def test_what_is_too_far_is_worded_as_what_is_not():
+    """So the number alone tells a flight from one that is refused."""
+    draft = Draft(random.Random(0), "tello", held_out=False, has_scene=False)
+    refusals = [refusal.drone(draft) for _ in range(3000)]
+    texts = (
+        [drone.move(draft).text for _ in range(3000)],
+        [clause.text for clause in refusals if clause.names[:1] == ("far",)],
+    )
+    possible, too_far = (
+        {re.sub("[0-9.]+ ?[a-z]+", "N", text) for text in each if re.search("[0-9]", text)} for each in texts
+    )
+    assert len(too_far & possible) > 0.8 * len(too_far) > 20
+
+
+def test_numbers_that_everybody_says_are_never_held_out():
+    rng = random.Random(0)
+    plans = {sample(rng, family="move").plan for _ in range(4000)}
+    assert {f"mf({number});" for number in range(50, 501, 50)} <= plans

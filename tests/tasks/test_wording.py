@@ -7,7 +7,7 @@ import re
 import pytest
 
 from llm_planner.tasks import arm_wordings, drone_wordings, urgent_wordings
-from llm_planner.tasks.wording import choose, decorate, fill, join, lines, misspell, recase, split
+from llm_planner.tasks.wording import choose, choose_any, decorate, fill, join, lines, misspell, recase, split
 
 POOLS = {
     f"{module.__name__}.{name}": pool
@@ -71,3 +71,10 @@ def test_noise_keeps_the_clauses():
         assert joined.startswith("fly up")
         assert joined.endswith("turn left")
     assert {recase(rng, "ab").lower() for _ in range(50)} == {"ab"}
+
+
+@pytest.mark.parametrize("templates", [drone_wordings.STOP, urgent_wordings.HAND])
+def test_no_way_to_say_stop_is_held_out(templates):
+    rng = random.Random(0)
+    every = {wording for groups in split(templates) for group in groups for wording in group}
+    assert {choose_any(rng, templates) for _ in range(3000)} == every
