@@ -2,10 +2,12 @@
 
 Models fall into such loops where they do not know what to write, and stay there until a limit of characters or tokens
 stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan of it:
-it is refused as soon as it is beyond doubt. Of a plan only words are looked at: steps, numbers in a list and spoken
-words (``beep beep beep``) may repeat as often as a plan needs. An answer in words has no such need.
+it is refused as soon as it is beyond doubt. Of a plan, words are looked at, and steps that do the same to the same
+things. Other steps (a square is four times the same), numbers in a list and spoken words (``beep beep beep``) may
+repeat as often as a plan needs. An answer in words has no such need.
 """
 
+import re
 from collections.abc import Sequence
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -18,9 +20,15 @@ MAX_GROUP_WORDS = 40
 """Longest group of words of an answer whose repetition is noticed: a long sentence or two."""
 MAX_REPETITION_WORDS = 48
 """So many words of an answer may repeat a group; those of a group longer than 16, three times the group."""
+MAX_GROUP_STEPS = 12
+"""Longest group of statements of a plan whose repetition is noticed."""
+MAX_REPETITION_STEPS = 12
+"""So many statements may repeat a group that names something; those of a group longer than 4, three times the group."""
 
 _LONGEST = max(MAX_REPETITION, 3 * MAX_GROUP) + 1
 _MOST_WORDS = max(MAX_REPETITION_WORDS, 3 * MAX_GROUP_WORDS) + 1
+_MOST_STEPS = max(MAX_REPETITION_STEPS, 3 * MAX_GROUP_STEPS) + 1
+_NAMES = re.compile(r"[(,][A-Za-z]")  # an argument that is neither number nor text
 
 
 class WordWatch:
@@ -42,6 +50,25 @@ class WordWatch:
         group = "".join(repeated_group(self._word))
         if group:
             problem = f"the model is stuck: it writes {group!r} again and again in one word"
+            raise PlannerError(ErrorCode.PLAN_SYNTAX, f"{problem}; rephrase the task")
+
+
+class StepWatch:
+    """Follows a plan statement by statement: who picks and places the same things over and over gets nowhere."""
+
+    def __init__(self) -> None:
+        self._steps: list[str] = []
+
+    def feed(self, step: str) -> None:
+        """Takes the next statement.
+
+        Raises:
+            PlannerError: PLAN_SYNTAX if it repeats, for too long, a group of statements that names something.
+        """
+        self._steps = [*self._steps, step][-_MOST_STEPS:]
+        group = "".join(repeated_group(self._steps, MAX_GROUP_STEPS, MAX_REPETITION_STEPS))
+        if _NAMES.search(group):
+            problem = f"the model is stuck: it plans {group!r} again and again"
             raise PlannerError(ErrorCode.PLAN_SYNTAX, f"{problem}; rephrase the task")
 
 

@@ -13,7 +13,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Return, Statement
 from llm_planner.planning.gate import Mark
-from llm_planner.planning.repetition import WordWatch
+from llm_planner.planning.repetition import StepWatch, WordWatch
 
 
 class StatementParser(Protocol):
@@ -72,7 +72,7 @@ class PlanSession:
     """Turns the tokens of one generation into segments, one per top-level statement.
 
     However the tokens split the text, the segments are the same: the parser sees one character at a time. A model that
-    is stuck in a word is stopped there (``planning.repetition``).
+    is stuck in a word, or in steps that it repeats, is stopped there (``planning.repetition``).
 
     Args:
         tokenizer: Gives the bytes of a token.
@@ -101,7 +101,7 @@ class PlanSession:
         self._parser = parser
         self._gate = gate
         self._expected_duration = expected_duration
-        self._words = WordWatch()
+        self._words, self._steps = WordWatch(), StepWatch()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last detour
@@ -124,6 +124,7 @@ class PlanSession:
         self._num_segments += 1
         self._num_written += 1
         for statement in self._parser.feed(segment.text):
+            self._steps.feed(to_text(statement))
             self._gate.admit(statement)
             self._is_complete = isinstance(statement, Return)
 
@@ -135,7 +136,7 @@ class PlanSession:
         """
         self._parser.begin_anew()
         self._decoder.reset()
-        self._words = WordWatch()
+        self._words, self._steps = WordWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
         self._gate.begin_anew(self._marks[failure.index], pose)
         self._num_tokens = self._num_written = 0
@@ -199,6 +200,7 @@ class PlanSession:
         """Appends a segment per statement; a return at the top level ends the plan, what follows it is not read."""
         for statement in statements:
             if not self._is_complete:
+                self._steps.feed(to_text(statement))
                 segments.append(self._admit(statement))
                 self._is_complete = isinstance(statement, Return)
 

@@ -7,12 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
 from llm_planner.planning.repetition import (
     MAX_GROUP,
     MAX_GROUP_WORDS,
     MAX_REPETITION,
+    MAX_REPETITION_STEPS,
     MAX_REPETITION_WORDS,
     AnswerWatch,
+    StepWatch,
     WordWatch,
     repeated_group,
 )
@@ -147,3 +151,45 @@ def test_the_stories_of_the_chat_preset_pass():
     chats = [request for request in trace.requests if request.urgency == "chat"]
     assert chats
     assert all(stops_at(request.plan, AnswerWatch) is None for request in chats)
+
+
+def refused_step(plan):
+    """Returns which statement is refused, and how; None if all are taken."""
+    watch = StepWatch()
+    for index, statement in enumerate(parse(plan)):
+        try:
+            watch.feed(to_text(statement))
+        except PlannerError as error:
+            return index, error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("before", "group"),
+    [
+        ("", "pick(cup);place(cup,bin);"),
+        ("mf(100);", "g(chair);"),
+        ("pick(a);place(a,b);", "pick(b);place(b,c);pick(c);place(c,d);pick(d);place(d,a);"),
+        ("", "?iv(cat){g(cat);}s(cat);"),
+    ],
+)
+def test_a_plan_that_does_the_same_to_the_same_things_is_refused(before, group):
+    index, error = refused_step(before + group * 20)
+    assert index == len(parse(before)) + max(MAX_REPETITION_STEPS, 3 * len(parse(group)))
+    assert error.code is ErrorCode.PLAN_SYNTAX
+    assert "again and again" in error.message
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "mf(100);tc(90);" * 20,
+        "tp();d(1);" * 20,
+        "l('beep');" * 40,
+        "g(chair);g(door);" * 6,
+        "".join(f"pick(box_{i});place(box_{i},bin);" for i in range(40)),
+        "60{g(chair);g(door);}",
+    ],
+)
+def test_a_patrol_a_square_and_a_long_list_pass(plan):
+    assert refused_step(plan) is None
