@@ -76,8 +76,11 @@ def test_skip_next_waits_for_the_whole():
 
 
 statement = st.sampled_from(["a(1);", "_1=b(x);", "2{a(1);c(2);}", "l('a;b}');"])
-block = st.deferred(lambda: st.lists(st.one_of(statement, condition), min_size=1, max_size=4).map("".join))
-condition = st.builds("?iv(x){{{}}}".format, block)
+block = st.recursive(
+    statement,
+    lambda inner: st.lists(inner | inner.map("?iv(x){{{}}}".format), min_size=1, max_size=4).map("".join),
+    max_leaves=8,
+)
 
 
 def deliver(plan, strategy, budget_s, jitter, policy):

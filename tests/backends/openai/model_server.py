@@ -46,7 +46,7 @@ class ScriptedEngine:
     max_model_len = 4096
 
     def __init__(self) -> None:
-        self._plans = {make_sequence(n).prompt_token_ids: TOKENIZER.encode(p) for n, p in PLANS.items()}
+        self._plans = {make_sequence(n).prompt_token_ids: p for n, p in PLANS.items()}
 
     def open(self, prompt: list[int], sampling: SamplingParams, grammar: str | None) -> Iterator[int]:
         """Returns the tokens of a completion, ended by the model."""
@@ -56,7 +56,11 @@ class ScriptedEngine:
                 raise RefusedError(400, str(message))
         for known, plan in self._plans.items():
             if tuple(prompt[: len(known)]) == known:
-                return iter(plan[len(prompt) - len(known) :])
+                written = b"".join(map(TOKENIZER.token_bytes, prompt[len(known) :])).decode()
+                if "\nfailed: " in written:  # goes on with what failed
+                    setback, _, written = written.rpartition("\nfailed: ")[2].partition("plan:\n")
+                    written = plan.partition(setback.split()[0])[0] + written
+                return iter(TOKENIZER.encode(plan.removeprefix(written)))
         return iter(TOKENIZER.encode("yes"))
 
 
