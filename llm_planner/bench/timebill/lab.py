@@ -117,9 +117,8 @@ class MeasuredPreparer:
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the job ``request.request_id``, with what the approach has of it."""
         prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
-        session: Session = self.lab.plans.prepare(
-            replace(request, scene="", instruction="-")
-        ).session  # a short prompt is quick
+        plain = replace(request, scene="", instruction="-")  # only its session is wanted, and a short prompt is quick
+        session: Session = self.lab.plans.prepare(plain).session
         sequence = replace(prepared.sequence, request_id=request.request_id)
         known = AwaitedLength.known(length) if self.approach.predicts else None
         if not self.approach.steers:
