@@ -2,9 +2,9 @@
 
 Models fall into such loops where they do not know what to write, and stay there until a limit of characters or tokens
 stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan of it:
-it is refused as soon as it is beyond doubt. Of a plan, words are looked at, and steps that do the same to the same
-things. Other steps (a square is four times the same), numbers in a list and spoken words (``beep beep beep``) may
-repeat as often as a plan needs. An answer in words has no such need.
+it is refused as soon as it is beyond doubt. Of a plan, words are looked at, and steps that do to things what was done
+to them before, in whatever order. Other steps (a square is four times the same), numbers in a list and spoken words
+(``beep beep beep``) may repeat as often as a plan needs. An answer in words has no such need.
 """
 
 import re
@@ -20,14 +20,11 @@ MAX_GROUP_WORDS = 40
 """Longest group of words of an answer whose repetition is noticed: a long sentence or two."""
 MAX_REPETITION_WORDS = 48
 """So many words of an answer may repeat a group; those of a group longer than 16, three times the group."""
-MAX_GROUP_STEPS = 12
-"""Longest group of statements of a plan whose repetition is noticed."""
-MAX_REPETITION_STEPS = 12
-"""So many statements may repeat a group that names something; those of a group longer than 4, three times the group."""
+MAX_REPEATED_STEPS = 12
+"""So many statements of a plan may say what an earlier one has said, word for word, if they name something."""
 
 _LONGEST = max(MAX_REPETITION, 3 * MAX_GROUP) + 1
 _MOST_WORDS = max(MAX_REPETITION_WORDS, 3 * MAX_GROUP_WORDS) + 1
-_MOST_STEPS = max(MAX_REPETITION_STEPS, 3 * MAX_GROUP_STEPS) + 1
 _NAMES = re.compile(r"[(,][A-Za-z]")  # an argument that is neither number nor text
 
 
@@ -57,18 +54,21 @@ class StepWatch:
     """Follows a plan statement by statement: who picks and places the same things over and over gets nowhere."""
 
     def __init__(self) -> None:
-        self._steps: list[str] = []
+        self._said: set[str] = set()
+        self._num_repeated = 0
 
     def feed(self, step: str) -> None:
         """Takes the next statement.
 
         Raises:
-            PlannerError: PLAN_SYNTAX if it repeats, for too long, a group of statements that names something.
+            PlannerError: PLAN_SYNTAX if it names something and was said before, as too many of this plan were.
         """
-        self._steps = [*self._steps, step][-_MOST_STEPS:]
-        group = "".join(repeated_group(self._steps, MAX_GROUP_STEPS, MAX_REPETITION_STEPS))
-        if _NAMES.search(group):
-            problem = f"the model is stuck: it plans {group!r} again and again"
+        if not _NAMES.search(step):
+            return
+        self._num_repeated += step in self._said
+        self._said.add(step)
+        if self._num_repeated > MAX_REPEATED_STEPS:
+            problem = f"the model is stuck: it plans {step!r} and other steps again and again"
             raise PlannerError(ErrorCode.PLAN_SYNTAX, f"{problem}; rephrase the task")
 
 

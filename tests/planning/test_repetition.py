@@ -12,8 +12,8 @@ from llm_planner.language.printer import to_text
 from llm_planner.planning.repetition import (
     MAX_GROUP,
     MAX_GROUP_WORDS,
+    MAX_REPEATED_STEPS,
     MAX_REPETITION,
-    MAX_REPETITION_STEPS,
     MAX_REPETITION_WORDS,
     AnswerWatch,
     StepWatch,
@@ -175,9 +175,16 @@ def refused_step(plan):
 )
 def test_a_plan_that_does_the_same_to_the_same_things_is_refused(before, group):
     index, error = refused_step(before + group * 20)
-    assert index == len(parse(before)) + max(MAX_REPETITION_STEPS, 3 * len(parse(group)))
+    assert index == len(parse(before)) + len(parse(group)) + MAX_REPEATED_STEPS
     assert error.code is ErrorCode.PLAN_SYNTAX
     assert "again and again" in error.message
+
+
+@given(order=st.lists(st.integers(0, 4), min_size=1, max_size=60))
+def test_circles_need_no_period(order):
+    plan = "".join(f"pick(box_{i});place(box_{i},bin);" for i in order)
+    num_repeated = 2 * (len(order) - len(set(order)))
+    assert (refused_step(plan) is not None) is (num_repeated > MAX_REPEATED_STEPS)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,9 @@ def test_a_plan_that_does_the_same_to_the_same_things_is_refused(before, group):
         "mf(100);tc(90);" * 20,
         "tp();d(1);" * 20,
         "l('beep');" * 40,
-        "g(chair);g(door);" * 6,
+        "g(chair);g(door);" * 7,
+        "g(chair);tp();d(5);" * 13,
+        "".join(f"pick(cup);place(cup,box_{i});" for i in range(12)),
         "".join(f"pick(box_{i});place(box_{i},bin);" for i in range(40)),
         "60{g(chair);g(door);}",
     ],
