@@ -12,7 +12,7 @@ import numpy as np
 
 from llm_planner.physics.driver import Course, PhysicsDriver
 from llm_planner.physics.inverse import ChainKinematics
-from llm_planner.physics.port import RobotPort
+from llm_planner.physics.port import ArmPort
 from llm_planner.physics.things import WALL_M
 from llm_planner.robots.arm import ArmBody, highest_under
 from llm_planner.robots.body import Job
@@ -41,12 +41,13 @@ class ArmDriver(PhysicsDriver):
         rng: Of how long looks and words take, which physics says nothing about.
     """
 
-    def __init__(self, model: RobotModel, port: RobotPort, rng: random.Random) -> None:
+    def __init__(self, model: RobotModel, port: ArmPort, rng: random.Random) -> None:
         assert isinstance(model.body, ChainBody)
         self._rng, self._shape = rng, model.body
         self._chain = ChainKinematics(model.body)
         self._may_touch: str | None = None
         super().__init__(model, port)
+        self._arm = port
 
     def _body_at(self, pose: Pose, world: World) -> ArmBody:
         return ArmBody(self._model, world, self._rng, pose)
@@ -125,7 +126,7 @@ class ArmDriver(PhysicsDriver):
     def _open(self, job: Job) -> Course:
         effect, course = job.skill.effect, self._body.plan(job)
         assert isinstance(effect, Gripper)
-        self._port.grip(is_open=effect.is_open)
+        self._arm.grip(is_open=effect.is_open)
         yield self._now_s + self._shape.tool.closing_s.value + (0.3 if effect.is_open else 0.0)  # falls
         self.state.held = self._telemetry.held
         return None if not effect.is_open else course.finish()
@@ -137,13 +138,13 @@ class ArmDriver(PhysicsDriver):
         x, y, z = thing.position_m
         is_container = thing.role is ObjectRole.CONTAINER
         top_m = z - thing.size_m[2] / 2.0 + WALL_M if is_container else thing.top_m
-        self._port.grip(is_open=True)
+        self._arm.grip(is_open=True)
         yield from self._travel((x, y, top_m - PRESS_M))
-        self._port.grip(is_open=False)
+        self._arm.grip(is_open=False)
         yield self._now_s + self._shape.tool.closing_s.value
         held = self._telemetry.held
         if held != thing.name:
-            self._port.grip(is_open=True)
+            self._arm.grip(is_open=True)
             raise SkillFailedError(f"grasped {held} instead of {thing.name}" if held else f"{thing.name} slipped away")
         self.state.held = held
         self._world.move(held, thing.position_m, HELD)
@@ -157,7 +158,7 @@ class ArmDriver(PhysicsDriver):
         position = self._rest_on(thing, target)
         x, y, z = self._tool_above(thing, position)
         yield from self._travel((x, y, z + LET_GO_M))
-        self._port.grip(is_open=True)
+        self._arm.grip(is_open=True)
         yield self._now_s + self._shape.tool.closing_s.value
         self.state.held = None
         self._world.move(thing.name, position, target.name)
@@ -194,7 +195,7 @@ class ArmDriver(PhysicsDriver):
         name, end = job.names[0], course.motions[-1].end
         name = self._world.one(name).name
         self._may_touch = name
-        self._port.grip(is_open=False)
+        self._arm.grip(is_open=False)
         goal = np.array([end.x_m, end.y_m])
         for _ in range(NUM_PUSHES):
             self._survey()
@@ -250,7 +251,7 @@ class ArmDriver(PhysicsDriver):
         if joints is None:
             x, y, z = point
             raise SkillFailedError(f"({x:.2f}, {y:.2f}, {z:.2f}) m is unreachable from above")
-        self._port.move(tuple(float(angle) for angle in joints))
+        self._arm.move(tuple(float(angle) for angle in joints))
         yield None
         return None
 

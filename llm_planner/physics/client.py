@@ -15,7 +15,7 @@ TIMEOUT_S = 10.0
 
 
 class RemotePort:
-    """A ``RobotPort`` over TCP; used by one thread at a time.
+    """A ``DronePort`` or ``ArmPort`` over TCP, as the robot is; used by one thread at a time.
 
     Args:
         name: Of the robot.

@@ -1,11 +1,12 @@
 """A robot of a world in this process, as a robot node or a benchmark connects to it."""
 
 import random
+from typing import cast
 
 from llm_planner.physics.arm_driver import ArmDriver
 from llm_planner.physics.driver import PhysicsDriver
 from llm_planner.physics.drone_driver import DroneDriver
-from llm_planner.physics.port import RobotPort
+from llm_planner.physics.port import ArmPort, DronePort, RobotPort
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
 from llm_planner.robots.world import World
 
@@ -15,13 +16,17 @@ class PhysicsConnection:
 
     Args:
         model: Of the robot, with a body.
-        port: To that body.
+        port: To that body, of the robot's kind.
         seed: Of how long looks and words take.
     """
 
     def __init__(self, model: RobotModel, port: RobotPort, seed: int = 0) -> None:
-        kind = ArmDriver if model.kind is RobotKind.ARM else DroneDriver
-        self.driver: PhysicsDriver = kind(model, port, random.Random(seed))
+        rng = random.Random(seed)
+        self.driver: PhysicsDriver = (
+            ArmDriver(model, cast("ArmPort", port), rng)
+            if model.kind is RobotKind.ARM
+            else DroneDriver(model, cast("DronePort", port), rng)
+        )
         self._port = port
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> PhysicsDriver:

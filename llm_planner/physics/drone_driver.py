@@ -6,7 +6,7 @@ from dataclasses import replace
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.skill import Value
 from llm_planner.physics.driver import Course, PhysicsDriver
-from llm_planner.physics.port import RobotPort
+from llm_planner.physics.port import DronePort
 from llm_planner.robots.body import Job
 from llm_planner.robots.driver import SkillFailedError
 from llm_planner.robots.duration import quantile_s, sample_s
@@ -30,12 +30,13 @@ class DroneDriver(PhysicsDriver):
         rng: Of how long looks and words take, which physics says nothing about.
     """
 
-    def __init__(self, model: RobotModel, port: RobotPort, rng: random.Random) -> None:
+    def __init__(self, model: RobotModel, port: DronePort, rng: random.Random) -> None:
         assert isinstance(model.body, QuadrotorBody)
         self._rng = rng
         self._flight = model.body.flight
         self._is_out_of_power = False
         super().__init__(model, port)
+        self._drone = port
 
     def attend(self, now_s: float) -> float:
         """Lands a drone while its battery still can."""
@@ -43,7 +44,7 @@ class DroneDriver(PhysicsDriver):
         telemetry = self._telemetry
         is_low = telemetry.battery <= self._flight.reserve_share.value
         if telemetry.is_armed and is_low and not self._is_out_of_power:
-            self._port.land()
+            self._drone.land()
         self._is_out_of_power = is_low
         return after_s
 
@@ -64,7 +65,7 @@ class DroneDriver(PhysicsDriver):
         super()._fail(reason)
         if reason == OUT_OF_POWER:
             self._is_out_of_power = True
-            self._port.land()
+            self._drone.land()
 
     def _course_of(self, job: Job) -> Course:
         effect = job.skill.effect
@@ -93,13 +94,13 @@ class DroneDriver(PhysicsDriver):
 
     def _rise(self, _: Job, effect: TakeOff) -> Course:
         if not self._telemetry.is_armed:
-            self._port.take_off(effect.altitude_m)
+            self._drone.take_off(effect.altitude_m)
             yield None
         return None
 
     def _sink(self, _: Job) -> Course:
         if self._telemetry.is_armed:
-            self._port.land()
+            self._drone.land()
             while self._telemetry.is_armed:
                 yield self._now_s
         return None
@@ -136,7 +137,7 @@ class DroneDriver(PhysicsDriver):
             yield course.end_s
         if isinstance(job.skill.effect, TakePicture):
             try:
-                self._port.picture()
+                self._drone.picture()
             except PlannerError as error:
                 raise SkillFailedError(error.message) from error
         self._look()
@@ -144,6 +145,6 @@ class DroneDriver(PhysicsDriver):
 
     def _fly(self, target: Pose, turn_deg: float) -> Course:
         self._target = target
-        self._port.fly(target, turn_deg)
+        self._drone.fly(target, turn_deg)
         yield None
         return None

@@ -60,7 +60,7 @@ class Telemetry:
 
 
 class RobotPort(Protocol):
-    """What a driver needs of its body; nothing blocks longer than the world takes to step."""
+    """What a driver needs of any body; nothing blocks longer than the world takes to step."""
 
     def enter(self, objects: Sequence[WorldObject], pose: Pose) -> float:
         """Clears the robot's stage, puts objects and the robot there; returns the world's time."""
@@ -78,30 +78,6 @@ class RobotPort(Protocol):
         """Returns everything on the robot's stage as it really is now: for judges, not for robots."""
         ...
 
-    def fly(self, target: Pose, turn_deg: float) -> None:
-        """Flies a drone straight to a pose, turning meanwhile."""
-        ...
-
-    def take_off(self, altitude_m: float) -> None:
-        """Starts a drone's motors and lets it rise."""
-        ...
-
-    def land(self) -> None:
-        """Lets a drone sink until it touches something."""
-        ...
-
-    def move(self, joints: Sequence[float]) -> None:
-        """Brings an arm's joints to angles in radians."""
-        ...
-
-    def grip(self, *, is_open: bool) -> None:
-        """Opens or closes an arm's gripper; what its tip touches is then held."""
-        ...
-
-    def picture(self) -> str:
-        """Takes a picture, if the world keeps any; returns the name of its file, or an empty text."""
-        ...
-
     def stop(self) -> None:
         """Brakes and holds."""
         ...
@@ -111,8 +87,40 @@ class RobotPort(Protocol):
         ...
 
 
+class DronePort(RobotPort, Protocol):
+    """The same of a drone."""
+
+    def fly(self, target: Pose, turn_deg: float) -> None:
+        """Flies straight to a pose, turning meanwhile."""
+        ...
+
+    def take_off(self, altitude_m: float) -> None:
+        """Starts the motors and lets the drone rise."""
+        ...
+
+    def land(self) -> None:
+        """Lets the drone sink until it touches something."""
+        ...
+
+    def picture(self) -> str:
+        """Takes a picture, if the world keeps any; returns the name of its file, or an empty text."""
+        ...
+
+
+class ArmPort(RobotPort, Protocol):
+    """The same of an arm."""
+
+    def move(self, joints: Sequence[float]) -> None:
+        """Brings the joints to angles in radians."""
+        ...
+
+    def grip(self, *, is_open: bool) -> None:
+        """Opens or closes the gripper; what its tip touches is then held."""
+        ...
+
+
 class LocalPort:
-    """A robot of a world in this process.
+    """A robot of a world in this process: a ``DronePort`` or an ``ArmPort``, as the robot is.
 
     Args:
         world: That has the robot.

@@ -43,8 +43,6 @@ class TrajectoryPort:
         post: Calls something in the executor's thread.
     """
 
-    can_grip = False
-
     def __init__(
         self, client: ActionClient, to_goal: Callable[[list[float]], Any], post: Callable[[Callable[[], None]], None]
     ) -> None:
@@ -80,10 +78,6 @@ class TrajectoryPort:
         """Cancels the goal; one that was not accepted yet is cancelled as soon as it is."""
         self._is_stopped = True
         self._post(self._cancel)
-
-    def grip(self, *, is_open: bool) -> None:
-        """Never called: ``can_grip`` is False."""
-        raise NotImplementedError(is_open)
 
     def close(self) -> None:
         """Stops the arm."""

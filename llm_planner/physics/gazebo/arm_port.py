@@ -41,7 +41,7 @@ class Place:
 
 
 class GazeboArmPort:
-    """Implements ``physics.port.RobotPort`` for an arm. Safe to use from any thread.
+    """Implements ``physics.port.ArmPort``. Safe to use from any thread.
 
     Args:
         model: Of the arm, with a chain for a body.
@@ -232,22 +232,6 @@ class GazeboArmPort:
     def close(self) -> None:
         """Stops; what is held stays held."""
         self.stop()
-
-    def fly(self, target: Pose, turn_deg: float) -> None:
-        """Never called: an arm does not fly."""
-        raise NotImplementedError(target, turn_deg)
-
-    def take_off(self, altitude_m: float) -> None:
-        """Never called: an arm does not fly."""
-        raise NotImplementedError(altitude_m)
-
-    def land(self) -> None:
-        """Never called: an arm does not fly."""
-        raise NotImplementedError
-
-    def picture(self) -> str:
-        """Takes no picture: an arm has no camera."""
-        return ""
 
 
 def _reach_m(tip: Vector, known: WorldObject, place: Place) -> float:

@@ -38,7 +38,7 @@ class Velocity:
 
 
 class GazeboDronePort:
-    """Implements ``physics.port.RobotPort`` for a drone. Safe to use from any thread.
+    """Implements ``physics.port.DronePort``. Safe to use from any thread.
 
     Args:
         model: Of the drone, with a quadrotor for a body.
@@ -206,14 +206,6 @@ class GazeboDronePort:
         with self._lock:
             self._path = hold(self._position.copy(), self._yaw) if self._is_armed else None
             self._send(Velocity())
-
-    def move(self, joints: Sequence[float]) -> None:
-        """Never called: a drone has no joints."""
-        raise NotImplementedError(joints)
-
-    def grip(self, *, is_open: bool) -> None:
-        """Never called: a drone has no gripper."""
-        raise NotImplementedError(is_open)
 
     def picture(self) -> str:
         """Takes no picture: there is no camera sensor in the model."""

@@ -9,7 +9,7 @@ import random
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.arm import ArmBody
@@ -32,11 +32,6 @@ Joints = tuple[float, ...]
 class ArmPort(Protocol):
     """The way to an arm's controller; nothing blocks, everything may be called at any time."""
 
-    @property
-    def can_grip(self) -> bool:
-        """Whether it knows a gripper."""
-        ...
-
     def joints_deg(self) -> Joints | None:
         """Returns where the joints were when last heard of; None before the first word."""
         ...
@@ -53,12 +48,17 @@ class ArmPort(Protocol):
         """Stops the motion at once, past everything else that was asked."""
         ...
 
-    def grip(self, *, is_open: bool) -> None:
-        """Opens or closes the gripper."""
-        ...
-
     def close(self) -> None:
         """Stops, and frees everything."""
+        ...
+
+
+@runtime_checkable
+class GrippingPort(ArmPort, Protocol):
+    """The same of an arm that has a gripper."""
+
+    def grip(self, *, is_open: bool) -> None:
+        """Opens or closes the gripper."""
         ...
 
 
@@ -93,6 +93,7 @@ class Indy7Driver:
 
     def __init__(self, model: RobotModel, port: ArmPort, kinematics: Kinematics) -> None:
         self._model, self._port, self._kinematics = model, port, kinematics
+        self._gripper = port if isinstance(port, GrippingPort) else None
         self._steps: deque[_Step] = deque()
         self._until_s: float | None = None  # of a gripper that moves
         self._is_moving = self._is_stopping = False
@@ -178,7 +179,7 @@ class Indy7Driver:
             raise SkillFailedError(problem)
         if isinstance(skill.effect, TakePicture | Ask | Push):
             raise SkillFailedError(f"this driver cannot {skill.effect.kind}")
-        if isinstance(skill.effect, Grasp | Place | Gripper) and not self._port.can_grip:
+        if isinstance(skill.effect, Grasp | Place | Gripper) and self._gripper is None:
             raise SkillFailedError("this driver knows no gripper")
         self._is_stopping = isinstance(skill.effect, Stop)
         if self._is_stopping:
@@ -213,7 +214,8 @@ class Indy7Driver:
 
     def _step(self, step: _Step, now_s: float) -> None:
         if step.target is None:
-            self._port.grip(is_open=step.is_open)
+            assert self._gripper is not None  # else the call was refused
+            self._gripper.grip(is_open=step.is_open)
             self._until_s = now_s + GRIP_S
             return
         here = self._port.joints_deg()

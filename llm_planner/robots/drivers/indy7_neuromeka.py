@@ -44,7 +44,7 @@ class Dcp3(Protocol):
 
 
 class NeuromekaPort:
-    """An ``ArmPort``. One thread asks and orders in turn; a stop has a thread of its own and waits for nobody.
+    """A ``GrippingPort``. One thread asks and orders in turn; a stop has a thread of its own and waits for nobody.
 
     Args:
         arm: The library's client.
@@ -52,8 +52,6 @@ class NeuromekaPort:
     Raises:
         PlannerError: ROBOT_SILENT if the controller does not answer.
     """
-
-    can_grip = True
 
     def __init__(self, arm: Dcp3, *, patience_s: float = PATIENCE_S) -> None:
         self._arm = arm

@@ -251,11 +251,3 @@ def test_garbage_is_ignored():
     assert all(math.isfinite(x) for thing in stage.port.look() for x in thing.position_m)
     with pytest.raises(PlannerError, match="finite"):
         stage.port.enter((), Pose(x_m=math.nan))
-
-
-def test_what_only_drones_do_it_refuses():
-    port = stage_of().port
-    for call in (lambda: port.fly(Pose(), 0.0), lambda: port.take_off(1.0), port.land):
-        with pytest.raises(NotImplementedError):
-            call()
-    assert port.picture() == ""

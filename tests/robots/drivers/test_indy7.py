@@ -17,8 +17,6 @@ KINEMATICS = Indy7Kinematics()
 class FakePort:
     """An ``ArmPort`` that is there after so many looks."""
 
-    can_grip = True
-
     def __init__(self, num_looks=3):
         self.joints, self.target, self.num_looks = HOME_DEG, None, num_looks
         self.left, self.failure, self.orders = 0, "", []
@@ -42,16 +40,20 @@ class FakePort:
         self.orders.append("stop")
         self.target, self.left = None, 1
 
-    def grip(self, *, is_open):
-        self.orders.append("open" if is_open else "close")
-
     def close(self):
         self.orders.append("closed")
 
 
+class FakeGrippingPort(FakePort):
+    """The same of an arm with a gripper."""
+
+    def grip(self, *, is_open):
+        self.orders.append("open" if is_open else "close")
+
+
 class Arm:
     def __init__(self, port=None):
-        self.port = port or FakePort()
+        self.port = port or FakeGrippingPort()
         self.driver = Indy7Driver(LIBRARY.get("indy7"), self.port, KINEMATICS)
         self.driver.enter(table())
         self.now_s = 0.0
@@ -110,8 +112,7 @@ def test_refuses_before_anything_moves(call, reason):
 
 
 def test_without_a_gripper_nothing_is_grasped():
-    arm = Arm()
-    arm.port.can_grip = False
+    arm = Arm(FakePort())
     assert arm.do("pick", "red_box").reason == arm.do("open").reason == "this driver knows no gripper"
     assert arm.do("move_to", "bin").status is SkillStatus.SUCCEEDED
 
@@ -123,7 +124,7 @@ def test_what_the_controller_says_ends_the_call():
 
 
 def test_an_arm_that_does_not_arrive_is_stopped():
-    arm = Arm(FakePort(num_looks=10**6))
+    arm = Arm(FakeGrippingPort(num_looks=10**6))
     assert "takes too long" in arm.do("move_to", "bin").reason
     assert arm.port.orders[-1] == "stop"
 
