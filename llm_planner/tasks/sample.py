@@ -1,7 +1,6 @@
 """Draws tasks: one family, or several clauses in sequence, with a scene, noise and a reference plan."""
 
 import itertools
-import math
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -46,12 +45,14 @@ class Difficulty:
     Attributes:
         max_clauses: Longest sequence.
         max_objects: Longest scene.
+        min_objects: Shortest scene that lists what nobody asked for.
         invented: Share of invented names.
         noise: Share of instructions with a typing error.
     """
 
     max_clauses: int = 4
     max_objects: int = 200
+    min_objects: int = 0
     invented: float = 0.5
     noise: float = 0.12
 
@@ -239,8 +240,12 @@ def _finish(draft: Draft, name: str, clauses: list[Clause], difficulty: Difficul
     rng = draft.rng
     if draft.has_scene:
         most = max(1, difficulty.max_objects - len(draft.objects))
-        wanted = draft.is_crowded and rng.random() < 0.85
-        draft.distract(int(math.exp(rng.random() ** 2 * math.log(most + 1))) - 1 if wanted else 0)
+        fewest = min(most, max(0, difficulty.min_objects - len(draft.objects)))
+        count = 0
+        if draft.is_crowded and rng.random() < 0.85:
+            share = rng.random() ** 2  # of the way from fewest to most, on a logarithmic scale
+            count = int((fewest + 1) * ((most + 1) / (fewest + 1)) ** share) - 1
+        draft.distract(count)
     objects = tuple(draft.objects)
     plan = "".join(_resolve(clause, objects) for clause in clauses)
     text = join(rng, [clause.text for clause in clauses], held_out=draft.held_out)

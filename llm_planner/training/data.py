@@ -18,7 +18,11 @@ _POOL = 96  # tasks that are drawn together and sorted by length
 _MAX_LENGTH = 2600
 _INDUCTION_LENGTH = 64
 _SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few
-_LONG_SHARE = 0.3  # of the tasks may have longer ones
+_LONG_SHARE = 0.15  # of the tasks may have longer ones
+_CROWDED_OBJECTS = 40
+_CROWDED_SHARE = 0.3  # of the tasks have at least so many: of those that may, few have
+_LISTS_SHARE = 0.15  # of the tasks are of families whose plans follow a list, or need all of it
+_LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
 _REPLANNED_SHARE = 0.15  # of the tasks fail on the way
 
 
@@ -123,7 +127,9 @@ class BatchStream:
     def _draw(self, progress: float) -> Iterator[Batch]:
         longest = difficulty_at(progress, self._max_objects)
         short = replace(longest, max_objects=min(_SHORT_OBJECTS, longest.max_objects))
-        drawn = self._rng.choices((longest, short), (_LONG_SHARE, 1.0 - _LONG_SHARE), k=_POOL)
+        crowded = replace(longest, min_objects=_CROWDED_OBJECTS)
+        shares = (_LONG_SHARE, _CROWDED_SHARE, 1.0 - _LONG_SHARE - _CROWDED_SHARE)
+        drawn = self._rng.choices((longest, crowded, short), shares, k=_POOL)
         rows = [self._encode(difficulty) for difficulty in drawn]
         rows = sorted((row for row in rows if len(row[0]) <= _MAX_LENGTH), key=lambda row: len(row[0]))
         group: list[tuple[list[int], int]] = []
@@ -138,7 +144,8 @@ class BatchStream:
     def _encode(self, difficulty: Difficulty) -> tuple[list[int], int]:
         if self._rng.random() < _REPLANNED_SHARE:
             return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty))
-        return encode_task(self._tokenizer, sample(self._rng, difficulty))
+        family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
+        return encode_task(self._tokenizer, sample(self._rng, difficulty, family=family))
 
 
 def collate(rows: list[tuple[list[int], int]]) -> Batch:

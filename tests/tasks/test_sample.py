@@ -99,3 +99,11 @@ def test_numbers_that_everybody_says_are_never_held_out():
     rng = random.Random(0)
     plans = {sample(rng, family="move").plan for _ in range(4000)}
     assert {f"mf({number});" for number in range(50, 501, 50)} <= plans
+
+
+def test_a_crowded_scene_has_at_least_so_many_objects():
+    rng, difficulty = random.Random(0), Difficulty(max_objects=60, min_objects=40)
+    sizes = [len(sample(rng, difficulty, family="goto").objects) for _ in range(60)]
+    assert max(sizes) <= 60
+    assert sum(size >= 35 for size in sizes) > 15  # names that are taken are left out; some tasks have no scene
+    assert sum(size < 10 for size in sizes) > 5

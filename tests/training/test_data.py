@@ -53,6 +53,13 @@ def test_random_strings_are_predictable_where_they_count(tokenizer):
     assert all(row[i] == row[i - period] for i, counts in enumerate(is_target) if counts)
 
 
+def test_many_of_the_late_tasks_have_crowded_scenes(tokenizer):
+    stream = BatchStream(tokenizer, 5)
+    batches = [stream.next(1.0, 0.0) for _ in range(150)]
+    rows = [int((row != 0).sum()) for batch in batches if batch.kind == "tasks" for row in batch.token_ids]
+    assert 0.03 < sum(length > 500 for length in rows) / len(rows) < 0.3
+
+
 @pytest.mark.parametrize(("early", "late"), [(0.0, 0.3), (0.3, 1.0)])
 def test_difficulty_grows(early, late):
     one, two = difficulty_at(early), difficulty_at(late)

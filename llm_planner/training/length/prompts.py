@@ -13,6 +13,7 @@ from llm_planner.tasks.sample import FAMILY_NAMES, Difficulty, sample
 MIN_PROMPTS = 30
 _HELD_OUT_SHARE = 0.1  # of a file, once for calibration and once for the figures
 _LONGEST_SCENE = Difficulty(max_objects=200)
+_CROWDED_SCENE = Difficulty(max_objects=200, min_objects=40)
 _FIELDS = {"robot", "instruction", "scene"}
 
 
@@ -56,11 +57,14 @@ def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptPart
 
     Calibration and test prompts use wordings, words and combinations of names that no training of planner or
     predictor ever sees: new requests in service are like that. Of the training prompts a third gives every family of
-    tasks the same share: what is drawn seldom has lengths of its own, too.
+    tasks the same share, half of it in crowded scenes: what is drawn seldom has lengths of its own, too.
     """
-    num_even = num_train // 3
-    train = _draw(random.Random(seed), num_train - num_even, held_out=False)
-    train |= _draw(random.Random(seed + 2), num_even, held_out=False, families=cycle(FAMILY_NAMES), besides=train)
+    num_crowded = num_train // 6
+    num_even = num_train // 3 - num_crowded
+    train = _draw(random.Random(seed), num_train - num_even - num_crowded, held_out=False)
+    for offset, count, difficulty in ((2, num_even, _LONGEST_SCENE), (3, num_crowded, _CROWDED_SCENE)):
+        even = cycle(FAMILY_NAMES)
+        train |= _draw(random.Random(seed + offset), count, difficulty, held_out=False, families=even, besides=train)
     held_out = _draw(random.Random(seed + 1), 2 * num_held_out, held_out=True)
     fresh = [prompt for prompt in held_out if prompt not in train]
     return PromptParts(train=tuple(train), calibration=tuple(fresh[:num_held_out]), test=tuple(fresh[num_held_out:]))
@@ -69,6 +73,7 @@ def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptPart
 def _draw(
     rng: random.Random,
     count: int,
+    difficulty: Difficulty = _LONGEST_SCENE,
     *,
     held_out: bool,
     families: Iterator[str | None] | None = None,
@@ -78,7 +83,7 @@ def _draw(
     drawn: dict[Prompt, None] = {}
     families = families or repeat(None)
     while len(drawn) < count:
-        task = sample(rng, _LONGEST_SCENE, held_out=held_out, family=next(families))
+        task = sample(rng, difficulty, held_out=held_out, family=next(families))
         prompt = Prompt(task.robot, task.instruction, task.scene)
         if prompt not in besides:
             drawn[prompt] = None

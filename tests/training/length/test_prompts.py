@@ -3,6 +3,7 @@ import json
 import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.planning.scene_entries import entries_of
 from llm_planner.tasks.sample import FAMILY_NAMES
 from llm_planner.training.length import prompts as prompts_module
 from llm_planner.training.length.prompts import MIN_PROMPTS, Prompt, generate_prompts, read_prompts
@@ -27,12 +28,18 @@ def test_every_family_is_among_the_training_prompts(monkeypatch):
         return drawn[-1][1]
 
     monkeypatch.setattr(prompts_module, "sample", noted)
-    parts = generate_prompts(3 * len(FAMILY_NAMES), 10, seed=0)
+    parts = generate_prompts(6 * len(FAMILY_NAMES), 10, seed=0)
     families = {task.family for is_held_out, task in drawn if not is_held_out}
     assert families == set(FAMILY_NAMES)
-    assert len(set(parts.train)) == len(parts.train) == 3 * len(FAMILY_NAMES)
+    assert len(set(parts.train)) == len(parts.train) == 6 * len(FAMILY_NAMES)
     unseen = {Prompt(task.robot, task.instruction, task.scene) for is_held_out, task in drawn if is_held_out}
     assert set(parts.calibration) | set(parts.test) <= unseen - set(parts.train)
+
+
+def test_many_of_the_training_prompts_have_crowded_scenes():
+    train = generate_prompts(1200, 10, seed=0).train
+    crowded = [prompt for prompt in train if len(entries_of(prompt.scene)) >= 40]
+    assert 0.05 < len(crowded) / len(train) < 0.25
 
 
 def test_a_file_is_split_into_parts_that_overlap_nowhere(tmp_path):
