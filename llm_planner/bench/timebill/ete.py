@@ -8,6 +8,7 @@ from typing import Any
 from llm_planner.bench.profile import ROUNDS, Prober, hides_prompts, make_profile
 from llm_planner.bench.timebill.approaches import ALPHAS
 from llm_planner.bench.timebill.lab import Lab
+from llm_planner.bench.timebill.replay import NOTHING
 from llm_planner.core.eviction import num_removable_tokens, num_removed_tokens
 from llm_planner.core.interfaces import Backend
 from llm_planner.prediction.execution_time import ProfiledTime
@@ -96,6 +97,9 @@ def measure_ete(
 def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
     """Returns measured, predicted and worst-case seconds of whole responses, vanilla and at every fixed ratio.
 
+    A response ends where it does in service: of a model that is stuck, where its plan is refused. That is also what the
+    predictor was taught.
+
     Predicted is Eq. (8) with the predicted length, the worst case Eq. (9) with ``k`` times that, at most N_max. Both
     are those of the paper: the end of the most probable bucket, the profile uncorrected, alone. Beside it the worst
     case that the planner counts on (``Task.pessimistic_tokens``): from the whole distribution, N_max where KV is gone.
@@ -106,7 +110,7 @@ def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
         sequence = prepared.sequence
         for alpha in (0.0, *ALPHAS):
             num_removed = num_removed_tokens(sequence, alpha)
-            steps = lab.engine.steps(sequence, (1, num_removed) if num_removed else (0, 0))
+            steps = lab.response(job, (1, num_removed) if num_removed else NOTHING)
             task = Task(
                 num_uncomputed_tokens=len(sequence.prompt_token_ids) - sequence.num_cached_tokens,
                 kv_len=sequence.num_cached_tokens,

@@ -8,7 +8,7 @@ from typing import Any
 from llm_planner.bench.timebill.approaches import Approach, Unsteered
 from llm_planner.bench.timebill.drive import WARM_UP
 from llm_planner.bench.timebill.jobs import Job, Score, score
-from llm_planner.bench.timebill.replay import ReplayedEngine
+from llm_planner.bench.timebill.replay import NOTHING, Evicted, MeasuredStep, ReplayedEngine
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import OverrunStrategy, PlanRequest
 from llm_planner.prediction.length import LengthDistribution, LengthPredictor
@@ -61,7 +61,7 @@ class Lab:
             self._measure(job)
         of_class: dict[int, list[float]] = {}
         for job in self.jobs:
-            steps = self.engine.steps(self._prepared[job.name].sequence)
+            steps = self.response(job)
             total_s = self.prepare_s[job.name] + sum(step.duration_s for step in steps)
             of_class.setdefault(job.class_index, []).append(total_s)
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
@@ -77,6 +77,17 @@ class Lab:
         self._prepared[job.name] = prepared
         self.engine.steps(prepared.sequence)
 
+    def response(self, job: Job, evicted: Evicted = NOTHING) -> list[MeasuredStep]:
+        """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""
+        steps = self.engine.steps(self._prepared[job.name].sequence, evicted)
+        session = self.session(job.request(job.name, self.max_tokens, None, OverrunStrategy.KILL))
+        ends = (number for number, step in enumerate(steps, start=1) if session.feed(step.token_ids).is_complete)
+        return steps[: next(ends, len(steps))]
+
+    def session(self, request: PlanRequest) -> Session:
+        """Returns a new session for a request's plan."""
+        return self.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
+
     def prepared(self, name: str) -> tuple[Prepared, LengthDistribution]:
         """Returns a job as it was prepared when it was measured, and the prediction for it."""
         return self._prepared[name], self._lengths[name]
@@ -86,7 +97,7 @@ class Lab:
         rows = []
         for index, vanilla_s in enumerate(self.vanilla_s):
             jobs = [job for job in self.jobs if job.class_index == index]
-            steps = [self.engine.steps(self._prepared[job.name].sequence) for job in jobs]
+            steps = [self.response(job) for job in jobs]
             rows.append(
                 {
                     "prompt_tokens": list(ranges[index]),
@@ -117,8 +128,7 @@ class MeasuredPreparer:
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the job ``request.request_id``, with what the approach has of it."""
         prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
-        plain = replace(request, scene="", instruction="-")  # only its session is wanted, and a short prompt is quick
-        session: Session = self.lab.plans.prepare(plain).session
+        session = self.lab.session(request)
         sequence = replace(prepared.sequence, request_id=request.request_id)
         known = AwaitedLength.known(length) if self.approach.predicts else None
         if not self.approach.steers:

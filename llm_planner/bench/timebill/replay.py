@@ -11,9 +11,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 
-_Evicted = tuple[int, int]
+Evicted = tuple[int, int]
 """Step in which an eviction happens, the prefill being step 0, and how many tokens it removes; (0, 0) for none."""
-NOTHING: _Evicted = (0, 0)
+NOTHING: Evicted = (0, 0)
 _LIVE = "measured"
 
 
@@ -33,7 +33,7 @@ class _Run:
     sequence: Sequence
     kv_len: int
     num_shared_blocks: int
-    evicted: _Evicted = NOTHING
+    evicted: Evicted = NOTHING
     num_steps: int = 0
 
 
@@ -52,7 +52,7 @@ class ReplayedEngine:
     engine: Backend
     max_tokens: int
     num_measured: int = 0
-    _measured: dict[tuple[tuple[int, ...], str | None, _Evicted], list[MeasuredStep]] = field(default_factory=dict)
+    _measured: dict[tuple[tuple[int, ...], str | None, Evicted], list[MeasuredStep]] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _prefixes: dict[str, int] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class ReplayedEngine:
             duration_s=step.duration_s,
         )
 
-    def steps(self, sequence: Sequence, evicted: _Evicted = NOTHING) -> list[MeasuredStep]:
+    def steps(self, sequence: Sequence, evicted: Evicted = NOTHING) -> list[MeasuredStep]:
         """Returns all steps of a generation.
 
         Steps before an eviction are those of the same generation without: so what is the same takes the same time.
@@ -119,7 +119,7 @@ class ReplayedEngine:
         self._measured.clear()
         self.num_measured = 0
 
-    def _measure(self, sequence: Sequence, evicted: _Evicted) -> list[MeasuredStep]:
+    def _measure(self, sequence: Sequence, evicted: Evicted) -> list[MeasuredStep]:
         self.num_measured += 1
         sequence = replace(sequence, request_id=_LIVE)
         num_tokens = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
