@@ -3,8 +3,8 @@
 Models fall into such loops where they do not know what to write, and stay there until a limit of characters or tokens
 stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan of it:
 it is refused as soon as it is beyond doubt. Of a plan, words are looked at, and steps that do to things what was done
-to them before, in whatever order. Other steps (a square is four times the same), numbers in a list and spoken words
-(``beep beep beep``) may repeat as often as a plan needs. An answer in words has no such need.
+to them before, in whatever order. Other steps (a square is four times the same) and numbers in a list may repeat as
+often as a plan needs, spoken words (``beep beep beep``) more often than anybody wants to hear them.
 """
 
 import re
@@ -20,6 +20,8 @@ MAX_GROUP_WORDS = 40
 """Longest group of words of an answer whose repetition is noticed: a long sentence or two."""
 MAX_REPETITION_WORDS = 48
 """So many words of an answer may repeat a group; those of a group longer than 16, three times the group."""
+MAX_REPETITION_SPOKEN = 24
+"""The same of the words that a robot says at a time; those of a group longer than 8, three times the group."""
 MAX_REPEATED_STEPS = 12
 """So many statements of a plan may say what an earlier one has said, word for word, if they name something."""
 
@@ -73,9 +75,14 @@ class StepWatch:
 
 
 class AnswerWatch:
-    """Follows an answer in words character by character; what it remembers is its last words."""
+    """Follows an answer in words character by character; what it remembers is its last words.
 
-    def __init__(self) -> None:
+    Args:
+        max_repetition: So many words may repeat a group.
+    """
+
+    def __init__(self, max_repetition: int = MAX_REPETITION_WORDS) -> None:
+        self._max_repetition = max_repetition
         self._word = WordWatch()
         self._letters: list[str] = []
         self._words: list[str] = []
@@ -92,10 +99,32 @@ class AnswerWatch:
         elif self._letters:
             self._words = [*self._words, "".join(self._letters)][-_MOST_WORDS:]
             self._letters = []
-            group = " ".join(repeated_group(self._words, MAX_GROUP_WORDS, MAX_REPETITION_WORDS))
+            group = " ".join(repeated_group(self._words, MAX_GROUP_WORDS, self._max_repetition))
             if group:
                 problem = f"the model is stuck: it says {group!r} again and again"
                 raise PlannerError(ErrorCode.PLAN_SYNTAX, f"{problem}; ask in other words")
+
+
+class TextWatch:
+    """Follows the texts in a plan character by character: what a robot says is watched as an answer is."""
+
+    def __init__(self) -> None:
+        self._text: AnswerWatch | None = None
+        self._is_escaped = False
+
+    def feed(self, character: str) -> None:
+        """Takes the next character of the plan.
+
+        Raises:
+            PlannerError: PLAN_SYNTAX if the text that it belongs to repeats a group of words for too long.
+        """
+        if self._text is None:
+            self._text = AnswerWatch(MAX_REPETITION_SPOKEN) if character == "'" else None
+        elif character == "'" and not self._is_escaped:
+            self._text = None
+        else:
+            self._is_escaped = character == "\\" and not self._is_escaped
+            self._text.feed(character)
 
 
 def repeated_group(

@@ -13,7 +13,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Return, Statement
 from llm_planner.planning.gate import Mark
-from llm_planner.planning.repetition import StepWatch, WordWatch
+from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
 
 
 class StatementParser(Protocol):
@@ -101,7 +101,7 @@ class PlanSession:
         self._parser = parser
         self._gate = gate
         self._expected_duration = expected_duration
-        self._words, self._steps = WordWatch(), StepWatch()
+        self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last detour
@@ -136,7 +136,7 @@ class PlanSession:
         """
         self._parser.begin_anew()
         self._decoder.reset()
-        self._words, self._steps = WordWatch(), StepWatch()
+        self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
         self._gate.begin_anew(self._marks[failure.index], pose)
         self._num_tokens = self._num_written = 0
@@ -153,6 +153,7 @@ class PlanSession:
                 self._num_tokens += 1
                 for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
                     self._words.feed(character)
+                    self._texts.feed(character)
                     self._take(self._parser.feed(character), segments)
         except UnicodeDecodeError as error:
             return self._failed(segments, PlannerError(ErrorCode.PLAN_SYNTAX, f"the plan is not UTF-8: {error}"))

@@ -14,9 +14,11 @@ from llm_planner.planning.repetition import (
     MAX_GROUP_WORDS,
     MAX_REPEATED_STEPS,
     MAX_REPETITION,
+    MAX_REPETITION_SPOKEN,
     MAX_REPETITION_WORDS,
     AnswerWatch,
     StepWatch,
+    TextWatch,
     WordWatch,
     repeated_group,
 )
@@ -151,6 +153,42 @@ def test_the_stories_of_the_chat_preset_pass():
     chats = [request for request in trace.requests if request.urgency == "chat"]
     assert chats
     assert all(stops_at(request.plan, AnswerWatch) is None for request in chats)
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("tk();l('lunch" + " lunch" * 40, "lunch"),
+        ("?iv(cat)==False{say('it\\'s" + " is it" * 30, "is it"),
+        ("say('ready" + " coming welcome" * 20, "coming welcome"),
+    ],
+)
+def test_a_text_that_goes_on_and_on_is_refused(text, group):
+    index, error = stops_at(text, TextWatch)
+    assert len(text[:index].split()) <= MAX_REPETITION_SPOKEN + 3
+    assert error.code is ErrorCode.PLAN_SYNTAX
+    assert sorted(error.message.split("'")[1].split()) == sorted(group.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "l('" + "beep " * MAX_REPETITION_SPOKEN + "');",
+        "l('beep beep beep');" * 40,
+        "mf(100);tc(90);" * 40,
+        "l('it\\'s');" + "pick(cup);place(cup,bin);" * 12,
+        "l('a\\\\');" + "mf(100);" * 40,
+        "set(" + "0," * 60 + "0);",
+    ],
+)
+def test_what_is_no_text_or_is_short_passes(text):
+    assert stops_at(text, TextWatch) is None
+
+
+def test_the_texts_of_reference_plans_pass():
+    rng = random.Random(1)
+    plans = [sample(rng, family=family).plan for family in FAMILY_NAMES for _ in range(10)]
+    assert all(stops_at(plan, TextWatch) is None for plan in plans)
 
 
 def refused_step(plan):

@@ -151,6 +151,19 @@ def test_a_model_that_is_stuck_in_a_word_is_stopped_there(cuts, size):
     assert progress.is_complete
 
 
+@given(cuts=st.lists(st.integers(0, 120), max_size=8), times=st.integers(1, 45))
+def test_a_model_that_would_say_the_same_over_and_over_is_stopped_there(cuts, times):
+    progress = read(f"mf(50);l('{'ready ' * times}');mf(60);".encode(), cuts)
+    delivered = [segment.text for segment in progress.segments]
+    if times <= 24:
+        assert progress.error is None
+        assert delivered == ["mf(50);", f"l('{'ready ' * times}');", "mf(60);"]
+    else:
+        assert progress.error.code is ErrorCode.PLAN_SYNTAX
+        assert "it says 'ready'" in progress.error.message
+        assert delivered == ["mf(50);"]
+
+
 def test_a_stuck_word_spends_no_more_tokens_than_it_takes_to_be_sure():
     session = make_session(tokenizer=BytesTokenizer([b"g(", *[b"a"] * 60]))
     ends = [index for index in range(61) if session.feed([index]).is_complete]

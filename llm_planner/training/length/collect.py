@@ -12,7 +12,7 @@ from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.engine.fingerprint import weights_fingerprint
-from llm_planner.planning.repetition import MAX_REPEATED_STEPS, MAX_REPETITION
+from llm_planner.planning.repetition import MAX_REPEATED_STEPS, MAX_REPETITION, MAX_REPETITION_SPOKEN
 from llm_planner.training.evaluate import serve_all
 from llm_planner.training.length.prompts import Prompt
 
@@ -41,6 +41,7 @@ class LengthFile:
             "max_tokens": max_tokens,
             "max_repetition": MAX_REPETITION,
             "max_repeated_steps": MAX_REPEATED_STEPS,
+            "max_repetition_spoken": MAX_REPETITION_SPOKEN,
         }
         self.lengths: dict[Prompt, int] = {}
         lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
