@@ -35,10 +35,10 @@ def train_length_predictor(
     max_input: Annotated[
         int, typer.Option(min=32, help="Longest input in tokens; longer prompts are compressed.")
     ] = 256,
-    steps: Annotated[int, typer.Option(min=1, help="Of training; repeatable to the bit.")] = 2400,
+    steps: Annotated[int, typer.Option(min=1, help="Of training; repeatable to the bit.")] = 3000,
     seconds: Annotated[float, typer.Option(min=0.0, help="Wall-clock limit of training instead of steps.")] = 0.0,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
-    train_prompts: Annotated[int, typer.Option(min=30, help="Generated prompts to learn from.")] = 18_000,
+    train_prompts: Annotated[int, typer.Option(min=30, help="Generated prompts to learn from.")] = 21_000,
     held_out_prompts: Annotated[int, typer.Option(min=10, help="As many for calibration, and for the figures.")] = 2500,
     baselines: Annotated[bool, typer.Option(help="Also train what it is compared with.")] = True,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads.")] = 1,

@@ -56,11 +56,10 @@ def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptPart
     """Returns prompts that the bundled planner understands (``llm_planner.tasks``).
 
     Calibration and test prompts use wordings, words and combinations of names that no training of planner or
-    predictor ever sees: new requests in service are like that. Of the training prompts a third gives every family of
-    tasks the same share, half of it in crowded scenes: what is drawn seldom has lengths of its own, too.
+    predictor ever sees: new requests in service are like that. Of the training prompts half give every family of tasks
+    the same share, a third of these in crowded scenes: what is drawn seldom has lengths of its own, too.
     """
-    num_crowded = num_train // 6
-    num_even = num_train // 3 - num_crowded
+    num_even, num_crowded = num_train // 3, num_train // 6
     train = _draw(random.Random(seed), num_train - num_even - num_crowded, held_out=False)
     for offset, count, difficulty in ((2, num_even, _LONGEST_SCENE), (3, num_crowded, _CROWDED_SCENE)):
         even = cycle(FAMILY_NAMES)
