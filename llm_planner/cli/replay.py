@@ -1,6 +1,7 @@
 """``llm-planner replay``: what happened in a recording, as text, as a picture, or in the dashboard."""
 
-import time
+import signal
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -109,6 +110,15 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
     from llm_planner.monitoring.player import play
     from llm_planner.monitoring.web import WebServer, build_app
 
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+
+    def rest(seconds: float) -> None:
+        """Waits; the only place where Ctrl-C ends it, so that no lock is left taken."""
+        if stopped.wait(seconds):
+            raise KeyboardInterrupt
+
     recorded = ManualClock()
     board = Board(recorded)
     hub = Hub(board.whole)
@@ -117,16 +127,17 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
         console.print(f"{path.name} plays at {server.url}; Ctrl-C ends", soft_wrap=True)
         with error_console.status("waiting for a browser") as status:
             while hub.num_clients == 0:
-                time.sleep(0.1)
+                rest(0.1)
 
             def show(played_s: float) -> None:
                 status.update(f"{played_s:.0f} s; Ctrl-C ends")
                 hub.publish(*board.news())
+                rest(0.0)
 
-            play(Recording(path), board, recorded, clock=MonotonicClock(), sleep=time.sleep, speed=speed, show=show)
+            play(Recording(path), board, recorded, clock=MonotonicClock(), sleep=rest, speed=speed, show=show)
             status.update("the recording is over; Ctrl-C ends")
             while True:
-                time.sleep(1.0)
+                rest(1.0)
     except KeyboardInterrupt:
         pass
     finally:
