@@ -32,7 +32,7 @@ PUSH_STEP_M, PUSH_TIP_M, NUM_PUSHES = 0.08, 0.008, 30
 PUSHED_M = 0.015  # near enough
 
 
-class ArmDriver(PhysicsDriver):
+class ArmDriver(PhysicsDriver[ArmPort]):
     """Moves an arm of a physical world.
 
     Args:
@@ -47,7 +47,6 @@ class ArmDriver(PhysicsDriver):
         self._chain = ChainKinematics(model.body)
         self._may_touch: str | None = None
         super().__init__(model, port)
-        self._arm = port
 
     def _body_at(self, pose: Pose, world: World) -> ArmBody:
         return ArmBody(self._model, world, self._rng, pose)
@@ -126,7 +125,7 @@ class ArmDriver(PhysicsDriver):
     def _open(self, job: Job) -> Course:
         effect, course = job.skill.effect, self._body.plan(job)
         assert isinstance(effect, Gripper)
-        self._arm.grip(is_open=effect.is_open)
+        self._port.grip(is_open=effect.is_open)
         yield self._now_s + self._shape.tool.closing_s.value + (0.3 if effect.is_open else 0.0)  # falls
         self.state.held = self._telemetry.held
         return None if not effect.is_open else course.finish()
@@ -138,13 +137,13 @@ class ArmDriver(PhysicsDriver):
         x, y, z = thing.position_m
         is_container = thing.role is ObjectRole.CONTAINER
         top_m = z - thing.size_m[2] / 2.0 + WALL_M if is_container else thing.top_m
-        self._arm.grip(is_open=True)
+        self._port.grip(is_open=True)
         yield from self._travel((x, y, top_m - PRESS_M))
-        self._arm.grip(is_open=False)
+        self._port.grip(is_open=False)
         yield self._now_s + self._shape.tool.closing_s.value
         held = self._telemetry.held
         if held != thing.name:
-            self._arm.grip(is_open=True)
+            self._port.grip(is_open=True)
             raise SkillFailedError(f"grasped {held} instead of {thing.name}" if held else f"{thing.name} slipped away")
         self.state.held = held
         self._world.move(held, thing.position_m, HELD)
@@ -158,7 +157,7 @@ class ArmDriver(PhysicsDriver):
         position = self._rest_on(thing, target)
         x, y, z = self._tool_above(thing, position)
         yield from self._travel((x, y, z + LET_GO_M))
-        self._arm.grip(is_open=True)
+        self._port.grip(is_open=True)
         yield self._now_s + self._shape.tool.closing_s.value
         self.state.held = None
         self._world.move(thing.name, position, target.name)
@@ -195,7 +194,7 @@ class ArmDriver(PhysicsDriver):
         name, end = job.names[0], course.motions[-1].end
         name = self._world.one(name).name
         self._may_touch = name
-        self._arm.grip(is_open=False)
+        self._port.grip(is_open=False)
         goal = np.array([end.x_m, end.y_m])
         for _ in range(NUM_PUSHES):
             self._survey()
@@ -251,7 +250,7 @@ class ArmDriver(PhysicsDriver):
         if joints is None:
             x, y, z = point
             raise SkillFailedError(f"({x:.2f}, {y:.2f}, {z:.2f}) m is unreachable from above")
-        self._arm.move(tuple(float(angle) for angle in joints))
+        self._port.move(tuple(float(angle) for angle in joints))
         yield None
         return None
 

@@ -22,14 +22,14 @@ class PhysicsConnection:
 
     def __init__(self, model: RobotModel, port: RobotPort, seed: int = 0) -> None:
         rng = random.Random(seed)
-        self.driver: PhysicsDriver = (
+        self.driver: PhysicsDriver[RobotPort] = (
             ArmDriver(model, cast("ArmPort", port), rng)
             if model.kind is RobotKind.ARM
             else DroneDriver(model, cast("DronePort", port), rng)
         )
         self._port = port
 
-    def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> PhysicsDriver:
+    def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> PhysicsDriver[RobotPort]:
         """Returns the driver, its stage cleared for a world."""
         self.driver.enter(world, pose, epoch_s)
         return self.driver

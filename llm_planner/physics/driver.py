@@ -8,6 +8,7 @@ import bisect
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.physics.port import RobotPort, Telemetry
@@ -16,6 +17,7 @@ from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.world import World, WorldObject
 
+PortT_co = TypeVar("PortT_co", bound=RobotPort, covariant=True)
 Course = Generator[float | None, None, Value | None]
 """Yields a time to wait for, or None to wait until the body has settled; returns the value of the call."""
 
@@ -24,7 +26,7 @@ ATTENTION_S = 0.1
 LOST = "nothing is heard of the robot's body; see that its world runs and is connected"
 
 
-class PhysicsDriver(ABC):
+class PhysicsDriver(ABC, Generic[PortT_co]):
     """Executes one call at a time (a ``RobotDriver``). Times are those of its present world, from 0.
 
     Args:
@@ -32,7 +34,7 @@ class PhysicsDriver(ABC):
         port: To that body.
     """
 
-    def __init__(self, model: RobotModel, port: RobotPort) -> None:
+    def __init__(self, model: RobotModel, port: PortT_co) -> None:
         self._model, self._port = model, port
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._course: Course | None = None

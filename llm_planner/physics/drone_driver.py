@@ -21,7 +21,7 @@ from llm_planner.robots.world import World, WorldObject
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
 
 
-class DroneDriver(PhysicsDriver):
+class DroneDriver(PhysicsDriver[DronePort]):
     """Flies a drone of a physical world.
 
     Args:
@@ -36,7 +36,6 @@ class DroneDriver(PhysicsDriver):
         self._flight = model.body.flight
         self._is_out_of_power = False
         super().__init__(model, port)
-        self._drone = port
 
     def attend(self, now_s: float) -> float:
         """Lands a drone while its battery still can."""
@@ -44,7 +43,7 @@ class DroneDriver(PhysicsDriver):
         telemetry = self._telemetry
         is_low = telemetry.battery <= self._flight.reserve_share.value
         if telemetry.is_armed and is_low and not self._is_out_of_power:
-            self._drone.land()
+            self._port.land()
         self._is_out_of_power = is_low
         return after_s
 
@@ -65,7 +64,7 @@ class DroneDriver(PhysicsDriver):
         super()._fail(reason)
         if reason == OUT_OF_POWER:
             self._is_out_of_power = True
-            self._drone.land()
+            self._port.land()
 
     def _course_of(self, job: Job) -> Course:
         effect = job.skill.effect
@@ -94,13 +93,13 @@ class DroneDriver(PhysicsDriver):
 
     def _rise(self, _: Job, effect: TakeOff) -> Course:
         if not self._telemetry.is_armed:
-            self._drone.take_off(effect.altitude_m)
+            self._port.take_off(effect.altitude_m)
             yield None
         return None
 
     def _sink(self, _: Job) -> Course:
         if self._telemetry.is_armed:
-            self._drone.land()
+            self._port.land()
             while self._telemetry.is_armed:
                 yield self._now_s
         return None
@@ -137,7 +136,7 @@ class DroneDriver(PhysicsDriver):
             yield course.end_s
         if isinstance(job.skill.effect, TakePicture):
             try:
-                self._drone.picture()
+                self._port.picture()
             except PlannerError as error:
                 raise SkillFailedError(error.message) from error
         self._look()
@@ -145,6 +144,6 @@ class DroneDriver(PhysicsDriver):
 
     def _fly(self, target: Pose, turn_deg: float) -> Course:
         self._target = target
-        self._drone.fly(target, turn_deg)
+        self._port.fly(target, turn_deg)
         yield None
         return None

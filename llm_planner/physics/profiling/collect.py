@@ -12,7 +12,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.physics.connection import PhysicsConnection
 from llm_planner.physics.driver import PhysicsDriver
 from llm_planner.physics.frame import Home
-from llm_planner.physics.port import LocalPort
+from llm_planner.physics.port import LocalPort, RobotPort
 from llm_planner.physics.profiling.trials import Trial
 from llm_planner.physics.world import PhysicsWorld
 from llm_planner.robots.driver import SkillStatus
@@ -110,7 +110,7 @@ class _Port(LocalPort):
 
 
 class _Clock:
-    def __init__(self, driver: PhysicsDriver) -> None:
+    def __init__(self, driver: PhysicsDriver[RobotPort]) -> None:
         self._driver = driver
         self.now_s = 0.0
 
