@@ -18,6 +18,7 @@ from llm_planner.language.syntax import (
     Comparison,
     Condition,
     Expression,
+    Fail,
     If,
     Loop,
     Name,
@@ -26,6 +27,7 @@ from llm_planner.language.syntax import (
     Return,
     Statement,
     Text,
+    Unclear,
     Variable,
 )
 
@@ -33,6 +35,7 @@ MAX_DEPTH = 16  # blocks and calls inside one another: bounds the recursion of e
 
 _COMPARATORS = (">", "<", "==", "!=")
 _STATEMENT = (NAME, VARIABLE, NUMBER, "?", "->", ";")
+_ENDINGS: dict[str, type[Fail | Unclear]] = {"fail": Fail, "unclear": Unclear}
 _VALUE = (NAME, VARIABLE, NUMBER, BOOLEAN, TEXT)
 
 _T = TypeVar("_T")
@@ -95,12 +98,13 @@ class Descent:
                 follows_call = allowed is not _STATEMENT
                 statement = yield from self._simple_statement(token, follows_call, end)
                 emit(statement)
-                allowed = (";",) if isinstance(statement, Return) else (";", "->")
+                allowed = (";", "->") if isinstance(statement, Call | Assign) else (";",)
 
     def _simple_statement(self, token: Token, follows_call: bool, end: str) -> _Reading[Statement]:
         """Reads the rest of a call, an assignment or a return, up to its last token."""
         if token.kind == NAME:
-            return (yield from self._call(token))
+            call = yield from self._call(token)
+            return _ending(token, call) if token.text in _ENDINGS else call
         if token.kind == VARIABLE:
             yield from self._take("=")
             name = yield from self._take(NAME)
@@ -194,6 +198,13 @@ class Descent:
         token = yield from self._check(*kinds)
         self._ahead = None
         return token
+
+
+def _ending(token: Token, call: Call) -> Fail | Unclear:
+    """Returns the statement that ends a plan with a reason."""
+    if len(call.arguments) == 1 and isinstance(given := call.arguments[0], Text):
+        return _ENDINGS[call.name](given.text)
+    raise PlanSyntaxError(token.position, f"{call.name} takes one quoted text")
 
 
 def _number(token: Token) -> Number:

@@ -9,14 +9,17 @@ from llm_planner.language.syntax import (
     Comparison,
     Condition,
     Expression,
+    Fail,
     If,
     Loop,
     Name,
     Number,
     Or,
     Plan,
+    Return,
     Statement,
     Text,
+    Unclear,
     Variable,
 )
 
@@ -33,9 +36,13 @@ def to_text(plan: Statement | Plan) -> str:
         return f"?{condition_text(plan.condition)}{{{to_text(plan.body)}}}"
     if isinstance(plan, Assign):
         return f"{expression_text(plan.variable)}={expression_text(plan.call)};"
-    if isinstance(plan, Call):
-        return f"{expression_text(plan)};"
-    return f"->{expression_text(plan.value)};"
+    if isinstance(plan, Return):
+        return f"->{expression_text(plan.value)};"
+    if isinstance(plan, Fail):
+        plan = Call("fail", (Text(plan.reason),))
+    elif isinstance(plan, Unclear):
+        plan = Call("unclear", (Text(plan.what),))
+    return f"{expression_text(plan)};"
 
 
 def condition_text(condition: Condition) -> str:

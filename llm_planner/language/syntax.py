@@ -2,10 +2,13 @@
 
 plan       = { statement }
 statement  = call ";" | variable "=" call ";" | count "{" plan "}" | "?" condition "{" plan "}" | "->" value ";"
+           | "fail(" text ")" ";" | "unclear(" text ")" ";"
 condition  = conjunction { "|" conjunction }          "&" binds tighter than "|"
 conjunction = comparison { "&" comparison }
 comparison = value [ (">" | "<" | "==" | "!=") value ]
 value      = number | boolean | text | name | variable | call
+
+Deviation: ``fail`` and ``unclear`` are ours. They are words of the language and no skills.
 """
 
 from dataclasses import dataclass
@@ -114,5 +117,19 @@ class Return:
     value: Expression
 
 
-Statement = Call | Assign | Loop | If | Return
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """``fail('reason');`` ends the plan: what was asked cannot be achieved."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """``unclear('what');`` is a whole plan: it cannot be known what is meant, so nothing is done."""
+
+    what: str
+
+
+Statement = Call | Assign | Loop | If | Return | Fail | Unclear
 Plan = tuple[Statement, ...]

@@ -17,11 +17,14 @@ from llm_planner.language.syntax import (
     Comparison,
     Condition,
     Expression,
+    Fail,
     If,
     Loop,
     Number,
     Return,
     Statement,
+    Text,
+    Unclear,
 )
 from llm_planner.planning.forecast import Alternatives, Forecast, joined
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
@@ -93,6 +96,9 @@ class SafetyGate:
     def _judge(self, statement: Statement) -> tuple[SkillCall, ...]:
         if not self._where:
             raise PlannerError(ErrorCode.PLAN_SYNTAX, "the plan goes on after it has returned")
+        if isinstance(statement, Unclear) and not self._num_calls:
+            self._where = ()
+            return ()
         num_calls = self._num_calls + self._size(statement, 0)
         if num_calls > self._limits.max_calls:
             problem = f"the plan has up to {num_calls} skill calls, more than {self._limits.max_calls}; ask for less"
@@ -110,7 +116,7 @@ class SafetyGate:
             PlannerError: LOOP_TOO_LONG, or PLAN_TOO_LONG for blocks that are nested too deep.
         """
         if not isinstance(statement, Loop | If):
-            return max(1, sum(1 for _ in _calls_in(_value(statement))))
+            return 1 if isinstance(statement, Fail | Unclear) else max(1, sum(1 for _ in _calls_in(_value(statement))))
         if depth >= self._limits.max_depth:
             problem = f"blocks are nested deeper than {self._limits.max_depth}; write simpler steps"
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
@@ -127,14 +133,14 @@ class SafetyGate:
         match statement:
             case Call():
                 yield from self._types.calls(statement, variables)
-            case Assign(variable=variable, call=call):
-                yield from self._types.calls(call, variables)
-                returned = self._types.returned(call)
-                if variables.setdefault(variable.index, returned) is not returned:
-                    problem = f"the variable _{variable.index} changes its type; use another one"
-                    raise PlannerError(ErrorCode.INVALID_ARGUMENT, problem)
+            case Assign():
+                yield from self._assignment_calls(statement, variables)
             case Return(value=value):
                 yield from self._types.value_calls(value, variables)
+            case Fail(reason=reason):
+                yield from self._types.value_calls(Text(reason), variables)
+            case Unclear():
+                raise PlannerError(ErrorCode.PLAN_SYNTAX, "unclear() must stand alone, without any other statement")
             case Loop(body=body):
                 for inner in body:
                     yield from self._calls(inner, variables)
@@ -143,6 +149,12 @@ class SafetyGate:
                 conditional = dict(variables)
                 for inner in body:
                     yield from self._calls(inner, conditional)
+
+    def _assignment_calls(self, assignment: Assign, variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
+        yield from self._types.calls(assignment.call, variables)
+        index, returned = assignment.variable.index, self._types.returned(assignment.call)
+        if variables.setdefault(index, returned) is not returned:
+            raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"the variable _{index} changes its type; use another one")
 
     def _after(self, statement: Statement, where: Alternatives) -> Alternatives:
         """Returns where the robot may be after a statement, if the plan goes on after it.
@@ -162,6 +174,8 @@ class SafetyGate:
                 return joined(where, self._after_all(body, where))
             case Return(value=value):
                 self._after_value(value, where)
+                return ()
+            case Fail() | Unclear():
                 return ()
             case _:
                 return self._after_value(_value(statement), where)

@@ -10,6 +10,7 @@ from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
 from llm_planner.planning.number_pattern import number_pattern
 from llm_planner.robots.model import Argument, ReturnType, RobotModel, Skill
 
+MAX_REASON_LENGTH = 120  # characters of what fail() and unclear() say
 _MAX_LENGTH = 200  # characters of a text or name in a condition or return
 _ANY_NUMBER = r"/0|-?([1-9][0-9]{0,5}(\.[0-9]{0,2}[1-9])?|0\.[0-9]{0,2}[1-9])/"  # in a condition or return
 
@@ -89,8 +90,9 @@ class _Grammar:
         simple = 'call ";"'
         if self._kinds(*_VALUES):
             simple += f' | {self._variable()} "=" ({self._kinds(*_VALUES)}) ";"'
-        rules = [f"simple: {simple}", 'return: "->" value ";"']
-        rules.insert(0, "start: body_0")
+        reason = self._quoted(MAX_REASON_LENGTH, r"['\\]")
+        rules = [f"simple: {simple}", f'return: "->" value ";" | "fail(" {reason} ");"']
+        rules.insert(0, f'start: body_0 | "unclear(" {reason} ");"')
         for depth in range(self._limits.max_depth + 1):
             rules.append(f"body_{depth}: statement_{depth}+ return? | return")
             blocks = ""

@@ -11,7 +11,7 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_detour
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
-from llm_planner.language.syntax import Return, Statement
+from llm_planner.language.syntax import Fail, Return, Statement, Unclear
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
 
@@ -198,12 +198,22 @@ class PlanSession:
             return Progress(is_complete=True)
 
     def _take(self, statements: Iterable[Statement], segments: list[Segment]) -> None:
-        """Appends a segment per statement; a return at the top level ends the plan, what follows it is not read."""
+        """Appends a segment per statement; a return at the top level ends the plan, what follows it is not read.
+
+        Raises:
+            PlannerError: NOT_UNDERSTOOD or NOT_ACHIEVED where the plan says so; what parser, gate and watches raise.
+        """
         for statement in statements:
-            if not self._is_complete:
-                self._steps.feed(to_text(statement))
-                segments.append(self._admit(statement))
-                self._is_complete = isinstance(statement, Return)
+            if self._is_complete:
+                return
+            if isinstance(statement, Unclear) and self._num_written == 0:
+                raise PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {statement.what}")
+            if isinstance(statement, Fail):
+                self._gate.admit(statement)
+                raise PlannerError(ErrorCode.NOT_ACHIEVED, statement.reason)
+            self._steps.feed(to_text(statement))
+            segments.append(self._admit(statement))
+            self._is_complete = isinstance(statement, Return)
 
     def _admit(self, statement: Statement) -> Segment:
         mark = self._gate.mark

@@ -18,11 +18,16 @@ class SkillStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SkillResult:
-    """State of a call: its value once it succeeded, the reason once it failed."""
+    """State of a call: its value once it succeeded, the reason once it failed.
+
+    Attributes:
+        is_permanent: Whether it failed for good: no other plan can help.
+    """
 
     status: SkillStatus
     value: Value | None = None
     reason: str = ""
+    is_permanent: bool = False
 
 
 class SkillDriver(Protocol):
@@ -43,6 +48,10 @@ class SkillDriver(Protocol):
 
 class SkillFailedError(Exception):
     """A skill cannot be carried out; the message is the reason."""
+
+
+class PlanFailedError(SkillFailedError):
+    """The plan itself says that what was asked cannot be achieved; the message is the reason."""
 
 
 def argument_problem(skill: Skill, arguments: tuple[Value, ...]) -> str:

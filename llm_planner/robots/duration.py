@@ -15,12 +15,14 @@ from llm_planner.language.syntax import (
     Comparison,
     Condition,
     Expression,
+    Fail,
     If,
     Loop,
     Number,
     Or,
     Return,
     Statement,
+    Unclear,
 )
 from llm_planner.robots.effect import Replan, TakeOff, Translate
 from llm_planner.robots.model import RobotModel, Skill
@@ -152,6 +154,8 @@ def _statement(model: RobotModel, statement: Statement) -> _Estimate:
         case Return(value=value):
             duration = _value(model, value)
             return _Estimate(duration, duration.min_s, ends_plan=True)
+        case Fail() | Unclear():
+            return _Estimate(earliest_end_s=0.0, ends_plan=True)
         case If(condition=condition, body=body):
             test, inner = _condition(model, condition), _block(model, body)
             then = inner.duration

@@ -12,6 +12,7 @@ from llm_planner.language.syntax import (
     Comparison,
     Condition,
     Expression,
+    Fail,
     If,
     Loop,
     Name,
@@ -20,9 +21,10 @@ from llm_planner.language.syntax import (
     Return,
     Statement,
     Text,
+    Unclear,
     Variable,
 )
-from llm_planner.robots.driver import SkillDriver, SkillFailedError, SkillResult, SkillStatus
+from llm_planner.robots.driver import PlanFailedError, SkillDriver, SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.effect import Replan
 from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.model import RobotModel
@@ -146,15 +148,15 @@ class Interpreter:
         except StopIteration:
             self._end(SkillStatus.SUCCEEDED)
         except SkillFailedError as failure:
-            self._end(SkillStatus.FAILED, str(failure))
+            self._end(SkillStatus.FAILED, str(failure), is_permanent=isinstance(failure, PlanFailedError))
         else:
             self._pending = (call, now_s)
             self._driver.start(call, now_s)
 
-    def _end(self, status: SkillStatus, reason: str = "") -> None:
+    def _end(self, status: SkillStatus, reason: str = "", *, is_permanent: bool = False) -> None:
         self._steps = None
         self.has_ended |= status is SkillStatus.FAILED
-        self._result = SkillResult(status, self._last_value, reason)
+        self._result = SkillResult(status, self._last_value, reason, is_permanent)
 
     def _step(self) -> None:
         self._num_steps += 1
@@ -185,6 +187,8 @@ class Interpreter:
             case Return(value=expression):
                 self._last_value = yield from self._value(expression)
                 self.has_ended = True
+            case Fail(reason=reason) | Unclear(what=reason):
+                raise PlanFailedError(reason)
 
     def _condition(self, condition: Condition) -> Generator[SkillCall, Value | None, bool]:
         match condition:

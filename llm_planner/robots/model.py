@@ -280,6 +280,8 @@ class RobotModel(Record):
     def _check_spellings(self) -> None:
         require(all(key == skill.name for key, skill in self.skills.items()), "a skill's key must be its name")
         spellings = [s for skill in self.skills.values() for s in (skill.name, skill.alias) if s]
+        taken = sorted({"fail", "unclear"}.intersection(spellings))
+        require(not taken, f"words of the plan language are no names of skills: {', '.join(taken)}")
         doubles = sorted({s for s in spellings if spellings.count(s) > 1})
         require(not doubles, f"names and aliases must differ; used twice: {', '.join(doubles)}")
 

@@ -10,12 +10,14 @@ from llm_planner.language.syntax import (
     Comparison,
     Condition,
     Expression,
+    Fail,
     If,
     Loop,
     Number,
     Or,
     Return,
     Statement,
+    Unclear,
 )
 from llm_planner.robots.duration import sample_s, skill_duration
 from llm_planner.robots.model import RobotModel, Skill
@@ -41,6 +43,8 @@ def sample_duration_s(model: RobotModel, statement: Statement, rng: random.Rando
             is_taken = rng.uniform(0.0, 1.0) < BODY_SHARE
             body_s = sum(sample_duration_s(model, inner, rng) for inner in body)  # drawn also if it is not taken
             return test_s + (body_s if is_taken else 0.0)
+        case Fail() | Unclear():
+            return 0.0
 
 
 def _condition(model: RobotModel, condition: Condition, rng: random.Random) -> float:

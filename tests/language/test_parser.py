@@ -18,6 +18,7 @@ from llm_planner.language.syntax import (
     Boolean,
     Call,
     Comparison,
+    Fail,
     If,
     Loop,
     Name,
@@ -25,11 +26,12 @@ from llm_planner.language.syntax import (
     Or,
     Return,
     Text,
+    Unclear,
     Variable,
 )
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,7}", fullmatch=True).filter(
-    lambda name: name not in ("True", "False") and not name[1:].isdigit()
+    lambda name: name not in ("True", "False", "fail", "unclear") and not name[1:].isdigit()
 )
 numbers = st.builds(Number, st.floats(-1e9, 1e9).map(lambda x: round(x, 6) + 0.0))
 variables = st.builds(Variable, st.integers(1, 99))
@@ -53,6 +55,8 @@ statements = st.one_of(
     calls,
     st.builds(Assign, variables, calls),
     st.builds(Return, expressions),
+    st.builds(Fail, st.text(max_size=8)),
+    st.builds(Unclear, st.text(max_size=8)),
     st.builds(Loop, st.integers(1, 10**6), blocks),
     st.builds(If, conditions, blocks),
 )
@@ -258,3 +262,16 @@ def test_numbers_print_as_short_decimals():
     texts = [to_text(Return(Number(x)))[2:-1] for x in numbers_in]
     assert texts[:5] == ["100", "0.5", "-3.25", "0.0000001", "100000000000000000000"]
     assert [float(text) for text in texts] == numbers_in
+
+
+def test_a_plan_can_say_that_it_cannot_be_achieved_or_is_not_understood():
+    found, missing = parse("?s(cat)==False{fail('cat not found');}g(cat);")
+    assert found.body == (Fail("cat not found"),)
+    assert missing == Call("g", (Name("cat"),))
+    assert parse("unclear('which box')") == (Unclear("which box"),)
+
+
+@pytest.mark.parametrize("text", ["fail();", "fail(cat);", "fail('a','b');", "unclear(1);", "fail('a')->mf(20);"])
+def test_an_ending_takes_one_quoted_text(text):
+    with pytest.raises(PlanSyntaxError):
+        parse(text)

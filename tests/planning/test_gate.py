@@ -221,6 +221,18 @@ def test_on_the_floor_only_a_take_off_moves_a_drone():
     assert admit("tk();mu(200);", start_pose=on_the_floor)
 
 
+def test_a_plan_that_gives_up_goes_nowhere_from_there():
+    admit("?s(cat)==False{mf(500);fail('no cat');}mf(500);mf(450);")  # 10 m in all, if it did not end the plan
+    assert refusal("fail('no');mf(50);").code is ErrorCode.PLAN_SYNTAX
+    assert refusal("fail('a\\tb\x07');").code is ErrorCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("plan", ["mf(50);unclear('x');", "?iv(cat){unclear('x');}", "unclear('x');mf(50);"])
+def test_a_plan_is_unclear_as_a_whole_or_not_at_all(plan):
+    assert refusal(plan).code is ErrorCode.PLAN_SYNTAX
+    assert admit("unclear('x');") == []
+
+
 def test_there_and_back_with_unknown_heading_ends_where_it_began():
     assert admit("s(cat);100{mf(500);tc(180);mf(500);tc(180);}mf(500);mf(500);")
     assert refusal("s(cat);mf(500);s(dog);mf(500);s(cat);mf(20);").code is ErrorCode.GEOFENCE_VIOLATED

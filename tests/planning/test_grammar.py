@@ -69,7 +69,7 @@ def test_the_examples_of_the_robot_model_are_accepted(robot):
 
 # "|" stands before the first byte that a model cannot write
 WRONG = [
-    "|fly(100);",
+    "f|ly(100);",
     "mf(19|);",
     "mf(50|1);",
     "mf(100|0);",
@@ -103,6 +103,10 @@ WRONG = [
     "->mf|(20);",
     "->True;|tp();",
     "m|ove_forward(20);",
+    "tp();|unclear('x');",
+    "unclear('x');|tp();",
+    "fail('x');|tp();",
+    "?iv(a){|unclear('x');}",
 ]
 
 
@@ -114,7 +118,18 @@ def test_what_is_wrong_cannot_be_written(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["mf(100);", "->False;", "2{tp();}", "?iv(cat){g(cat);}", "_1=sa('a tool');", "tp();h();"]
+    "text",
+    [
+        "mf(100);",
+        "->False;",
+        "2{tp();}",
+        "?iv(cat){g(cat);}",
+        "_1=sa('a tool');",
+        "tp();h();",
+        "fail('no door');",
+        "unclear('which door');",
+        "?s(cat)==False{fail('no cat');}",
+    ],
 )
 def test_a_model_can_end_after_a_complete_plan_and_only_there(text):
     eos = TOKENIZER.eos_token

@@ -241,3 +241,16 @@ def test_what_the_gate_refuses_is_not_closed_either():
     session._gate = StrictGate()
     session.feed([0])
     assert session.close() == Progress(is_complete=True)
+
+
+def test_a_plan_that_is_not_understood_ends_before_anything_moves():
+    progress = read(b"unclear('which box');mf(100);")
+    assert progress.segments == ()
+    assert progress.error.code is ErrorCode.NOT_UNDERSTOOD
+    assert "which box" in progress.error.message
+
+
+def test_a_plan_that_gives_up_keeps_what_went_before():
+    progress = read(b"mf(100);fail('I cannot open doors');mf(50);")
+    assert [segment.text for segment in progress.segments] == ["mf(100);"]
+    assert (progress.error.code, progress.error.message) == (ErrorCode.NOT_ACHIEVED, "I cannot open doors")

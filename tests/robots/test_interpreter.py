@@ -162,3 +162,16 @@ def test_about_nine_of_ten_flights_stay_below_p90():
     measured_s = sorted(run(text, drone(seed=s)).duration_s for s in range(200))
     assert measured_s[180] <= duration.p90_s
     assert measured_s[100] == pytest.approx(duration.p50_s, rel=0.1)
+
+
+def test_a_plan_that_gives_up_has_failed_for_good_and_says_why():
+    plan = "?s(dog)==False{fail('dog not found');}g(dog);"
+    outcome = run(plan, drone())
+    assert (outcome.is_success, outcome.reason) == (False, "dog not found")
+    assert calls(outcome) == [("s", "dog")]
+    interpreter = Interpreter(drone().model, drone())
+    interpreter.start(parse("fail('no door');"), 0.0)
+    assert interpreter.tick(0.0).is_permanent
+    interpreter = Interpreter(drone().model, drone())
+    interpreter.start(parse("g(dog);"), 0.0)
+    assert not interpreter.tick(60.0).is_permanent
