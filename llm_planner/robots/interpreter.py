@@ -54,6 +54,7 @@ class Outcome:
         calls: All calls in order.
         duration_s: From the first call to the end of the last.
         wants_replan: Whether the plan ended by asking for a new one.
+        has_given_up: Whether the plan itself said that what was asked cannot be achieved.
     """
 
     is_success: bool
@@ -62,6 +63,7 @@ class Outcome:
     calls: tuple[ExecutedCall, ...]
     duration_s: float
     wants_replan: bool
+    has_given_up: bool = False
 
 
 _Calls = Generator[SkillCall, Value | None, None]
@@ -257,4 +259,5 @@ def run_plan(plan: Sequence[Statement], driver: KinematicDriver, now_s: float = 
         calls=interpreter.calls,
         duration_s=now_s - start_s,
         wants_replan=interpreter.wants_replan,
+        has_given_up=result.is_permanent,
     )

@@ -93,7 +93,7 @@ def look_at(draft: Draft) -> Clause:
     """Returns a turn towards an object."""
     name, listed = draft.some()
     x = name.identifier
-    plan = f"o({x});" if listed and draft.first else f"s({x});?iv({x}){{o({x});}}{_missing(x)}"
+    plan = f"o({x});" if listed and draft.first else f"{_search(x)}o({x});"
     draft.first = False
     return Clause(draft.say(drone_wordings.LOOK_AT, x=_the(draft, name)), plan, (x,), ("facing", x))
 
@@ -102,20 +102,15 @@ def is_there(draft: Draft) -> Clause:
     """Returns a question whether an object is there."""
     name, listed = draft.some(exists=0.5)
     x = name.identifier
-    plan = f"o({x});l('found {x}');" if listed and draft.first else f"?s({x}){{l('found {x}');}}{_missing(x)}"
     draft.first = False
-    return Clause(draft.say(drone_wordings.IS_THERE, x=_a(draft, name)), plan, (x,), ("reported", x))
+    return Clause(draft.say(drone_wordings.IS_THERE, x=_a(draft, name)), f"->s({x});", (x,), ("reported", x))
 
 
 def check_or(draft: Draft) -> Clause:
     """Returns a check for one thing or another (task 2 of TimelyLLM, Table 2)."""
-    (one, one_listed), (two, two_listed) = draft.some(exists=0.5), draft.some(exists=0.5)
+    (one, _), (two, _) = draft.some(exists=0.5), draft.some(exists=0.5)
     x, y = one.identifier, two.identifier
-    listed = [name for name, there in ((x, one_listed), (y, two_listed)) if there]
-    if listed and draft.first:
-        plan = f"o({listed[0]});l('found {listed[0]}');"
-    else:
-        plan = f"?s({x}){{l('found {x}');}}?s({y}){{l('found {y}');}}"
+    plan = f"?s({x}){{->{x};}}?s({y}){{->{y};}}->False;"
     draft.first = False
     text = draft.say(drone_wordings.CHECK_OR, x=_spoken(draft, one), y=_spoken(draft, two))
     return Clause(text, plan, (x, y), ("reported_one", x, y))
@@ -133,7 +128,7 @@ def check_on(draft: Draft) -> Clause:
     if listed and draft.first:
         plan = f"g({x});tp();"
     else:
-        plan = f"?s({y}){{g({y});}}s({x});?iv({x}){{g({x});tp();}}{_missing(x)}"
+        plan = f"?s({y}){{g({y});}}{_search(x)}g({x});tp();"
     draft.first = False
     text = draft.say(drone_wordings.CHECK_ON, x=_the(draft, name), y=_the(draft, place))
     return Clause(text, plan, (x, y), ("reached_picture", x))
@@ -148,7 +143,7 @@ def find_under(draft: Draft) -> Clause:
         name, listed = draft.unlisted(SMALL_THINGS, exists=0.0), False
         _put_near(draft, name, place)
     x, y = name.identifier, place.identifier
-    after_search = f"md(50);?s({y}){{g({y});}}s({x});?iv({x}){{g({x});}}{_missing(x)}"
+    after_search = f"md(50);?s({y}){{g({y});}}{_search(x)}g({x});"
     plan = f"g({x});" if listed and draft.first else after_search
     draft.first = False
     text = draft.say(drone_wordings.FIND_UNDER, x=_a(draft, name), y=_the(draft, place))
@@ -183,7 +178,7 @@ def find_tool(draft: Draft) -> Clause:
 
 def tool_search(description: str) -> str:
     """Returns the plan that searches for a description."""
-    return f"_1=sa('{description}');?_1!=False{{g(_1);}}?_1==False{{l('nothing found');}}"
+    return f"_1=sa('{description}');?_1==False{{fail('nothing found');}}g(_1);"
 
 
 def _same_use(tool: str) -> list[str]:
@@ -201,13 +196,13 @@ def _put_near(draft: Draft, name: NamedThing, place: NamedThing) -> None:
 def _reach(draft: Draft, wordings: tuple[str, ...]) -> Clause:
     name, listed = draft.some()
     x = name.identifier
-    plan = f"g({x});" if listed and draft.first else f"s({x});?iv({x}){{g({x});}}{_missing(x)}"
+    plan = f"g({x});" if listed and draft.first else f"{_search(x)}g({x});"
     draft.first = False
     return Clause(draft.say(wordings, x=_the(draft, name)), plan, (x,), ("reached", x))
 
 
-def _missing(x: str) -> str:
-    return f"?iv({x})==False{{l('{x} not found');}}"
+def _search(x: str) -> str:
+    return f"?s({x})==False{{fail('{x} not found');}}"
 
 
 def _the(draft: Draft, name: NamedThing) -> str:

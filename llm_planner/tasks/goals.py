@@ -6,7 +6,8 @@ without a sharper test must leave the same outcome as their reference plan.
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.robots.model import RobotModel
@@ -41,12 +42,17 @@ def is_achieved(task: Task, plan: str, model: RobotModel) -> tuple[bool, str]:
 
 def judge(task: Task, done: Executed, model: RobotModel) -> tuple[bool, str]:
     """Returns whether what a robot did is what a task asks, and if not, why."""
-    if not done.outcome.is_success:
+    if not (done.outcome.is_success or done.outcome.has_given_up):
         return False, f"failed: {done.outcome.reason}"
     kind, *parameters = task.goal
     if kind == "same_outcome":
         return _same_outcome(done, execute(task, task.plan, model))
+    if done.outcome.has_given_up and kind not in _MAY_GIVE_UP:
+        return False, f"gave up: {done.outcome.reason}"
     return GOALS[kind](done, parameters)
+
+
+_MAY_GIVE_UP = frozenset(("reached", "reached_picture", "reached_any", "facing", "refused"))
 
 
 Verdict = tuple[bool, str]
@@ -65,14 +71,28 @@ def _same_outcome(done: Executed, wanted: Executed) -> Verdict:
         is_near(one, two, SAME_M, SAME_DEG) for one, two in zip(done.pictures, wanted.pictures, strict=True)
     )
     return _verdict(
+        (done.outcome.has_given_up == wanted.outcome.has_given_up, "gave up, or should have"),
+        (_same_value(done, wanted), f"answered {done.outcome.value}, not {wanted.outcome.value}"),
         (same_way, "went another way"),
         (same_pictures, "took other pictures"),
-        (done.said == wanted.said, f"said {done.said}, not {wanted.said}"),
+        (_plain(done.said) == _plain(wanted.said), f"said {done.said}, not {wanted.said}"),
         (done.held == wanted.held, f"holds {done.held}, not {wanted.held}"),
         (_supports(done) == _supports(wanted), "objects lie elsewhere"),
         (_positions_agree(done, wanted), "objects stand elsewhere"),
         (math.isclose(done.waited_s, wanted.waited_s, abs_tol=0.01), "waited for another time"),
     )
+
+
+def _same_value(done: Executed, wanted: Executed) -> bool:
+    """Whether a plan that answers a question gives the same answer; whoever asks in words may choose the words."""
+    answers = (done.answer, wanted.answer)
+    if isinstance(answers[0], float) and isinstance(answers[1], float):
+        return math.isclose(*answers, rel_tol=0.01, abs_tol=1.0)
+    return answers[0] == answers[1]
+
+
+def _plain(texts: Iterable[str]) -> list[str]:
+    return [" ".join(re.findall(r"\w+", text.lower())) for text in texts]
 
 
 def _reached(done: Executed, parameters: list[str]) -> Verdict:
@@ -96,7 +116,7 @@ def _reached_picture(done: Executed, parameters: list[str]) -> Verdict:
 def _reached_any(done: Executed, parameters: list[str]) -> Verdict:
     suitable = [name for name in done.world.objects if kind_of(name) in parameters]
     if not suitable:
-        return _verdict((any("found" in text for text in done.said), "did not say that there is nothing"))
+        return _verdict((done.outcome.has_given_up, "did not say that there is nothing"))
     return _verdict((any(_reached(done, [name])[0] for name in suitable), f"reached none of {suitable}"))
 
 
@@ -109,22 +129,17 @@ def _facing(done: Executed, parameters: list[str]) -> Verdict:
 
 def _reported(done: Executed, parameters: list[str]) -> Verdict:
     (name,) = parameters
-    if name not in done.world.objects:
-        return _not_found(done, name)
-    return _verdict((done.said == (f"found {name}",), f"said {done.said}"))
+    is_there = name in done.world.objects
+    return _verdict((done.answer in ((True, name) if is_there else (False,)), f"answered {done.answer}"))
 
 
 def _reported_one(done: Executed, parameters: list[str]) -> Verdict:
     present = [name for name in parameters if name in done.world.objects]
-    found = [text.removeprefix("found ") for text in done.said if text.startswith("found ")]
-    return _verdict(
-        (set(found) <= set(present), f"reported {found}, there is {present}"),
-        (bool(found) == bool(present), f"reported {found}, there is {present}"),
-    )
+    return _verdict((done.answer in (present or (False,)), f"answered {done.answer}, there is {present}"))
 
 
 def _not_found(done: Executed, name: str) -> Verdict:
-    return _verdict((done.said == (f"{name} not found",), f"said {done.said}, there is no {name}"))
+    return _verdict((done.outcome.has_given_up, f"did not say that there is no {name}"))
 
 
 def _fled(done: Executed, parameters: list[str]) -> Verdict:
@@ -155,7 +170,7 @@ def _stopped(done: Executed, _: list[str]) -> Verdict:
 
 def _refused(done: Executed, _: list[str]) -> Verdict:
     return _verdict(
-        (any("cannot" in text for text in done.said), f"said {done.said}"),
+        (done.outcome.has_given_up, "did not say that it cannot"),
         (len(done.waypoints) == 1 and _supports(done) == _supports_of(done.start.objects), "did something"),
     )
 

@@ -5,13 +5,15 @@ import random
 from dataclasses import dataclass
 
 from llm_planner.core.errors import PlannerError
+from llm_planner.core.skill import Value
 from llm_planner.language.parser import parse
+from llm_planner.language.syntax import If, Loop, Return, Statement
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.robots.interpreter import Outcome, run_plan
 from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.motion import wrapped_deg
-from llm_planner.robots.world import World
+from llm_planner.robots.world import HELD, World
 from llm_planner.tasks.sample import Task
 from llm_planner.tasks.worlds import build_world
 
@@ -29,6 +31,7 @@ class Executed:
         said: Texts that the operator was told.
         pictures: Poses at which pictures were taken.
         waypoints: Poses after each call that moved the robot, the start first.
+        answer: What the plan returned, if it returned something; ASKED if it asked the picture.
     """
 
     outcome: Outcome
@@ -39,6 +42,7 @@ class Executed:
     said: tuple[str, ...]
     pictures: tuple[Pose, ...]
     waypoints: tuple[Pose, ...]
+    answer: Value | None = None
 
     def distance_m(self, name: str) -> float:
         """Returns how far the robot ended from an object, level."""
@@ -69,6 +73,7 @@ def execute(task: Task, plan: str, model: RobotModel, *, seed: int = 0) -> Execu
     for statement in statements:
         gate.admit(statement)
     driver = KinematicDriver(model, build_world(task), random.Random(seed))
+    driver.state.held = next((thing.name for thing in driver.world.objects.values() if thing.support == HELD), None)
     outcome = run_plan(statements, driver)
     state = driver.state
     return Executed(
@@ -80,6 +85,27 @@ def execute(task: Task, plan: str, model: RobotModel, *, seed: int = 0) -> Execu
         said=tuple(state.said),
         pictures=tuple(state.pictures),
         waypoints=distinct([driver.pose_at(0.0), *(driver.pose_at(call.end_s) for call in outcome.calls)]),
+        answer=_answer(statements, outcome),
+    )
+
+
+ASKED = "(asked)"
+"""The answer of a plan that asks a question about the picture: it depends on what only a picture shows."""
+
+
+def _answer(statements: tuple[Statement, ...], outcome: Outcome) -> Value | None:
+    """Returns the answer of a plan to a question: what it returned, if it ran to a return."""
+    if not _returns(statements) or outcome.has_given_up:
+        return None
+    if outcome.calls and outcome.calls[-1].call.name == "p":
+        return ASKED
+    return outcome.value
+
+
+def _returns(statements: tuple[Statement, ...]) -> bool:
+    return any(
+        isinstance(statement, Return) or (isinstance(statement, If | Loop) and _returns(statement.body))
+        for statement in statements
     )
 
 

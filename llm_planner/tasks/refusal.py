@@ -21,13 +21,13 @@ def drone(draft: Draft) -> Clause:
         metres = draft.rng.choice((draft.rng.randint(6, 20), draft.rng.randint(6, 99), draft.rng.randint(10, 900)))
         said = quantity.said_distance(draft.rng, 100 * metres)
         wordings = draft.rng.choice(_TOO_FAR)
-        return Clause(draft.say(wordings, n=said), f"l('{CANNOT}');", ("far", str(metres)), ("refused",))
-    return _impossible(draft, IMPOSSIBLE_FOR_DRONES, f"l('{CANNOT}');")
+        return Clause(draft.say(wordings, n=said), f"fail('{CANNOT}');", ("far", str(metres)), ("refused",))
+    return _impossible(draft, IMPOSSIBLE_FOR_DRONES, f"fail('{CANNOT}');")
 
 
 def arm(draft: Draft) -> Clause:
     """Returns something that an arm cannot do."""
-    return _impossible(draft, IMPOSSIBLE_FOR_ARMS, f"say('{CANNOT}');")
+    return _impossible(draft, IMPOSSIBLE_FOR_ARMS, f"fail('{CANNOT}');")
 
 
 def _impossible(draft: Draft, templates: tuple[str, ...], plan: str) -> Clause:

@@ -85,7 +85,6 @@ _DRONE_STEPS: dict[str, tuple[Family, int]] = {
     "goto": (drone.goto, 3),
     "look_for": (drone.look_for, 2),
     "look_at": (drone.look_at, 1),
-    "is_there": (drone.is_there, 1),
     "conditional": (drone.conditional, 2),
     "repeat": (drone.repeat, 2),
     "check_on": (drone.check_on, 1),
