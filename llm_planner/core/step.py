@@ -8,6 +8,7 @@ Plain data: no tensors, no clocks, picklable. Words are vLLM's where vLLM has on
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,21 @@ class FinishReason(Enum):
     STOP = "stop"  # end-of-sequence token, or the grammar is complete
 
 
+class TokenChoice(NamedTuple):
+    """A token that a model chose.
+
+    Attributes:
+        token_id: Which one; an end-of-sequence token, too.
+        logprob: Natural logarithm of its probability among all tokens, those that a grammar rules out included; 0 for
+            one that the grammar forced.
+        alternatives: The likeliest other tokens, the likeliest first; only where the choice was not clear.
+    """
+
+    token_id: int
+    logprob: float = 0.0
+    alternatives: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutput:
     """What one step produced.
@@ -105,6 +121,8 @@ class StepOutput:
         token_ids: New tokens per request; none while a prompt is only partly prefilled. More than one if drafts were
             accepted, which are computed, or if the grammar forced some, which are not. The end-of-sequence token is
             not among them.
+        choices: Per request, how sure the model was of each of these tokens, and last of the end token if it chose one.
+            Empty for a backend that does not say.
         finished: Requests for which the model stopped in this step.
         failed: Requests that cannot go on, with the reason; the others are unharmed.
         free_kv_blocks: Blocks that nobody holds after this step.
@@ -119,6 +137,7 @@ class StepOutput:
     """
 
     token_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[TokenChoice, ...]] = field(default_factory=dict)
     finished: Mapping[str, FinishReason] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     free_kv_blocks: int = 0

@@ -11,7 +11,7 @@ import torch
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
-from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
+from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput, TokenChoice
 from llm_planner.engine.block_manager import BlockManager
 from llm_planner.engine.eviction import make_eviction_method
 from llm_planner.engine.eviction.evictor import Evictor
@@ -235,6 +235,7 @@ class TorchBackend:
         ready, logits = runner.run(chunks)
         yields = [] if logits is None else verify(ready, logits, self.tokenizer.eos_token_ids)
         token_ids: dict[str, tuple[int, ...]] = {}
+        choices: dict[str, tuple[TokenChoice, ...]] = {}
         finished: dict[str, FinishReason] = {}
         drafted: dict[str, int] = {}
         rejected: dict[str, int] = {}
@@ -245,7 +246,9 @@ class TorchBackend:
                 continue
             rejected[name] = 1 + len(chunk.draft) - len(chosen)
             self._shrink(state)
-            new = [*chosen, *self._lookahead.add_forced(state, self._info.max_model_len - len(state.token_ids))]
+            forced = self._lookahead.add_forced(state, self._info.max_model_len - len(state.token_ids))
+            choices[name] = (*chosen, *map(TokenChoice, forced))
+            new = [choice.token_id for choice in choices[name]]
             self._lookahead.draft(state, new, self._info.max_model_len - len(state.token_ids), len(chunks))
             token_ids[name] = tuple(new[:-1] if new[-1] in self.tokenizer.eos_token_ids else new)
             drafted[name] = len(state.draft)
@@ -253,6 +256,7 @@ class TorchBackend:
                 finished[name] = FinishReason.STOP
         return StepOutput(
             token_ids=token_ids,
+            choices=choices,
             finished=finished,
             failed=failed,
             num_draft_tokens=drafted,

@@ -14,7 +14,7 @@ import torch
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.core.step import Sequence
+from llm_planner.core.step import Sequence, TokenChoice
 from llm_planner.engine.drafting import MAX_DRAFT_TOKENS, Drafter, PlanHabits, StepCost
 from llm_planner.engine.model_runner import Chunk, ModelRunner
 from llm_planner.engine.sampler import Sampler, SamplingError
@@ -94,7 +94,9 @@ class Lookahead:
             state.draft = state.drafter.draft(state.matcher, min(max_tokens, MAX_DRAFT_TOKENS), least)
 
 
-def verify(chunks: Seq[Chunk], logits: torch.Tensor, eos_token_ids: frozenset[int]) -> list[list[int] | SamplingError]:
+def verify(
+    chunks: Seq[Chunk], logits: torch.Tensor, eos_token_ids: frozenset[int]
+) -> list[list[TokenChoice] | SamplingError]:
     """Returns the tokens that each chunk yields, or why there are none, and appends them to its sequence.
 
     These are the draft as far as the model agrees, and the model's own next token. The rest of the draft is dropped.
@@ -110,7 +112,7 @@ def verify(chunks: Seq[Chunk], logits: torch.Tensor, eos_token_ids: frozenset[in
     for chunk in chunks:
         rows.append(first)
         first += 1 + len(chunk.draft)
-    yielded: list[list[int]] = [[] for _ in chunks]
+    yielded: list[list[TokenChoice]] = [[] for _ in chunks]
     errors: dict[int, SamplingError] = {}
     active = list(range(len(chunks)))
     while active:
@@ -122,8 +124,8 @@ def verify(chunks: Seq[Chunk], logits: torch.Tensor, eos_token_ids: frozenset[in
                 continue
             state, draft, depth = chunks[i].state, chunks[i].draft, len(yielded[i])
             yielded[i].append(choice)
-            state.append(choice, eos_token_ids)
-            if not state.is_finished and depth < len(draft) and draft[depth] == choice:
+            state.append(choice.token_id, eos_token_ids)
+            if not state.is_finished and depth < len(draft) and draft[depth] == choice.token_id:
                 going_on.append(i)
         active = going_on
     for i, chunk in enumerate(chunks):

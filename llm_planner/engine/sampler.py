@@ -6,9 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from llm_planner.core.step import SamplingParams
+from llm_planner.core.step import SamplingParams, TokenChoice
 from llm_planner.engine.grammar import Matcher, mask_words, unpack_mask
 from llm_planner.engine.sequence_state import SequenceState
+
+
+CLEAR_LOGPROB = math.log(0.9)
+"""A choice that is likelier needs no alternatives."""
+NUM_ALTERNATIVES = 3
 
 
 class SamplingError(ValueError):
@@ -25,8 +30,9 @@ class Sampler:
         self._logits = logits
         peaks, argmaxes = logits.max(dim=-1)
         self._peaks, self._argmaxes = peaks.tolist(), argmaxes.tolist()
+        self._totals = logits.float().logsumexp(dim=-1).tolist()
 
-    def choose(self, rows: Sequence[int], states: Sequence[SequenceState]) -> list[int | SamplingError]:
+    def choose(self, rows: Sequence[int], states: Sequence[SequenceState]) -> list[TokenChoice | SamplingError]:
         """Returns the token of each row for its sequence, or why there is none; moves the grammars on."""
         chosen = [self._choose_unmasked(row, state) for row, state in zip(rows, states, strict=True)]
         pending = [place for place, token in enumerate(chosen) if token is None]
@@ -34,10 +40,20 @@ class Sampler:
             logits = self._logits[[rows[place] for place in pending]]
             masked = _masked(logits, [states[place].matcher for place in pending])
             for place, row_logits in zip(pending, masked, strict=True):
-                chosen[place] = _choose_masked(row_logits, states[place])
+                chosen[place] = self._told(rows[place], _choose_masked(row_logits, states[place]))
         return [token for token in chosen if token is not None]
 
-    def _choose_unmasked(self, row: int, state: SequenceState) -> int | SamplingError | None:
+    def _told(self, row: int, token: int | SamplingError) -> TokenChoice | SamplingError:
+        """Returns a token with its probability, and with others if it is not clear."""
+        if isinstance(token, SamplingError):
+            return token
+        logprob = min(0.0, float(self._logits[row, token]) - self._totals[row])
+        if logprob > CLEAR_LOGPROB:
+            return TokenChoice(token, logprob)
+        likeliest = self._logits[row].topk(min(1 + NUM_ALTERNATIVES, self._logits.shape[-1])).indices.tolist()
+        return TokenChoice(token, logprob, tuple(other for other in likeliest if other != token)[:NUM_ALTERNATIVES])
+
+    def _choose_unmasked(self, row: int, state: SequenceState) -> TokenChoice | SamplingError | None:
         """Returns the choice where it needs no mask, which is slow: a forced token, or a greedy one that is allowed.
 
         Where nothing is forced, the mask holds all that the grammar accepts, so the choice is that of the mask.
@@ -46,10 +62,10 @@ class Sampler:
             return SamplingError("the model's output is not finite; try another dtype")
         forced = state.take_forced()
         if forced is not None:
-            return forced
+            return TokenChoice(forced)
         argmax: int = self._argmaxes[row]
         if state.sampling.temperature == 0 and (state.matcher is None or state.matcher.try_accept(argmax)):
-            return argmax
+            return self._told(row, argmax)
         return None
 
 

@@ -59,6 +59,7 @@ _UNIT = {
     name: (kind, factor) for kind, units in _UNITS.items() for factor, names in units.items() for name in names.split()
 }
 _SMALLER = {"m": 1.0, "foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two foot six, 5' 10; see also _METRES
+_DETERMINERS = frozenset("a an the your my our this that his her its their each all total front".split())
 _TURNS = frozenset(_UNITS[QuantityKind.ANGLE][360.0].split())
 _METRES = frozenset(_UNITS[QuantityKind.LENGTH][100.0].split())
 _ONES = {
@@ -144,7 +145,8 @@ class _Reader:
         kind, factor = QuantityKind.COUNT, 1.0
         self._skip("of", "a", "an", "the", *_EMPHASIS, only_before_unit=True)
         unit = self._word()
-        if unit in _UNIT and (is_digits or unit not in _ATTACHED_ONLY):
+        is_inch = unit != "in" or self._word(1) not in _DETERMINERS
+        if unit in _UNIT and (is_digits or unit not in _ATTACHED_ONLY) and is_inch:
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
             kind, factor = _UNIT[unit]
@@ -166,11 +168,9 @@ class _Reader:
 
     def _rest(self, unit: str, factor: float) -> float:
         """Reads what may follow a unit: "and a half", "one metre twenty", "two foot six"."""
-        if self._word() == "and" and self._word(1) in _ARTICLES and self._word(2) in _FRACTIONS:
-            fraction = _FRACTIONS[self._word(2)]
-            if self._word(3) not in ("turn", "turns"):
-                self._at += 3
-                return fraction * factor
+        if (length := self._and_a_half()) and self._word(length) not in _TURNS:
+            self._at += length
+            return _FRACTIONS[self._word(-1)] * factor
         before = self._at
         smaller = 1.0 if unit in _METRES else _SMALLER.get(unit)
         if smaller is None:
@@ -184,7 +184,7 @@ class _Reader:
             if own is not None and own[0] is QuantityKind.LENGTH and own[1] < factor:
                 self._at += 1
                 return number * own[1]
-            is_spoken = before == self._at - 1 and (unit not in _METRES or number >= 10)
+            is_spoken = unit not in _METRES or number >= 10
             if is_spoken and follows not in _UNIT and follows not in ("times", "more"):
                 return number * smaller
         self._at = before
@@ -203,11 +203,18 @@ class _Reader:
 
     def _with_half(self, number: float | None) -> float | None:
         """Reads "and a half" behind a number."""
-        words = [self._word(ahead) for ahead in range(3)]
-        if number is not None and words[0] == "and" and words[1] in _ARTICLES and words[2] in _FRACTIONS:
-            self._at += 3
-            return number + _FRACTIONS[words[2]]
+        length = self._and_a_half()
+        if number is not None and length:
+            self._at += length
+            return number + _FRACTIONS[self._word(-1)]
         return number
+
+    def _and_a_half(self) -> int:
+        """Returns how many words "and a half" takes here; 0 if it is not said."""
+        if self._word() != "and":
+            return 0
+        length = 3 if self._word(1) in _ARTICLES else 2
+        return length if self._word(length - 1) in _FRACTIONS else 0
 
     def _fraction(self) -> float | None:
         """Reads "half", "a quarter", "three quarters", "half a dozen"; None if there is none."""
@@ -268,6 +275,8 @@ class _Reader:
             word = self._word()
             if word in _SCALES:
                 total, part = total + (part or 1.0) * _SCALES[word], 0.0
+            elif word in _TENS and previous in _ONES and total == 0.0 and part < 10:
+                part = 100.0 * part + _TENS[word]  # one fifty
             elif word in _TENS and previous not in _TENS and previous not in _ONES:
                 part += _TENS[word]
             elif word in _ONES and previous not in _ONES and not (previous in _TENS and not 0 < _ONES[word] < 10):

@@ -14,7 +14,7 @@ from enum import Enum
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.scene_entries import entries_of
-from llm_planner.planning.untrusted import flatten
+from llm_planner.planning.untrusted import plain_scene, plain_task, plain_words
 
 MAX_REASON_CHARACTERS = 200
 _MAX_SHORT_REASON = 60
@@ -68,8 +68,8 @@ class Setback:
 
     def _changes(self) -> str:
         """Returns what failed and what has changed since: all else stands in the context already."""
-        reason = flatten(self.reason).lower()[:_MAX_SHORT_REASON].rstrip()
-        now, before = flatten(self.scene).lower(), flatten(self.scene_before).lower()
+        reason = plain_words(self.reason, _MAX_SHORT_REASON)
+        now, before = plain_scene(self.scene), plain_scene(self.scene_before)
         known, left = frozenset(_WORD.findall(before)), frozenset(_WORD.findall(now))
         seen = [entry for entry in entries_of(now) if not known.issuperset(_WORD.findall(entry)[:1])]
         gone = [name for name in dict.fromkeys(_NAME.findall(self.failed)) if name in known - left]
@@ -79,9 +79,9 @@ class Setback:
         return "\n".join(["", *lines, "plan:", ""])
 
     def _turn(self) -> str:
-        scene = "" if self.scene == self.scene_before else f"scene: {flatten(self.scene)}\n"
-        task = f"{scene}task: {flatten(self.instruction)}\n"
-        reason = flatten(self.reason)[:MAX_REASON_CHARACTERS]
+        scene = "" if self.scene == self.scene_before else f"scene: {plain_scene(self.scene)}\n"
+        task = f"{scene}task: {plain_task(self.instruction)}\n"
+        reason = plain_words(self.reason, MAX_REASON_CHARACTERS)
         return f"failed: {self.failed} ({reason})\ndone: {self.done}\n{task}{_REST}\nplan:\n"
 
 

@@ -1,8 +1,30 @@
-"""Text from outside: instructions and scenes become one harmless line before a model reads them."""
+"""Text from outside becomes harmless before a model reads it: one line, names of a fixed alphabet, no field markers.
 
+A scene is data. Whatever is written into it, a sign that a camera reads or a sentence that poses as an order, arrives
+at the model as a list of names with numbers. The task is an order, and stays a sentence, but it cannot spell the marks
+that part the fields of a prompt. What robots say of failures is reduced to plain words.
+"""
+
+import re
 import unicodedata
+from collections.abc import Iterator
 
 _MAX_COMBINING_RUN = 30  # Stream-Safe Text Format, UAX #15: normalising longer runs takes quadratic time
+MAX_NAME_LENGTH = 40
+_MAX_NAME_WORDS = 4
+_MAX_ENTRY_NUMBERS = 3
+
+_ENTRY_END = re.compile(r"[,;\n]|\.(?=\s|$)|\s\band\b\s")
+_BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_POSITION = re.compile(r"(?:\s-?\d+(?:\.\d+)?){2,3}\s*$")
+_NAME_WORD = re.compile(r"[a-z0-9]+")
+_HEADING = re.compile(r"^\s*(?:i (?:can )?see|(?:objects|in view|scene|visible|on the table)\s*:)\s*", re.IGNORECASE)
+_ARTICLES = frozenset(("a", "an", "the", "some", "my", "your", "one"))
+_NAME_ENDS = frozenset(
+    "near on in at by next behind under over with is are that which who sitting standing lying to from of".split()
+)
+"""Words that end a name: what stands behind them tells where it is, or something about it."""
 
 
 def flatten(text: str) -> str:
@@ -15,6 +37,73 @@ def flatten(text: str) -> str:
         text = unicodedata.normalize("NFC", _without_hazards(text))
     printable = (character if character.isprintable() else " " for character in text)
     return " ".join("".join(printable).split())
+
+
+def plain_scene(scene: str) -> str:
+    """Returns a scene as names and numbers: ``cat_1 1.2 0.4, red_box``; whatever else it holds is left out.
+
+    A name has at most 40 characters of ``a-z 0-9 _`` and at most four words. Positions may follow it, at most three
+    numbers. Remarks in brackets, and what stands behind a colon, are left out.
+
+    Args:
+        scene: A list, or sentences; untrusted.
+    """
+    text = _HEADING.sub("", flatten(scene).strip("[]")).lower()
+    return ", ".join(filter(None, map(_entry, _entries(ascii_letters(text)))))
+
+
+def plain_task(text: str) -> str:
+    """Returns an instruction or a reason on one line, without the marks that part the fields of a prompt."""
+    return flatten(flatten(text).translate(_MARKERS))
+
+
+_MARKERS = str.maketrans({":": " ", "’": "'", "‘": "'", "“": '"', "”": '"', "`": "'"})
+
+
+def plain_words(text: str, max_length: int) -> str:
+    """Returns a robot's own words in lower case: letters, digits, ``_`` and spaces, cut to whole words."""
+    words = re.findall(r"[a-z0-9_]+", ascii_letters(flatten(text).lower()))
+    kept = ""
+    for word in words:
+        if len(kept) + len(word) + 1 > max_length:
+            break
+        kept = f"{kept} {word}" if kept else word
+    return kept
+
+
+def _entries(text: str) -> Iterator[str]:
+    """Yields the entries of a scene; a separator within brackets parts nothing."""
+    depth = start = 0
+    ends = {match.start(): match.end() for match in _ENTRY_END.finditer(text)}
+    for index, character in enumerate(text):
+        depth = max(0, depth + (character in "([{") - (character in ")]}"))
+        if depth == 0 and index in ends and index >= start:
+            yield text[start:index]
+            start = ends[index]
+    yield text[start:]
+
+
+def _entry(text: str) -> str:
+    """Returns one entry as a name and numbers; empty if it holds no name."""
+    brackets = _BRACKETED.findall(text)
+    position = next((numbers for b in brackets if (numbers := _NUMBER.findall(b)) and not re.search("[a-z]", b)), [])
+    head = _BRACKETED.sub(" ", text).partition(":")[0]
+    if not position and (behind := _POSITION.search(head)):
+        position, head = behind.group().split(), head[: behind.start()]
+    words: list[str] = []
+    for word in _NAME_WORD.findall(head.replace("'s", "s")):
+        if word in _NAME_ENDS and words:
+            break
+        words.append(word)
+    if len(words) > 1 and words[0] in _ARTICLES:
+        del words[0]
+    name = "_".join(words[:_MAX_NAME_WORDS])[:MAX_NAME_LENGTH].strip("_")
+    return " ".join([name, *position[:_MAX_ENTRY_NUMBERS]]) if name else ""
+
+
+def ascii_letters(text: str) -> str:
+    """Returns the text with letters without accents; what has no such form is left out."""
+    return text if text.isascii() else unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
 
 
 def _without_hazards(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.quantities import QuantityKind, quantities
+from llm_planner.planning.untrusted import ascii_letters
 from llm_planner.tasks.draft import Draft
 from llm_planner.tasks.frames import AMOUNT, OBJECT, WORDS, Frame, nouns, sayings
 from llm_planner.tasks.names import invented_word
@@ -108,7 +109,7 @@ def literal(rng: random.Random, frame: Frame, *, has_scene: bool) -> Task:
 
 def identifier(noun: str) -> str:
     """Returns the name of an object in scenes and plans: ``red box`` -> ``red_box``."""
-    name = re.sub(r"\W+", "_", noun.lower().replace("'", "")).strip("_")
+    name = re.sub(r"\W+", "_", ascii_letters(noun.lower().replace("'", ""))).strip("_")
     return f"the_{name}" if name[0].isdigit() else name
 
 

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_planner.tasks.replanned import Replanned, sample_replanned
 from llm_planner.tasks.sample import Difficulty, Task, sample
+from llm_planner.tasks.spoken import Speaker
 from llm_planner.training.prompts import task_prompt
 
 _FIRST_TOKEN = 3  # after <pad> <s> </s>
@@ -23,7 +24,9 @@ _CROWDED_OBJECTS = 40
 _CROWDED_SHARE = 0.3  # of the tasks have at least so many: of those that may, few have
 _LISTS_SHARE = 0.15  # of the tasks are of families whose plans follow a list, or need all of it
 _LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
-_REPLANNED_SHARE = 0.15  # of the tasks fail on the way
+_REPLANNED_SHARE = 0.08  # of the tasks fail on the way
+_SPOKEN_SHARE = 0.66  # of the others are sentences of the corpus
+PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,13 @@ class Batch:
     Attributes:
         token_ids: (num_seqs, length), padded with 0.
         is_target: (num_seqs, length); True where the loss counts the token.
+        is_said: (num_seqs, length); True where the token belongs to an instruction.
         kind: ``induction`` or ``tasks``.
     """
 
     token_ids: Tensor
     is_target: Tensor
+    is_said: Tensor
     kind: str
 
 
@@ -54,14 +59,25 @@ def induction_share(induction_loss: float) -> float:
     return min(0.6, max(0.06, 0.15 * (induction_loss - 1.0)))
 
 
-def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> tuple[list[int], int]:
-    """Returns the token ids of prompt and plan with the end token, and the length of the prompt."""
-    prompt = tokenizer.encode(task_prompt(task), add_special_tokens=False)
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sequence: its tokens, where the prompt ends, and where the instruction in it begins."""
+
+    token_ids: list[int]
+    num_prompt_tokens: int
+    said_from: int
+
+
+def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> Row:
+    """Returns the token ids of prompt and plan with the end token."""
+    before, mark, said = task_prompt(task).partition("\ntask: ")
+    scene = tokenizer.encode(before + mark, add_special_tokens=False)
+    prompt = [*scene, *tokenizer.encode(said, add_special_tokens=False)]
     plan = tokenizer.encode(task.plan, add_special_tokens=False)
-    return [*prompt, *plan, tokenizer.eos_token_id], len(prompt)
+    return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(scene))
 
 
-def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -> tuple[list[int], int]:
+def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -> Row:
     """Returns the same of a plan that failed: all that was read and written before the last plan is its prompt.
 
     What is written and what is inserted are apart, token by token, as they are in service.
@@ -69,7 +85,7 @@ def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -
     pieces = [task_prompt(replanned.task), *(piece for turn in replanned.turns for piece in turn)]
     prompt = [token for piece in pieces for token in tokenizer.encode(piece, add_special_tokens=False)]
     plan = tokenizer.encode(replanned.plan, add_special_tokens=False)
-    return [*prompt, *plan, tokenizer.eos_token_id], len(prompt)
+    return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(prompt))
 
 
 class BatchStream:
@@ -88,11 +104,13 @@ class BatchStream:
         tokenizer: PreTrainedTokenizerFast,
         seed: int,
         *,
-        tokens: int = 2048,
-        seqs: int = 16,
+        tokens: int = 3072,
+        seqs: int = 32,
         max_objects: int = 200,
+        speaker: Speaker | None = None,
     ) -> None:
         self._tokenizer = tokenizer
+        self._speaker = speaker
         self._rng = random.Random(seed)
         self._tokens = tokens
         self._seqs = seqs
@@ -122,7 +140,7 @@ class BatchStream:
         token_ids = torch.tensor(rows)
         is_target = torch.zeros_like(token_ids, dtype=torch.bool)
         is_target[:, length + 1 :] = True
-        return Batch(token_ids, is_target, "induction")
+        return Batch(token_ids, is_target, torch.zeros_like(is_target), "induction")
 
     def _draw(self, progress: float) -> Iterator[Batch]:
         longest = difficulty_at(progress, self._max_objects)
@@ -131,28 +149,32 @@ class BatchStream:
         shares = (_LONG_SHARE, _CROWDED_SHARE, 1.0 - _LONG_SHARE - _CROWDED_SHARE)
         drawn = self._rng.choices((longest, crowded, short), shares, k=_POOL)
         rows = [self._encode(difficulty) for difficulty in drawn]
-        rows = sorted((row for row in rows if len(row[0]) <= _MAX_LENGTH), key=lambda row: len(row[0]))
-        group: list[tuple[list[int], int]] = []
+        rows = sorted((row for row in rows if len(row.token_ids) <= _MAX_LENGTH), key=lambda row: len(row.token_ids))
+        group: list[Row] = []
         for row in rows:
-            if group and ((len(group) + 1) * len(row[0]) > self._tokens or len(group) == self._seqs):
+            if group and ((len(group) + 1) * len(row.token_ids) > self._tokens or len(group) == self._seqs):
                 yield collate(group)
                 group = []
             group.append(row)
         if group:
             yield collate(group)
 
-    def _encode(self, difficulty: Difficulty) -> tuple[list[int], int]:
+    def _encode(self, difficulty: Difficulty) -> Row:
         if self._rng.random() < _REPLANNED_SHARE:
             return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty))
+        if self._speaker is not None and self._rng.random() < _SPOKEN_SHARE:
+            return encode_task(self._tokenizer, self._speaker.sample(self._rng, difficulty))
         family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
         return encode_task(self._tokenizer, sample(self._rng, difficulty, family=family))
 
 
-def collate(rows: list[tuple[list[int], int]]) -> Batch:
-    """Returns a padded batch of (token ids, prompt length) rows; the plan is the target."""
-    length = 8 * math.ceil(max(len(ids) for ids, _ in rows) / 8)
-    token_ids = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in rows])
+def collate(rows: list[Row]) -> Batch:
+    """Returns a padded batch of rows; the plan is the target."""
+    length = 8 * math.ceil(max(len(row.token_ids) for row in rows) / 8)
+    token_ids = torch.tensor([row.token_ids + [0] * (length - len(row.token_ids)) for row in rows])
     is_target = torch.zeros_like(token_ids, dtype=torch.bool)
-    for index, (ids, prompt) in enumerate(rows):
-        is_target[index, prompt : len(ids)] = True
-    return Batch(token_ids, is_target, "tasks")
+    is_said = torch.zeros_like(is_target)
+    for index, row in enumerate(rows):
+        is_target[index, row.num_prompt_tokens : len(row.token_ids)] = True
+        is_said[index, row.said_from + 1 : row.num_prompt_tokens] = True
+    return Batch(token_ids, is_target, is_said, "tasks")

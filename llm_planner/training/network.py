@@ -20,11 +20,11 @@ _LONGEST_UNFUSED = 320
 class NetworkConfig:
     """Shape of the network, in Hugging Face's words."""
 
-    vocab_size: int = 768
-    hidden_size: int = 256
-    intermediate_size: int = 640
-    num_hidden_layers: int = 5
-    num_attention_heads: int = 4
+    vocab_size: int = 3072
+    hidden_size: int = 384
+    intermediate_size: int = 768
+    num_hidden_layers: int = 7
+    num_attention_heads: int = 6
     num_key_value_heads: int = 2
     max_position_embeddings: int = 4096
     rope_theta: float = 1_000_000.0

@@ -11,14 +11,16 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from llm_planner.tasks.frames import corpus
 from llm_planner.tasks.sample import Difficulty, sample
+from llm_planner.tasks.spoken import Speaker
 from llm_planner.training.prompts import task_prompt
 
 _PIECES = r"[A-Za-z]+|[0-9]|'\);|\);|\)\{|\('|, |\. |==|!=|->|[\s\S]"
 _SPECIAL = ("<pad>", "<s>", "</s>")
 
 
-def train_tokenizer(rng: random.Random, *, vocab_size: int = 768, num_tasks: int = 12_000) -> PreTrainedTokenizerFast:
+def train_tokenizer(rng: random.Random, *, vocab_size: int = 3072, num_tasks: int = 12_000) -> PreTrainedTokenizerFast:
     """Returns a byte-level BPE tokenizer trained on generated tasks."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -33,7 +35,7 @@ def train_tokenizer(rng: random.Random, *, vocab_size: int = 768, num_tasks: int
         show_progress=False,
         special_tokens=list(_SPECIAL),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        min_frequency=8,
+        min_frequency=4,
     )
     tokenizer.train_from_iterator(_texts(rng, num_tasks), trainer)
     pad, bos, eos = _SPECIAL
@@ -48,7 +50,8 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, directory: Path) -> None:
 def _texts(rng: random.Random, num_tasks: int) -> list[str]:
     difficulty = Difficulty(max_objects=40, invented=0.25)
     texts = []
-    for _ in range(num_tasks):
-        task = sample(rng, difficulty)
+    speaker = Speaker.of(corpus()) if corpus() else None
+    for number in range(num_tasks):
+        task = speaker.sample(rng, difficulty) if speaker and number % 3 else sample(rng, difficulty)
         texts.append(task_prompt(task) + task.plan)
     return texts

@@ -14,13 +14,16 @@ import torch.distributed as dist
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from llm_planner.tasks.sample import Difficulty, sample
+from llm_planner.tasks.frames import corpus, of_authors
+from llm_planner.tasks.sample import Difficulty, Task, sample
+from llm_planner.tasks.spoken import Speaker, literal
 from llm_planner.training.copying import lay_induction_circuit
-from llm_planner.training.data import Batch, BatchStream, collate, encode_task
+from llm_planner.training.data import PROMPT_WEIGHT, Batch, BatchStream, collate, encode_task
 from llm_planner.training.master_weights import MasterWeights
 from llm_planner.training.network import Network, NetworkConfig, load_network, save_network
 from llm_planner.training.tokenizer import save_tokenizer, train_tokenizer
 
+HELD_OUT_AUTHORS = ("04-german-factory", "09-speech-to-text")
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
 
 
@@ -43,6 +46,7 @@ class TrainOptions:
         max_objects: Longest scenes at the end of the run.
         vocab_tasks: How many tasks the tokenizer is trained on.
         held_out_tasks: How many tasks the exact match is measured on, from time to time.
+        held_out_authors: Of the corpus: whose sentences are never trained.
     """
 
     output: Path
@@ -58,6 +62,7 @@ class TrainOptions:
     max_objects: int = 200
     vocab_tasks: int = 12_000
     held_out_tasks: int = 200
+    held_out_authors: tuple[str, ...] = HELD_OUT_AUTHORS
 
 
 @dataclass(slots=True)
@@ -71,6 +76,7 @@ class Report:
     task_loss: float
     induction_loss: float
     exact_match: float | None = None
+    spoken_match: float | None = None
 
 
 class Trainer:
@@ -95,8 +101,11 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
-        self.stream = BatchStream(self.tokenizer, seed, max_objects=options.max_objects)
+        trained = of_authors(corpus(), options.held_out_authors, is_in=False)
+        speaker = Speaker.of(trained) if trained else None
+        self.stream = BatchStream(self.tokenizer, seed, max_objects=options.max_objects, speaker=speaker)
         self.held_out = self._held_out_batches()
+        self.held_out_spoken = self._spoken_batches()
 
     @property
     def progress(self) -> float:
@@ -133,14 +142,21 @@ class Trainer:
 
     def exact_match(self) -> float:
         """Returns the share of held-out tasks whose greedy plan is the reference, by teacher forcing."""
+        return self._match(self.held_out)
+
+    def _match(self, batches: list[Batch]) -> float:
         right = total = 0
         with torch.no_grad():
-            for batch in self.held_out:
+            for batch in batches:
                 hidden = self.network.hidden(batch.token_ids[:, :-1])
                 hit = self.network.logits(hidden).argmax(-1) == batch.token_ids[:, 1:]
                 right += int((hit | ~batch.is_target[:, 1:]).all(-1).sum())
                 total += batch.token_ids.shape[0]
-        return right / total
+        return right / max(1, total)
+
+    def spoken_match(self) -> float:
+        """Returns the same of sentences of authors that training never sees."""
+        return self._match(self.held_out_spoken)
 
     def save(self) -> None:
         """Writes the model, the tokenizer and the checkpoint, each in one go."""
@@ -179,10 +195,13 @@ class Trainer:
     def _learn(self, batch: Batch) -> float:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
-        hidden = self.network.hidden(batch.token_ids[:, :-1])[batch.is_target[:, 1:]]
-        logits = self.network.logits(hidden)
-        loss = functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][batch.is_target[:, 1:]])
-        loss.backward()
+        counts = (batch.is_target | batch.is_said)[:, 1:]
+        logits = self.network.logits(self.network.hidden(batch.token_ids[:, :-1])[counts])
+        losses = functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][counts], reduction="none")
+        is_plan = batch.is_target[:, 1:][counts]
+        loss = losses[is_plan].mean()
+        total = loss + PROMPT_WEIGHT * losses[~is_plan].mean() if not bool(is_plan.all()) else loss
+        total.backward()
         self.weights.take_gradients()
         self._average()
         torch.nn.utils.clip_grad_norm_(self.weights.masters, 1.0)
@@ -211,7 +230,8 @@ class Trainer:
 
     def _report(self, exact: float | None) -> Report:
         losses = self._mean_loss("tasks"), self._mean_loss("induction")
-        return Report(self.step, self.progress, self.elapsed_s, self.num_tokens, *losses, exact)
+        spoken = None if exact is None else self.spoken_match()
+        return Report(self.step, self.progress, self.elapsed_s, self.num_tokens, *losses, exact, spoken)
 
     def _mean_loss(self, kind: str) -> float:
         losses = self._losses[kind]
@@ -220,8 +240,13 @@ class Trainer:
     def _held_out_batches(self) -> list[Batch]:
         rng = random.Random(self.options.seed + 424242)
         hard = Difficulty(max_clauses=2, max_objects=20)
-        rows = sorted(
-            (encode_task(self.tokenizer, sample(rng, hard, held_out=True)) for _ in range(self.options.held_out_tasks)),
-            key=lambda row: len(row[0]),
-        )
+        return self._batches([sample(rng, hard, held_out=True) for _ in range(self.options.held_out_tasks)])
+
+    def _spoken_batches(self) -> list[Batch]:
+        rng = random.Random(self.options.seed + 424242)
+        unseen = of_authors(corpus(), self.options.held_out_authors)
+        return self._batches([literal(rng, frame, has_scene=rng.random() < 0.5) for frame in unseen])
+
+    def _batches(self, tasks: list[Task]) -> list[Batch]:
+        rows = sorted((encode_task(self.tokenizer, task) for task in tasks), key=lambda row: len(row.token_ids))
         return [collate(rows[start : start + 20]) for start in range(0, len(rows), 20)]

@@ -1,3 +1,4 @@
+import math
 from collections import Counter
 
 import pytest
@@ -10,8 +11,13 @@ from llm_planner.engine.sampler import Sampler, SamplingError
 from llm_planner.engine.sequence_state import SequenceState
 
 
-def sample(logits, states):
+def choices(logits, states):
     return Sampler(logits).choose(range(len(states)), states)
+
+
+def sample(logits, states):
+    """Returns the tokens, and the errors as they are."""
+    return [c if isinstance(c, SamplingError) else c.token_id for c in choices(logits, states)]
 
 
 def state(matcher=None, **sampling):
@@ -104,3 +110,16 @@ def test_a_grammar_that_allows_nothing_fails_alone(temperature):
     bad, good = sample(torch.tensor([[0.0, 1.0]] * 2), [state(Only(), temperature=temperature), state()])
     assert "allows no token" in str(bad)
     assert good == 1
+
+
+def test_a_choice_says_how_likely_it_was_among_all_tokens_and_what_else_it_could_have_been():
+    logits = torch.tensor([[0.0, 3.0, 2.0, 1.0]] * 3)
+    probability = logits[0].softmax(0)
+    free, masked, sure = choices(
+        torch.cat((logits[:2], torch.tensor([[0.0, 9.0, 0.0, 0.0]]))), [state(), state(Only(3, 0)), state()]
+    )
+    assert math.exp(free.logprob) == pytest.approx(float(probability[1]))
+    assert free.alternatives == (2, 3, 0)
+    assert math.exp(masked.logprob) == pytest.approx(float(probability[3]))  # the mask hides nothing of its doubt
+    assert masked.alternatives == (1, 2, 0)
+    assert sure.alternatives == ()
