@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llm_planner.checkpoints import (
     build_length_predictor,
     build_prompt_encoder,
+    min_confidence,
     planner_model,
     prompt_encoder,
     resolve_model,
@@ -148,6 +149,7 @@ def _preparer(
         markup=encoder.markup,
         sampling=sampling,
         replan_context=replan_context(config.replan_context),
+        min_confidence=0.0 if config.backend == "fake" else min_confidence(config),
     )
     if length_predictor is not None:
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")

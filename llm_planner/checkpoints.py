@@ -82,6 +82,14 @@ def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, Promp
     return PromptStyle.INSTRUCT, markup
 
 
+def min_confidence(config: PlannerConfig) -> float:
+    """Returns how sure the configured model must be of each statement: as configured, or as its directory says."""
+    if config.min_confidence >= 0.0:
+        return config.min_confidence
+    own = resolve_model(config.engine.model) / "planner.json"
+    return float(json.loads(own.read_text(encoding="utf-8")).get("min_confidence", 0.0)) if own.is_file() else 0.0
+
+
 def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:
     """Returns what predicts the response lengths of the configured model, or None if there is nothing.
 

@@ -123,6 +123,13 @@ class PlannerConfig:
         "auto",
         "Directory of a length predictor; auto takes the model's own (MODEL-length), an empty text none.",
     )
+    min_confidence: float = setting(
+        -1.0,
+        "How sure the model must be of each statement, 0 to 1; below that nothing moves and the goal ends with "
+        "NOT_UNDERSTOOD. -1 takes what the model's planner.json says, or 0.",
+        minimum=-1.0,
+        maximum=1.0,
+    )
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
     max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)

@@ -10,7 +10,6 @@ from llm_planner.core.step import SamplingParams, TokenChoice
 from llm_planner.engine.grammar import Matcher, mask_words, unpack_mask
 from llm_planner.engine.sequence_state import SequenceState
 
-
 CLEAR_LOGPROB = math.log(0.9)
 """A choice that is likelier needs no alternatives."""
 NUM_ALTERNATIVES = 3

@@ -23,7 +23,9 @@ _DEFAULTS = {
     QuantityKind.ANGLE: (90.0, 180.0, 360.0),
     QuantityKind.TIME: (1.0, 2.0, 3.0, 5.0),
 }
-_LITTLE = re.compile(r"\b(bit|bits|little|slight|slightly|touch|tad|smidge|smidgen|hair|nudge|inch|whisker|fraction|step|steps|more)\b")
+_LITTLE = re.compile(
+    r"\b(bit|bits|little|slight|slightly|touch|tad|smidge|smidgen|hair|nudge|inch|whisker|fraction|step|steps|more)\b"
+)
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
 
@@ -113,7 +115,9 @@ class AmountCheck:
         """Returns the amounts of a kind that the instruction states and the plan does not use so far."""
         numbers = [float(number) for text in self._texts for number in _NUMBER.findall(text)]
         return [
-            q for q in self._stated if q.kind is kind and not any(_equal(q.value, n) for n in (*numbers, *_totals(numbers)))
+            q
+            for q in self._stated
+            if q.kind is kind and not any(_equal(q.value, n) for n in (*numbers, *_totals(numbers)))
         ]
 
     def _sentence(self, kind: QuantityKind, value: float) -> str:

@@ -6,11 +6,12 @@ model that is stuck is stopped there (``planning.repetition``).
 """
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.core.segment import Segment
+from llm_planner.core.step import TokenChoice
 from llm_planner.language.prose import ProseSplitter, ProseUnit, harmless, reading_time
 from llm_planner.planning.repetition import AnswerWatch
 from llm_planner.planning.session import Progress
@@ -33,7 +34,12 @@ class ChatSession:
         self._num_segments, self._num_tokens = num_delivered, 0
         self.is_complete = False
 
-    def feed(self, token_ids: Iterable[int]) -> Progress:
+    @property
+    def confidence(self) -> float:
+        """1: what is said moves nothing."""
+        return 1.0
+
+    def feed(self, token_ids: Iterable[int], _: Sequence[TokenChoice] = ()) -> Progress:
         """Returns the segments that the next tokens of the model completed, and whether it is stuck."""
         segments: list[Segment] = []
         try:

@@ -4,6 +4,7 @@ The static part is prefilled once (``Backend.load_prefix``) and therefore depend
 and the task are untrusted: they are flattened to one line each and always come last.
 """
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,7 +42,7 @@ class Prompt:
         return self.dynamic[: max(0, self.dynamic.find(_TASK))]
 
 
-_TASK = "\ntask: "  # occurs once: scene and instruction are one line each
+_TASK = "\ntask:"  # occurs once: scene and instruction are one line each
 
 
 def build_prompt(
@@ -50,18 +51,28 @@ def build_prompt(
     """Returns the prompt that asks for a plan; ``instruction`` and ``scene`` may hold anything."""
     if style is PromptStyle.COMPACT:
         return compact_prompt(model.name, instruction, scene)
-    dynamic = f"scene: {plain_scene(scene)}{_TASK}{plain_task(instruction)}\nplan:\n"
+    dynamic = f"scene: {plain_scene(scene)}{_TASK} {plain_task(instruction)}\nplan:\n"
     return Prompt(_system_text(model), dynamic, style)
 
 
 def compact_prompt(robot_model: str, instruction: str, scene: str) -> Prompt:
     """Returns the prompt of the bundled model, which was trained on exactly this text.
 
-    It is in lower case, with amounts in digits and in the units of skills, so that the model copies instead of computing.
+    It is in lower case, with amounts in digits and in the units of skills: a model that copies need not
+    compute. Of the scene it has the names only. Its tokenizer has no token for a space between words.
     """
+    names = ",".join(entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
     task = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
-    dynamic = f"scene: {plain_scene(scene)}{_TASK}{task}\nplan:\n"
+    dynamic = f"scene:{names}\ntask:{task}\nplan:\n"
     return Prompt(f"robot {robot_model}\n", dynamic, PromptStyle.COMPACT)
+
+
+def compact_plan(plan: str) -> str:
+    """Returns a plan as the bundled model writes it: ``_`` for a space in a text, because it has no token for one."""
+    return _TEXT.sub(lambda match: match[0].replace(" ", "_"), plan)
+
+
+_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'")
 
 
 def chat_prompt(model: RobotModel, question: str, scene: str = "") -> Prompt:

@@ -18,6 +18,10 @@ class QuantityKind(Enum):
     COUNT = ""
 
 
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """An amount that a text states.
@@ -47,7 +51,10 @@ _UNITS: dict[QuantityKind, dict[float, str]] = {
         91.44: "yd yds yard yards",
         160_934.4: "mile miles",
     },
-    QuantityKind.ANGLE: {1.0: "deg degs degree degrees °", 360.0: "turn turns rotation rotations revolution revolutions"},
+    QuantityKind.ANGLE: {
+        1.0: "deg degs degree degrees °",
+        360.0: "turn turns rotation rotations revolution revolutions",
+    },
     QuantityKind.TIME: {
         0.001: "ms millisecond milliseconds",
         1.0: "s sec secs second seconds",
@@ -59,19 +66,58 @@ _UNIT = {
     name: (kind, factor) for kind, units in _UNITS.items() for factor, names in units.items() for name in names.split()
 }
 _SMALLER = {"m": 1.0, "foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two foot six, 5' 10; see also _METRES
-_DETERMINERS = frozenset("a an the your my our this that his her its their each all total front".split())
+_DETERMINERS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "your",
+        "my",
+        "our",
+        "this",
+        "that",
+        "his",
+        "her",
+        "its",
+        "their",
+        "each",
+        "all",
+        "total",
+        "front",
+    ]
+)
 _TURNS = frozenset(_UNITS[QuantityKind.ANGLE][360.0].split())
 _METRES = frozenset(_UNITS[QuantityKind.LENGTH][100.0].split())
 _ONES = {
     word: float(number)
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ]
     )
 } | {"couple": 2.0, "few": 3.0, "dozen": 12.0}
 _TENS = {
     word: 10.0 * number
-    for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
+    for number, word in enumerate(_split("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
 } | {"fourty": 40.0}
 _SCALES = {"hundred": 100.0, "thousand": 1000.0}
 _FRACTIONS = {"half": 0.5, "third": 1 / 3, "thirds": 1 / 3, "quarter": 0.25, "quarters": 0.25, "fifth": 0.2}
@@ -112,7 +158,9 @@ def _plain(text: str) -> str:
     return plain if len(plain) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-_MARKS = str.maketrans({"’": "'", "′": "'", "″": '"', "”": '"', "º": "°", "-": " ", "–": " "})
+_MARKS = str.maketrans(
+    {"\u2019": "'", "\u2032": "'", "\u2033": '"', "\u201d": '"', "\u00ba": "\u00b0", "-": " ", "\u2013": " "}
+)
 
 
 class _Reader:
@@ -285,7 +333,7 @@ class _Reader:
                 break
             previous = word
             self._at += 1
-        if self._word() == "of" and previous in ("couple",):
+        if self._word() == "of" and previous == "couple":
             self._at += 1
         return total + part if self._at > start else None
 

@@ -1,6 +1,7 @@
 """One plan in the making: tokens -> bytes -> text -> statements -> safety gate -> segments."""
 
 import codecs
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,8 +11,10 @@ from llm_planner.core.interfaces import Tokenizer
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_detour
 from llm_planner.core.skill import SkillCall
+from llm_planner.core.step import TokenChoice
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Fail, Return, Statement, Unclear
+from llm_planner.planning.confidence import Confidence
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
 
@@ -82,12 +85,14 @@ class PlanSession:
         delivered: Segments that the robot has from before a restart: replayed through parser and gate, so that both
             know the state of things, but not returned again.
         failures: Reports of the segments among them from which the plan took a detour.
+        min_confidence: How sure the model must be of each statement, 0 to 1.
+        reads: What a statement of this model means, if it has a spelling of its own.
 
     Raises:
         PlannerError: If ``delivered`` itself does not pass.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
         self,
         *,
         tokenizer: Tokenizer,
@@ -96,12 +101,17 @@ class PlanSession:
         expected_duration: Callable[[Statement], ExpectedDuration],
         delivered: Sequence[Segment] = (),
         failures: Sequence[SegmentReport] = (),
+        min_confidence: float = 0.0,
+        reads: Callable[[Statement], Statement] | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._parser = parser
         self._gate = gate
         self._expected_duration = expected_duration
+        self._min_confidence = min_confidence
+        self._reads = reads
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
+        self._confidence = Confidence()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last detour
@@ -145,13 +155,27 @@ class PlanSession:
         self._num_segments += 1
         return make_detour(self._num_segments - 1)
 
-    def feed(self, token_ids: Iterable[int]) -> Progress:
-        """Returns what the next tokens of the model brought about."""
+    @property
+    def confidence(self) -> float:
+        """How sure the model is of its least sure statement so far, 0 to 1; 1 if its backend does not say."""
+        return self._confidence.probability
+
+    def feed(self, token_ids: Iterable[int], choices: Sequence[TokenChoice] = ()) -> Progress:
+        """Returns what the next tokens of the model brought about.
+
+        Args:
+            token_ids: Of the step.
+            choices: How sure the model was of each of them; empty if its backend does not say.
+        """
         segments: list[Segment] = []
         try:
-            for token_id in token_ids:
+            for token_id, choice in itertools.zip_longest(token_ids, choices):
+                if token_id is None:
+                    break  # the end token
                 self._num_tokens += 1
-                for character in self._decoder.decode(self._tokenizer.token_bytes(token_id)):
+                text = self._decoder.decode(self._tokenizer.token_bytes(token_id))
+                self._confidence.feed(text, choice or TokenChoice(token_id))
+                for character in text:
                     self._words.feed(character)
                     self._texts.feed(character)
                     self._take(self._parser.feed(character), segments)
@@ -203,17 +227,26 @@ class PlanSession:
         Raises:
             PlannerError: NOT_UNDERSTOOD or NOT_ACHIEVED where the plan says so; what parser, gate and watches raise.
         """
-        for statement in statements:
+        for written in statements:
             if self._is_complete:
                 return
+            statement = written if self._reads is None else self._reads(written)
             if isinstance(statement, Unclear) and self._num_written == 0:
                 raise PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {statement.what}")
             if isinstance(statement, Fail):
                 self._gate.admit(statement)
                 raise PlannerError(ErrorCode.NOT_ACHIEVED, statement.reason)
+            self._check_confidence(statement)
             self._steps.feed(to_text(statement))
             segments.append(self._admit(statement))
             self._is_complete = isinstance(statement, Return)
+
+    def _check_confidence(self, statement: Statement) -> None:
+        """Raises NOT_UNDERSTOOD unless the model is sure enough of a statement."""
+        probability = self._confidence.end_statement()
+        if probability < self._min_confidence:
+            message = f"not understood: the planner is only {probability:.0%} sure of {to_text(statement)}"
+            raise PlannerError(ErrorCode.NOT_UNDERSTOOD, message)
 
     def _admit(self, statement: Statement) -> Segment:
         mark = self._gate.mark

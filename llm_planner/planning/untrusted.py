@@ -21,9 +21,8 @@ _POSITION = re.compile(r"(?:\s-?\d+(?:\.\d+)?){2,3}\s*$")
 _NAME_WORD = re.compile(r"[a-z0-9]+")
 _HEADING = re.compile(r"^\s*(?:i (?:can )?see|(?:objects|in view|scene|visible|on the table)\s*:)\s*", re.IGNORECASE)
 _ARTICLES = frozenset(("a", "an", "the", "some", "my", "your", "one"))
-_NAME_ENDS = frozenset(
-    "near on in at by next behind under over with is are that which who sitting standing lying to from of".split()
-)
+_WHERE = ("near", "on", "in", "at", "by", "next", "behind", "under", "over", "to", "from", "of")
+_NAME_ENDS = frozenset((*_WHERE, "with", "is", "are", "that", "which", "who", "sitting", "standing", "lying"))
 """Words that end a name: what stands behind them tells where it is, or something about it."""
 
 
@@ -57,7 +56,7 @@ def plain_task(text: str) -> str:
     return flatten(flatten(text).translate(_MARKERS))
 
 
-_MARKERS = str.maketrans({":": " ", "’": "'", "‘": "'", "“": '"', "”": '"', "`": "'"})
+_MARKERS = str.maketrans({":": " ", "\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "`": "'"})
 
 
 def plain_words(text: str, max_length: int) -> str:

@@ -134,7 +134,7 @@ class Goal:
     def read(self, output: StepOutput) -> Progress:
         """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
         request_id = self.request.request_id
-        progress = self.session.feed(output.token_ids.get(request_id, ()))
+        progress = self.session.feed(output.token_ids.get(request_id, ()), output.choices.get(request_id, ()))
         if not progress.is_complete and request_id in output.finished:
             end = self.session.finish()
             progress = Progress((*progress.segments, *end.segments), end.error, end.is_complete)
@@ -220,6 +220,7 @@ class Goal:
             num_suspensions=generation.num_suspensions,
             num_replans=len(self.failures),
             num_inserted_tokens=generation.num_inserted_tokens,
+            confidence=self.session.confidence,
             predicted_time_s=self.predicted_time_s,
             wcet_s=self.wcet_s,
             eviction_ratio=generation.num_evicted_tokens / generation.num_prompt_tokens,

@@ -8,6 +8,7 @@ from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
+from llm_planner.language.texts import with_spaces
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.prompt import PromptStyle
@@ -31,6 +32,7 @@ class PlanPreparer:
         markup: What the model wants around the prompt.
         is_constrained: Whether the grammar of the robot's skills constrains the decoding.
         replan_context: What the model has in sight when a plan goes on another way.
+        min_confidence: How sure it must be of each statement, 0 to 1; else the goal is not understood.
     """
 
     def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
@@ -44,6 +46,7 @@ class PlanPreparer:
         sampling: SamplingParams | None = None,
         is_constrained: bool = True,
         replan_context: ReplanContext = ReplanContext.KEEP,
+        min_confidence: float = 0.0,
     ) -> None:
         self._backend = backend
         self._tokenizer = tokenizer
@@ -52,6 +55,7 @@ class PlanPreparer:
         self._sampling = sampling or SamplingParams()
         self._is_constrained = is_constrained
         self._replan_context = replan_context
+        self._min_confidence = min_confidence
         self._grammars: dict[str, str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
@@ -68,12 +72,14 @@ class PlanPreparer:
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
             failures=request.failures,
+            min_confidence=self._min_confidence,
+            reads=with_spaces if self._encoder.style is PromptStyle.COMPACT else None,
         )
         num_detours = sum(segment.is_detour for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
         prompt = self._encoder.encode(model, request.instruction, request.scene if keeps else _scenes(so_far)[-1])
-        delivered_ids = self._conversation(so_far) if keeps else self._tokenizer.encode(_done(so_far))
+        delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
@@ -95,7 +101,7 @@ class PlanPreparer:
             return Detour(segment, self._encoder.encode_setback(_setback(request)))
         model = self._library.get(request.robot_model)
         prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1])
-        done_ids = self._tokenizer.encode(_done(replace(request, delivered=request.delivered[: failure.index])))
+        done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
         return Detour(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
     def _conversation(self, request: PlanRequest) -> list[int]:
@@ -107,7 +113,7 @@ class PlanPreparer:
                 num_failures += 1
                 then = replace(request, delivered=request.delivered[:number], failures=request.failures[:num_failures])
                 token_ids += self._encoder.encode_setback(_setback(then))
-            token_ids += self._tokenizer.encode(segment.text)
+            token_ids += self._encoder.encode_plan(segment.text)
         return token_ids
 
     def _with_levers(self, sequence: Sequence, prompt: EncodedPrompt, request: PlanRequest) -> Sequence:

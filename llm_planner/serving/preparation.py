@@ -1,12 +1,13 @@
 """What the loop needs of a request before it can be scheduled."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import Segment
-from llm_planner.core.step import Sequence
+from llm_planner.core.step import Sequence as TokenSequence
+from llm_planner.core.step import TokenChoice
 from llm_planner.planning.session import Progress
 from llm_planner.serving.awaited_length import AwaitedLength
 
@@ -24,7 +25,12 @@ class Session(Protocol):
         """Whether closing the plan now would add a segment."""
         ...
 
-    def feed(self, token_ids: Iterable[int]) -> Progress:
+    @property
+    def confidence(self) -> float:
+        """How sure the model is of its answer so far, 0 to 1."""
+        ...
+
+    def feed(self, token_ids: Iterable[int], choices: Sequence[TokenChoice] = ()) -> Progress:
         """Returns what the next tokens of the model brought about."""
         ...
 
@@ -64,7 +70,7 @@ class Prepared:
             far. None for what cannot be planned anew.
     """
 
-    sequence: Sequence
+    sequence: TokenSequence
     session: Session
     num_delivered_tokens: int = 0
     length: AwaitedLength | None = None

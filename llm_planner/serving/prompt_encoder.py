@@ -5,7 +5,7 @@ import itertools
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
-from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt
+from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt, compact_plan
 from llm_planner.planning.scene_entries import spare_entries
 from llm_planner.planning.setback import Setback
 from llm_planner.robots.model import RobotModel
@@ -62,6 +62,10 @@ class PromptEncoder:
             ),
             prompt.scene,
         )
+
+    def encode_plan(self, plan: str) -> list[int]:
+        """Returns the tokens of a plan as the model would have written it."""
+        return self.tokenizer.encode(compact_plan(plan) if self.style is PromptStyle.COMPACT else plan)
 
     def encode_setback(self, setback: Setback) -> tuple[int, ...]:
         """Returns the tokens that are inserted behind a plan that failed: to a chat model, another message."""

@@ -9,6 +9,7 @@ from itertools import accumulate
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, make_detour
+from llm_planner.core.step import TokenChoice
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.chat import ChatSession
@@ -146,7 +147,12 @@ class ScriptedSession:
         self._num_segments = 0
         self.is_complete = False
 
-    def feed(self, token_ids: Iterable[int]) -> Progress:
+    @property
+    def confidence(self) -> float:
+        """1: what is scripted is sure."""
+        return 1.0
+
+    def feed(self, token_ids: Iterable[int], _: Sequence[TokenChoice] = ()) -> Progress:
         """Returns the segments that these tokens completed."""
         script, first = self._script, self._num_segments
         self._num_fed += len(tuple(token_ids))

@@ -100,7 +100,7 @@ def look_at(draft: Draft) -> Clause:
 
 def is_there(draft: Draft) -> Clause:
     """Returns a question whether an object is there."""
-    name, listed = draft.some(exists=0.5)
+    name, _ = draft.some(exists=0.5)
     x = name.identifier
     draft.first = False
     return Clause(draft.say(drone_wordings.IS_THERE, x=_a(draft, name)), f"->s({x});", (x,), ("reported", x))
@@ -125,10 +125,7 @@ def check_on(draft: Draft) -> Clause:
         name, listed = draft.unlisted(SMALL_THINGS, exists=0.0), False
         _put_near(draft, name, place)
     x, y = name.identifier, place.identifier
-    if listed and draft.first:
-        plan = f"g({x});tp();"
-    else:
-        plan = f"?s({y}){{g({y});}}{_search(x)}g({x});tp();"
+    plan = f"g({x});tp();" if listed and draft.first else f"?s({y}){{g({y});}}{_search(x)}g({x});tp();"
     draft.first = False
     text = draft.say(drone_wordings.CHECK_ON, x=_the(draft, name), y=_the(draft, place))
     return Clause(text, plan, (x, y), ("reached_picture", x))

@@ -52,7 +52,9 @@ def read_frames(path: Path) -> Iterator[Frame]:
             continue
         parts = [part.strip() for part in line.split("|", 2)]
         if len(parts) != 3 or not robot:
-            raise ValueError(f"{path.name}:{number}: expected 'sentence | scene | plan' below [tello] or [indy7]: {line}")
+            raise ValueError(
+                f"{path.name}:{number}: expected 'sentence | scene | plan' below [tello] or [indy7]: {line}"
+            )
         sentence, scene, plan = parts
         yield Frame(
             author=path.stem,

@@ -85,10 +85,10 @@ def _same_outcome(done: Executed, wanted: Executed) -> Verdict:
 
 def _same_value(done: Executed, wanted: Executed) -> bool:
     """Whether a plan that answers a question gives the same answer; whoever asks in words may choose the words."""
-    answers = (done.answer, wanted.answer)
-    if isinstance(answers[0], float) and isinstance(answers[1], float):
-        return math.isclose(*answers, rel_tol=0.01, abs_tol=1.0)
-    return answers[0] == answers[1]
+    one, two = done.answer, wanted.answer
+    if isinstance(one, float) and isinstance(two, float):
+        return math.isclose(one, two, rel_tol=0.01, abs_tol=1.0)
+    return one == two
 
 
 def _plain(texts: Iterable[str]) -> list[str]:

@@ -44,7 +44,11 @@ def with_decisions(statements: Sequence[Statement]) -> tuple[Statement, ...]:
         known, index = Variable(index), index + 1
         no = Comparison(known, "==", Boolean(False))
         decided += [Assign(known, test)]
-        decided += [If(known, one.body), If(no, two.body)] if one.condition == test else [If(no, one.body), If(known, two.body)]
+        decided += (
+            [If(known, one.body), If(no, two.body)]
+            if one.condition == test
+            else [If(no, one.body), If(known, two.body)]
+        )
         del rest[:2]
     return tuple(decided)
 

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llm_planner.language.parser import parse
@@ -18,7 +18,19 @@ from llm_planner.tasks.searching import with_decisions, with_searches
 from llm_planner.tasks.wording import decorate, misspell, recase
 from llm_planner.tasks.words import COLOURS, THINGS
 
-_JOINERS = (", then ", " and then ", ", and then ", ". then ", ". after that, ", " and ", ", ", ". ", "; ", ". next, ", " then ")
+_JOINERS = (
+    ", then ",
+    " and then ",
+    ", and then ",
+    ". then ",
+    ". after that, ",
+    " and ",
+    ", ",
+    ". ",
+    "; ",
+    ". next, ",
+    " then ",
+)
 _AREAS = frozenset(("left_area", "right_area", "table", "bin"))
 _PLAIN_JOINT = re.compile(r"\b(if|unless|otherwise|else|before|after|no|not|don't|dont|never|instead|wait|sorry)\b|[?]")
 _LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.15, 0.12
@@ -84,7 +96,10 @@ class Speaker:
                 continue
             others[noun] = other
             taken.add(other)
-        change: Callable[[re.Match[str]], str] = lambda match: f"<{others.get(match[1], match[1])}>"
+
+        def change(match: re.Match[str]) -> str:
+            return f"<{others.get(match[1], match[1])}>"
+
         sentence = _with_articles(OBJECT.sub(change, frame.sentence))
         return replace(frame, sentence=sentence, plan=OBJECT.sub(change, frame.plan))
 
@@ -126,7 +141,10 @@ def _with_articles(sentence: str) -> str:
 def _with_words(rng: random.Random, frame: Frame, words: Sequence[str]) -> Frame:
     found = WORDS.findall(frame.sentence)
     others = {said: rng.choice(words) if rng.random() < 0.6 else said for said in found}
-    change: Callable[[re.Match[str]], str] = lambda match: f"~{others.get(match[1], match[1])}~"
+
+    def change(match: re.Match[str]) -> str:
+        return f"~{others.get(match[1], match[1])}~"
+
     return replace(frame, sentence=WORDS.sub(change, frame.sentence), plan=WORDS.sub(change, frame.plan))
 
 
@@ -144,9 +162,14 @@ def _with_amounts(rng: random.Random, frame: Frame) -> Frame:
     links = _links(said, used)
     if not said or links is None:
         return frame
-    others = [_other_amount(rng, said[i], [u[1] or "" for u, link in zip(used, links) if link == i]) for i in range(len(said))]
+    others = [
+        _other_amount(rng, said[i], [u[1] or "" for u, link in zip(used, links, strict=True) if link == i])
+        for i in range(len(said))
+    ]
     if len(used) == 1 and used[0][1] in _MOVES and rng.random() < _OUT_OF_RANGE_SHARE and "{" not in frame.plan:
-        value = rng.choice((rng.randint(5, 19), rng.randint(501, 999), 100 * rng.randint(6, 99), 100 * rng.randint(6, 999)))
+        value = rng.choice(
+            (rng.randint(5, 19), rng.randint(501, 999), 100 * rng.randint(6, 99), 100 * rng.randint(6, 999))
+        )
         plan = f"fail('{value / 100:g} m is too far');" if value > 500 else f"fail('{value} cm is too little');"
         return replace(frame, sentence=AMOUNT.sub(f"[{value} cm]", frame.sentence), plan=plan)
     texts, numbers = iter(others), iter(links)
@@ -164,7 +187,11 @@ def _links(said: Sequence[str], used: Sequence[re.Match[str]]) -> list[int] | No
     links: list[int] = []
     for match in used:
         value = float(match[2])
-        fits = [i for i, found in enumerate(stated) if len(found) == 1 and abs(found[0].value - value) <= max(1.0, 0.02 * value)]
+        fits = [
+            i
+            for i, found in enumerate(stated)
+            if len(found) == 1 and abs(found[0].value - value) <= max(1.0, 0.02 * value)
+        ]
         if not fits:
             return None
         links.append(next((i for i in fits if i not in links), fits[0]))
@@ -182,7 +209,9 @@ def _other_amount(rng: random.Random, said: str, skills: Sequence[str]) -> tuple
         number = max(low, min(high, rng.randint(low // step, high // step) * step))
         return f"{number} cm", str(number)
     if kind is QuantityKind.ANGLE or skill in ("tc", "tu"):
-        number = rng.choice((rng.randint(1, 360), 5 * rng.randint(1, 72), rng.choice((30, 45, 60, 90, 120, 135, 180, 270))))
+        number = rng.choice(
+            (rng.randint(1, 360), 5 * rng.randint(1, 72), rng.choice((30, 45, 60, 90, 120, 135, 180, 270)))
+        )
         return (f"{number} degrees" if kind is QuantityKind.ANGLE else str(number)), str(number)
     if kind is QuantityKind.TIME or skill in ("d", "wait"):
         number = rng.choice((rng.randint(1, 12), rng.randint(1, 60)))
@@ -207,16 +236,22 @@ _SIDES = (
     ("tu", "tc"),
     ("left_area", "right_area"),
 )
-_OTHER_SIDE = {one: two for one, two in _SIDES} | {two: one for one, two in reversed(_SIDES)}
+_OTHER_SIDE = dict(_SIDES) | {two: one for one, two in reversed(_SIDES)}
 _SIDE = re.compile(r"(?<![\w-])(" + "|".join(sorted(_OTHER_SIDE, key=len, reverse=True)) + r")(?![\w-])", re.IGNORECASE)
+_BEHIND_RIGHT = (
+    "now away there here by on up at in behind above below over next beside after before through then so ok under "
+    "beneath past against until onto into along across outside inside where when as off"
+)
+_BEFORE_RIGHT = "all that's thats is just too the that'll be it yeah ok so quite not got do done"
+_BEFORE_LEFT = "what's is are was were been got have has i we he she they someone you just only one ones thing things"
+_BEHIND_LEFT = "behind over it the my his her our on in at for there a some something alone out open unlocked last"
 _NO_SIDE = re.compile(
-    r"\bright[ ,](now|away|there|here|by|on|up|at|in|behind|above|below|over|next|beside|after|before|through|then|so|ok"
-    r"|under|beneath|past|against|until|onto|into|along|across|outside|inside|where|when|as|off|where)\b"
-    r"|\b(all|that's|thats|is|just|too|the|that'll be|be|it|yeah|ok|so|quite|not|got it|gets it|get it|do it|done) right\b"
-    r"|\bright[,.!?]|^right\b|\b(what's|is|are|was|were|been|got|have|has|i|we|he|she|they|someone|you|just|only|ones?|things?|any\w*|nothing) left\b"
-    r"|\bleft (behind|over|it|the|my|his|her|our|on|in|at|for|there|a|some|something|alone|out|open|unlocked|last)\b|\bcopyright\b|write",
+    rf"\bright[ ,]({_BEHIND_RIGHT.replace(' ', '|')})\b|\b({_BEFORE_RIGHT.replace(' ', '|')}|get it|gets it) right\b"
+    rf"|\bright[,.!?]|^right\b|\b({_BEFORE_LEFT.replace(' ', '|')}|any\w*|nothing) left\b"
+    rf"|\bleft ({_BEHIND_LEFT.replace(' ', '|')})\b|\bcopyright\b|write",
     re.IGNORECASE,
 )
+"""Where "left" and "right" mean no side, or may not."""
 
 
 def mirrored(frame: Frame) -> Frame:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from llm_planner.planning.prompt import compact_plan
 from llm_planner.tasks.replanned import Replanned, sample_replanned
 from llm_planner.tasks.sample import Difficulty, Task, sample
 from llm_planner.tasks.spoken import Speaker
@@ -70,10 +71,10 @@ class Row:
 
 def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> Row:
     """Returns the token ids of prompt and plan with the end token."""
-    before, mark, said = task_prompt(task).partition("\ntask: ")
+    before, mark, said = task_prompt(task).partition("\ntask:")
     scene = tokenizer.encode(before + mark, add_special_tokens=False)
     prompt = [*scene, *tokenizer.encode(said, add_special_tokens=False)]
-    plan = tokenizer.encode(task.plan, add_special_tokens=False)
+    plan = tokenizer.encode(compact_plan(task.plan), add_special_tokens=False)
     return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(scene))
 
 
@@ -82,9 +83,12 @@ def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -
 
     What is written and what is inserted are apart, token by token, as they are in service.
     """
-    pieces = [task_prompt(replanned.task), *(piece for turn in replanned.turns for piece in turn)]
+    pieces = [
+        task_prompt(replanned.task),
+        *(piece for wrote, read in replanned.turns for piece in (compact_plan(wrote), read)),
+    ]
     prompt = [token for piece in pieces for token in tokenizer.encode(piece, add_special_tokens=False)]
-    plan = tokenizer.encode(replanned.plan, add_special_tokens=False)
+    plan = tokenizer.encode(compact_plan(replanned.plan), add_special_tokens=False)
     return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(prompt))
 
 

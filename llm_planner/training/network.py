@@ -20,7 +20,7 @@ _LONGEST_UNFUSED = 320
 class NetworkConfig:
     """Shape of the network, in Hugging Face's words."""
 
-    vocab_size: int = 3072
+    vocab_size: int = 4096
     hidden_size: int = 384
     intermediate_size: int = 768
     num_hidden_layers: int = 7

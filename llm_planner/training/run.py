@@ -62,5 +62,6 @@ def _train(options: TrainOptions, rank: int) -> None:
 def _line(report: Report) -> str:
     return (
         f"step {report.step}  {report.num_tokens / 1e6:.1f} M tokens  task loss {report.task_loss:.3f}  "
-        f"induction loss {report.induction_loss:.3f}  held-out exact match {report.exact_match:.3f}  other authors {report.spoken_match:.3f}"
+        f"induction loss {report.induction_loss:.3f}  held-out exact match {report.exact_match:.3f}  "
+        f"other authors {report.spoken_match:.3f}"
     )

@@ -23,7 +23,13 @@ from llm_planner.training.master_weights import MasterWeights
 from llm_planner.training.network import Network, NetworkConfig, load_network, save_network
 from llm_planner.training.tokenizer import save_tokenizer, train_tokenizer
 
-HELD_OUT_AUTHORS = ("04-german-factory", "09-speech-to-text")
+HELD_OUT_AUTHORS = (
+    "04-german-factory",
+    "09-speech-to-text",
+    "13-nurse-hospital",
+    "23-office-worker",
+    "26-spanish-mechanic",
+)
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
 
 
@@ -60,7 +66,7 @@ class TrainOptions:
     seed: int = 0
     network: NetworkConfig = field(default_factory=NetworkConfig)
     max_objects: int = 200
-    vocab_tasks: int = 12_000
+    vocab_tasks: int = 6_000
     held_out_tasks: int = 200
     held_out_authors: tuple[str, ...] = HELD_OUT_AUTHORS
 
@@ -88,6 +94,7 @@ class Trainer:
         self.options = options
         self.rank = rank
         self.checkpoint = options.output / "checkpoint.pt"
+        self._trained_frames = of_authors(corpus(), options.held_out_authors, is_in=False)
         self.tokenizer, self.network = self._start()
         self.weights = MasterWeights(self.network)
         self.optimizer = torch.optim.AdamW(
@@ -101,8 +108,7 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
-        trained = of_authors(corpus(), options.held_out_authors, is_in=False)
-        speaker = Speaker.of(trained) if trained else None
+        speaker = Speaker.of(self._trained_frames) if self._trained_frames else None
         self.stream = BatchStream(self.tokenizer, seed, max_objects=options.max_objects, speaker=speaker)
         self.held_out = self._held_out_batches()
         self.held_out_spoken = self._spoken_batches()
@@ -180,7 +186,10 @@ class Trainer:
             return PreTrainedTokenizerFast.from_pretrained(source), load_network(source)
         options.output.mkdir(parents=True, exist_ok=True)
         tokenizer = train_tokenizer(
-            random.Random(options.seed), vocab_size=options.network.vocab_size, num_tasks=options.vocab_tasks
+            random.Random(options.seed),
+            self._trained_frames,
+            vocab_size=options.network.vocab_size,
+            num_tasks=options.vocab_tasks,
         )
         network = Network(replace(options.network, vocab_size=8 * math.ceil(len(tokenizer) / 8)))
         lay_induction_circuit(network)

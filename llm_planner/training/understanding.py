@@ -60,7 +60,12 @@ def grade(frame: Frame) -> str:
 
 
 def ask(
-    loop: PlannerLoop, robots: Mapping[str, RobotModel], frames: Sequence[Frame], *, seed: int = 0, scene_share: float = 0.5
+    loop: PlannerLoop,
+    robots: Mapping[str, RobotModel],
+    frames: Sequence[Frame],
+    *,
+    seed: int = 0,
+    scene_share: float = 0.5,
 ) -> list[Answer]:
     """Returns what a planner makes of sentences, each with the author's own words.
 

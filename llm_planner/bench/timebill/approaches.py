@@ -57,6 +57,11 @@ class Unsteered:
         """As it is."""
         return self._session.is_complete
 
+    @property
+    def confidence(self) -> float:
+        """As it is."""
+        return self._session.confidence
+
     def close(self) -> Progress:
         """Adds nothing."""
         return Progress(is_complete=True)
