@@ -71,7 +71,8 @@ class Setback:
         reason = plain_words(self.reason, _MAX_SHORT_REASON)
         now, before = plain_scene(self.scene), plain_scene(self.scene_before)
         known, left = frozenset(_WORD.findall(before)), frozenset(_WORD.findall(now))
-        seen = [entry for entry in entries_of(now) if not known.issuperset(_WORD.findall(entry)[:1])]
+        names = (entry.partition(" ")[0] for entry in entries_of(now))
+        seen = [name for name in names if name not in known]
         gone = [name for name in dict.fromkeys(_NAME.findall(self.failed)) if name in known - left]
         lines = [f"failed: {self.failed} {reason}".rstrip()]
         lines += [f"seen: {', '.join(seen)}"] if seen else []

@@ -21,10 +21,10 @@ class NetworkConfig:
     """Shape of the network, in Hugging Face's words."""
 
     vocab_size: int = 4096
-    hidden_size: int = 384
-    intermediate_size: int = 768
-    num_hidden_layers: int = 7
-    num_attention_heads: int = 6
+    hidden_size: int = 256
+    intermediate_size: int = 704
+    num_hidden_layers: int = 8
+    num_attention_heads: int = 4
     num_key_value_heads: int = 2
     max_position_embeddings: int = 4096
     rope_theta: float = 1_000_000.0

@@ -25,7 +25,7 @@ def make(**changes) -> Setback:
 
 def test_the_bundled_model_reads_what_has_changed():
     text = make().text(PromptStyle.COMPACT)
-    assert text == "\nfailed: g(cat); gone\nseen: dog_2 (near)\ngone: cat\nplan:\n"
+    assert text == "\nfailed: g(cat); gone\nseen: dog_2\ngone: cat\nplan:\n"
 
 
 def test_it_reads_neither_what_it_knows_nor_of_things_that_it_does_not_need():
@@ -38,7 +38,7 @@ def test_it_reads_neither_what_it_knows_nor_of_things_that_it_does_not_need():
 def test_a_chat_model_reads_why_and_the_whole_scene_if_it_is_another():
     lines = make().text(PromptStyle.INSTRUCT).splitlines()
     assert lines[:2] == ["failed: g(cat); (gone)", "done: mf(20);"]
-    assert lines[2:4] == ["scene: chair_1, Dog_2 (near)", "task: Visit the cat"]
+    assert lines[2:4] == ["scene: chair_1, dog_2", "task: Visit the cat"]
     assert lines[-1] == "plan:"
     assert "scene:" not in make(scene_before=make().scene).text(PromptStyle.INSTRUCT)
 
