@@ -27,6 +27,7 @@ _LITTLE = re.compile(
     r"\b(bit|bits|little|slight|slightly|touch|tad|smidge|smidgen|hair|nudge|inch|whisker|fraction|step|steps|more)\b"
 )
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
+_FACTORS = ((re.compile(r"\bhalf|half\b|halve"), 0.5), (re.compile(r"\b(twice|double)\b"), 2.0))
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
 
 
@@ -99,7 +100,8 @@ class AmountCheck:
         stated = [q.value for q in self._stated if q.kind in (kind, QuantityKind.COUNT)]
         own = [q.value for q in self._stated if q.kind is kind]
         counts = [q.value for q in self._stated if q.kind is QuantityKind.COUNT and 1 < q.value <= 100]
-        shares = (share * total for total in own for share in (0.5, 2.0, *(1 / n for n in counts)))
+        factors = [factor for words, factor in _FACTORS if words.search(self.instruction.lower())]
+        shares = (share * total for total in own for share in (*factors, *(1 / n for n in counts)))
         sums = (a + b for a, b in itertools.combinations(own, 2))
         differences = (abs(a - b) for a, b in itertools.combinations(own, 2))
         is_part = kind is QuantityKind.TIME and any(value < total for total in own)  # long pauses take several calls

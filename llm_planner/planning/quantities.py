@@ -125,7 +125,7 @@ _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "
 _ARTICLES = frozenset(("a", "an"))
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
 """Units that are words of their own, too: taken only behind digits ("2 m", "3 in"), never behind a number word."""
-_TOKEN = re.compile(r"\d+/\d+|\d+(?:[.,]\d+)?|\.\d+|[a-z]+|[°\"']|[^\s]")
+_TOKEN = re.compile(r"[0-9]+/[0-9]+|[0-9]+(?:[.,][0-9]+)?|\.[0-9]+|[a-z]+|[°\"']|[^\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class _Token:
 
     @property
     def is_digits(self) -> bool:
-        return self.text[0].isdigit() or (self.text[0] == "." and len(self.text) > 1)
+        return self.text[0] in "0123456789" or (self.text[0] == "." and len(self.text) > 1)
 
 
 def quantities(text: str) -> tuple[Quantity, ...]:
@@ -354,7 +354,7 @@ def with_plain_amounts(text: str) -> str:
 
 def _spelled(quantity: Quantity, said: str) -> str:
     if quantity.kind is QuantityKind.COUNT:
-        return said if quantity.value < 2 or said[0].isdigit() else f"{quantity.value:.6g}"
+        return said if quantity.value < 2 or said[0] in "0123456789" else f"{quantity.value:.6g}"
     digits = 0 if quantity.value >= 10 else 2
     number = f"{quantity.value:.{digits}f}"
     number = number.rstrip("0").rstrip(".") if digits else number

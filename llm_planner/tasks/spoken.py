@@ -203,11 +203,11 @@ def _other_amount(rng: random.Random, said: str, skills: Sequence[str]) -> tuple
     found = quantities(said)
     kind = found[0].kind if len(found) == 1 else QuantityKind.COUNT
     skill = next((s for s in skills if s), "")
-    if kind is QuantityKind.LENGTH:
+    if kind is QuantityKind.LENGTH or skill in _MOVES:
         low, high = _RANGES.get(skill, (20, 500))
         step = rng.choice((1, 5, 10, 10, 50, 100))
         number = max(low, min(high, rng.randint(low // step, high // step) * step))
-        return f"{number} cm", str(number)
+        return (f"{number} cm" if kind is QuantityKind.LENGTH else str(number)), str(number)
     if kind is QuantityKind.ANGLE or skill in ("tc", "tu"):
         number = rng.choice(
             (rng.randint(1, 360), 5 * rng.randint(1, 72), rng.choice((30, 45, 60, 90, 120, 135, 180, 270)))
@@ -244,7 +244,7 @@ _BEHIND_RIGHT = (
 )
 _BEFORE_RIGHT = "all that's thats is just too the that'll be it yeah ok so quite not got do done"
 _BEFORE_LEFT = "what's is are was were been got have has i we he she they someone you just only one ones thing things"
-_BEHIND_LEFT = "behind over it the my his her our on in at for there a some something alone out open unlocked last"
+_BEHIND_LEFT = "behind over it the my his her our some something alone open unlocked last"
 _NO_SIDE = re.compile(
     rf"\bright[ ,]({_BEHIND_RIGHT.replace(' ', '|')})\b|\b({_BEFORE_RIGHT.replace(' ', '|')}|get it|gets it) right\b"
     rf"|\bright[,.!?]|^right\b|\b({_BEFORE_LEFT.replace(' ', '|')}|any\w*|nothing) left\b"
