@@ -55,6 +55,7 @@ class PlanRequest:
         overrun: What happens if the budget cannot be kept.
         budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
+        allowed_skills: Names of the skills that the plan may use; None for all of the robot model.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
@@ -72,6 +73,7 @@ class PlanRequest:
     overrun: OverrunStrategy = OverrunStrategy.KILL
     budget_scope: BudgetScope = BudgetScope.FIRST_SEGMENT
     max_tokens: int = 512
+    allowed_skills: frozenset[str] | None = None
     start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()

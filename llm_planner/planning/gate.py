@@ -47,10 +47,17 @@ class SafetyGate:
         model: Of the robot: skills, limits, space.
         start_pose: Where the robot is when the plan starts; the model's start pose by default.
         limits: How large a plan may be.
+        allowed: Names of the skills that it may use; None for all.
     """
 
-    def __init__(self, model: RobotModel, start_pose: Pose | None = None, limits: PlanLimits = DEFAULT_LIMITS) -> None:
-        self._types = TypeChecker(model, max_call_depth=limits.max_depth)
+    def __init__(
+        self,
+        model: RobotModel,
+        start_pose: Pose | None = None,
+        limits: PlanLimits = DEFAULT_LIMITS,
+        allowed: frozenset[str] | None = None,
+    ) -> None:
+        self._types = TypeChecker(model, max_call_depth=limits.max_depth, allowed=allowed)
         self._forecast = Forecast(model)
         self._limits = limits
         self._num_calls = 0

@@ -18,7 +18,7 @@ _PLAIN = r"[^'\\\x00-\x1f\x7f-\x9f]"  # a character of a quoted text that needs 
 _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
 
 
-def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS) -> str:
+def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS, allowed: frozenset[str] | None = None) -> str:
     """Returns the grammar of all plans of a robot in llguidance's dialect of Lark.
 
     It accepts, and so lets a model end, after every complete plan of one statement or more.
@@ -26,10 +26,12 @@ def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS) -> str:
     Args:
         model: Of the robot.
         limits: Of any plan.
+        allowed: Names of the skills that it may use; None for all.
     """
     grammar = _Grammar(limits)
     for skill in model.skills.values():
-        grammar.add_skill(skill)
+        if allowed is None or skill.name in allowed:
+            grammar.add_skill(skill)
     return grammar.text()
 
 

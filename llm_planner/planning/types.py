@@ -29,15 +29,16 @@ _WHITESPACE = {ord("\n"): " ", ord("\t"): " "}
 class TypeChecker:
     """Refuses calls and conditions whose types do not fit; knows nothing of positions."""
 
-    def __init__(self, model: RobotModel, max_call_depth: int) -> None:
+    def __init__(self, model: RobotModel, max_call_depth: int, allowed: frozenset[str] | None = None) -> None:
         self._model = model
+        self._allowed = allowed
         self._max_call_depth = max_call_depth
 
     def skill(self, name: str) -> Skill:
         """Returns the skill of a name or alias.
 
         Raises:
-            PlannerError: UNKNOWN_SKILL.
+            PlannerError: UNKNOWN_SKILL or SKILL_NOT_ALLOWED.
         """
         skill = self._model.skill(name)
         if skill is None:
@@ -45,6 +46,10 @@ class TypeChecker:
             raise PlannerError(
                 ErrorCode.UNKNOWN_SKILL, f"{self._model.name} has no skill {name[:40]!r}; it has: {known}"
             )
+        if self._allowed is not None and skill.name not in self._allowed:
+            allowed = ", ".join(sorted(self._allowed)) or "none"
+            message = f"this goal may not use {skill.name}; it may use: {allowed}"
+            raise PlannerError(ErrorCode.SKILL_NOT_ALLOWED, message)
         return skill
 
     def calls(self, call: Call, variables: Variables, depth: int = 1) -> Iterator[SkillCall]:

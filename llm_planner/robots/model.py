@@ -206,6 +206,16 @@ class Example(Record):
     scene: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrgentRule(Record):
+    """What the plan of an emergency may do: nothing that goes to the danger, looks for it or touches it."""
+
+    skills: tuple[str, ...]
+
+
+_URGENT_EFFECTS = frozenset(("translate", "turn", "stop", "delay", "land"))
+"""What a robot whose model does not say may do in an emergency."""
+
 ANY_BODY = frozenset(("stop", "delay", "none", "home", "perceive", "say", "ask", "picture", "replan"))
 LOCOMOTION = frozenset(("translate", "turn", "orient", "approach", "goto", "scan"))
 FLIGHT = frozenset(("takeoff", "land"))
@@ -224,6 +234,7 @@ class RobotModel(Record):
         stop_skill: Skill without arguments that makes the robot safe at once (reflex, cancel).
         silence: What happens while the planner is silent, in order of time.
         reflex: What happens when something comes too near; None for nothing.
+        urgent: What the plan of an emergency may do.
         geofence: Of a drone or ground robot.
         workspace: Of an arm.
         body: What physics and Gazebo make its body of; None for a robot that is simulated without.
@@ -242,6 +253,7 @@ class RobotModel(Record):
     workspace: Workspace | None = None
     camera: Camera | None = None
     reflex: ReflexRule | None = None
+    urgent: UrgentRule | None = None
     body: BodyShape | None = None
     rules: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
@@ -260,12 +272,21 @@ class RobotModel(Record):
         for name in (self.stop_skill, *(step.skill for step in self.silence)):
             require(name in self.skills and not self.skills[name].arguments, f"{name!r} is no skill without arguments")
 
+        for name in self.urgent.skills if self.urgent is not None else ():
+            require(name in self.skills, f"urgent: {name!r} is no skill")
         is_backing_off = self.reflex is not None and self.reflex.action is ReflexAction.BACK_OFF
         moves = any(isinstance(skill.effect, Translate) for skill in self.skills.values())
         require(moves or not is_backing_off, "reflex back_off needs a skill with effect translate")
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    @property
+    def urgent_skills(self) -> frozenset[str]:
+        """Names of the skills that the plan of an emergency may use."""
+        if self.urgent is not None:
+            return frozenset(self.urgent.skills)
+        return frozenset(name for name, skill in self.skills.items() if skill.effect.kind in _URGENT_EFFECTS)
 
     @property
     def aliases(self) -> Mapping[str, str]:

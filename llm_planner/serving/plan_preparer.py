@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from llm_planner.core.interfaces import Backend, Tokenizer
-from llm_planner.core.request import PlanRequest
+from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
@@ -19,6 +19,8 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.preparation import Detour, Prepared
 from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
+
+_MAX_GRAMMARS = 64  # sets of skills that goals allow
 
 
 class PlanPreparer:
@@ -56,7 +58,7 @@ class PlanPreparer:
         self._is_constrained = is_constrained
         self._replan_context = replan_context
         self._min_confidence = min_confidence
-        self._grammars: dict[str, str] = {}
+        self._grammars: dict[tuple[str, frozenset[str] | None], str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the request ready to be scheduled; loads the robot model's prefix if it is the first of its kind.
@@ -65,10 +67,11 @@ class PlanPreparer:
             PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
+        allowed = _allowed_skills(model, request)
         session = PlanSession(
             tokenizer=self._tokenizer,
             parser=IncrementalParser(),
-            gate=SafetyGate(model, request.start_pose),
+            gate=SafetyGate(model, request.start_pose, allowed=allowed),
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
             failures=request.failures,
@@ -86,7 +89,7 @@ class PlanPreparer:
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
-            grammar=self._grammar(model) if self._is_constrained else None,
+            grammar=self._grammar(model, allowed) if self._is_constrained else None,
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
@@ -125,11 +128,23 @@ class PlanPreparer:
         evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
         return replace(sequence, spare=spare, evictable=evictable)
 
-    def _grammar(self, model: RobotModel) -> str:
+    def _grammar(self, model: RobotModel, allowed: frozenset[str] | None) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""
-        if model.name not in self._grammars:
-            self._grammars[model.name] = lark_grammar(model)
-        return self._grammars[model.name]
+        key = (model.name, allowed)
+        if key not in self._grammars:
+            if len(self._grammars) >= _MAX_GRAMMARS:
+                self._grammars.clear()
+            self._grammars[key] = lark_grammar(model, allowed=allowed)
+        return self._grammars[key]
+
+
+def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] | None:
+    """Returns what a plan may use: what the goal allows, and in an emergency only what the robot model allows there."""
+    if request.urgency is not Urgency.URGENT:
+        return request.allowed_skills
+    if request.allowed_skills is None:
+        return model.urgent_skills
+    return model.urgent_skills & request.allowed_skills
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -199,7 +199,12 @@ def test_whatever_is_written_under_the_grammar_is_canonical_and_well_typed(robot
 def test_robots_with_few_skills(names, plan, wrong):
     tello = MODELS["tello"]
     model = replace(
-        tello, skills={name: tello.skills[name] for name in names}, silence=STOPS, stop_skill="h", reflex=None
+        tello,
+        skills={name: tello.skills[name] for name in names},
+        silence=STOPS,
+        stop_skill="h",
+        reflex=None,
+        urgent=None,
     )
     matcher = LLMatcher(TOKENIZER, lark_grammar(model))
     assert matcher.deep_copy().try_consume_tokens(list(plan.encode())) == len(plan)

@@ -1,0 +1,67 @@
+"""Orders that act at once, without a model: stop, hold still, let go.
+
+Only a sentence that is such an order as a whole counts. What goes on ("stop at the door", "don't move the cup") is a
+task.
+"""
+
+import re
+import unicodedata
+
+from llm_planner.robots.effect import Gripper
+from llm_planner.robots.model import RobotModel
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_FILLERS = frozenset(
+    _split(
+        "please now right there here ok okay hey oi robot drone arm buddy lad mate guys everyone all immediately "
+        "at once instantly this instant just i said say for god s sake goodness already quick quickly fast and "
+        "then the a will you can could would me us stupid thing damn hell heaven exactly where are it that "
+        "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
+        "sweetheart darling honey thank thanks omg dude bro enough"
+    )
+)
+_STOP = (
+    r"(?:emergency )?stop(?: (?:right )?(?:there|here|where you are))?",
+    r"(?:stop|quit|cease) (?:moving|it|that|everything|flying)",
+    r"halt|freeze|abort|cease|whoa|woah|cancel|enough|e stop|estop|knock it off|cut it out|that s (?:far )?enough",
+    r"hold(?: (?:on|it|still|fire|position|your position|that|everything))?|stand (?:still|by)",
+    r"(?:stay|remain|keep)(?: (?:right )?(?:put|still|there|here|where you are|in place|quiet|motionless))?",
+    r"(?:do not|don t|dont|never|no) (?:you )?(?:dare )?(?:move|moving|budge|go anywhere|stir|fly)"
+    r"(?: (?:an inch|a muscle|at all))?",
+    r"(?:do not|don t|dont) touch (?:that|it|anything)|leave (?:it|that)(?: alone)?|(?:nobody|no one|nothing) moves?",
+    r"not (?:a|an|one|another) (?:muscle|millimetre|millimeter|step|centimetre|inch|move)(?: further)?",
+)
+_RELEASE = (
+    r"let go(?: of (?:me|him|her|it|(?:my|his|her) \w+))?|let (?:me|him|her|it|them|that|this|(?:my|his|her) \w+) go",
+    r"release(?: (?:it|me|him|her|that))?|drop it",
+)
+_ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
+_MAX_WORDS = 16
+
+
+def immediate_plan(model: RobotModel, instruction: str) -> str:
+    """Returns the plan of an order that acts at once; empty if the instruction is no such order.
+
+    Args:
+        model: Of the robot: its stop skill, and what opens its gripper.
+        instruction: Untrusted.
+    """
+    words = re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction[:400]).lower().replace("'", " "))
+    if not 0 < len(words) <= _MAX_WORDS or len(instruction) > 400 or any(map(str.isdigit, instruction)):
+        return ""
+    text = " ".join(words)
+    orders = {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}
+    rest = _ORDER.sub(" ", text).split()
+    if not orders or any(word not in _FILLERS for word in rest):
+        return ""
+    if "release" in orders:
+        opens = (
+            name for name, skill in model.skills.items() if isinstance(skill.effect, Gripper) and skill.effect.is_open
+        )
+        opening = next(opens, "")
+        return f"{opening}();" if opening else ""
+    return f"{model.stop_skill}();"
