@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
+from llm_planner.ros.guarded_executor import note_error
+
 
 class Bridge:
     """A queue of calls that the node's executor makes, in order, as soon as it can."""
@@ -31,4 +33,4 @@ class Bridge:
         try:
             call()
         except Exception as error:  # noqa: BLE001 -- one call must not take the node and the other calls with it
-            self._node.get_logger().error(f"a deferred call failed: {error!r}")
+            note_error(self._node, error)
