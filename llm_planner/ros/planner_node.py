@@ -103,7 +103,13 @@ class PlannerNode(LifecycleNode):
         finally:
             self._loader = None
         self._action = PlanAction(
-            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s, self._metrics.count
+            self,
+            self._monotonic,
+            self._book,
+            self._active_server,
+            lambda: self._config,
+            self._settings.result_memory_s,
+            self._metrics.count,
         )
         self.get_logger().info(f"model {self._config.engine.model} is ready")
         return super().on_configure(state)
