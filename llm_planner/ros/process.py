@@ -100,7 +100,8 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
     if node.failure is not None:
         node.get_logger().fatal(str(node.failure))
     node.end_goals()
-    _flush(executor)
+    with contextlib.suppress(Exception):  # of an rclpy that has failed before
+        _flush(executor)
     node.close()
     executor.shutdown(timeout_sec=0.5)
     rclpy.shutdown()
