@@ -65,7 +65,9 @@ def _who(answer: Answer, names: Sequence[str]) -> Iterator[Finding]:
         if f"/{name.strip('/')}" in robots:
             continue
         text = f"no robot node /{name.strip('/')} can be seen"
-        mend = "start it (`llm-planner robot NAME`), and compare ROS_DOMAIN_ID on both machines"
+        mend = (
+            "start it (`llm-planner robot NAME`); on two machines, compare ROS_DOMAIN_ID and start with network subnet"
+        )
         yield Finding(check="robots", level=Level.ERROR, text=text, mend=mend)
 
 

@@ -89,7 +89,7 @@ class ViewListener:
             raise PlannerError(
                 ErrorCode.SERVER_UNREACHABLE,
                 f"no planner answers as {self._planner} within {timeout_s:g} s; start one (`llm-planner up`), name it "
-                "with --planner, or compare ROS_DOMAIN_ID",
+                "with --planner, or compare ROS_DOMAIN_ID (a planner on another machine needs network subnet)",
             )
         return view
 
