@@ -25,8 +25,8 @@ def num_callback_errors(node: Node) -> int:
 
 def note_error(node: Node, error: Exception) -> None:
     """Counts an exception; logs the first of each kind (its type, and the line of code that raised it)."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    kind = f"{type(error).__name__} in {last.filename}:{last.lineno}"
+    place = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-1:]]
+    kind = " in ".join((type(error).__name__, *place))
     counts = _errors.setdefault(node, Counter())
     counts[kind] += 1
     if counts[kind] == 1:
@@ -35,21 +35,16 @@ def note_error(node: Node, error: Exception) -> None:
 
 
 class GuardedExecutor(SingleThreadedExecutor):
-    """rclpy's executor, for one node that goes on whatever a message makes its callbacks do.
+    """rclpy's executor, but that nodes go on whatever a message makes their callbacks do.
 
     A failed callback costs the message that it was called for; a service then answers nothing. Failures outside of
     callbacks (of the middleware, of rclpy itself) are passed over too, unless nothing else happens any more: then
     they are raised, because a process that is started again serves better than one that is deaf.
-
-    Args:
-        node: Is spun.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._guarded_node = node
         self._num_failures = 0  # in a row, outside of callbacks
-        self.add_node(node)
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
         """Waits for one callback, and makes it."""
@@ -61,7 +56,8 @@ class GuardedExecutor(SingleThreadedExecutor):
             self._num_failures += 1
             if self._num_failures >= MAX_FAILURES_IN_A_ROW:
                 raise
-            note_error(self._guarded_node, error)
+            for node in self.get_nodes():
+                note_error(node, error)
         else:
             self._num_failures = 0
 

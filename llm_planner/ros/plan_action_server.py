@@ -1,10 +1,12 @@
 """rclpy's action server, for goals that outlast every callback and for refusals that leave nothing behind."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from action_msgs.msg import GoalStatus
 from rclpy.action.server import ActionServer, ServerGoalHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 
 from llm_planner.action import PlanTask
@@ -13,6 +15,7 @@ from llm_planner.core.request import PlanResult
 from llm_planner.ros import conversions
 from llm_planner.ros.guarded_executor import note_error
 
+RCLError = rclpy_implementation.RCLError
 MAX_REFUSED = 256
 """Refusals that can still be asked for. A client asks within milliseconds."""
 
@@ -92,7 +95,8 @@ class PlanActionServer(ActionServer):
             self._remember(goal_id, result)
         response = PlanTask.Impl.SendGoalService.Response(accepted=not is_copy)
         response.stamp = self._node.get_clock().now().to_msg()
-        self._handle.send_goal_response(header, response)
+        with contextlib.suppress(RCLError):  # whoever asked has gone
+            self._handle.send_goal_response(header, response)
         return True
 
     def _remember(self, goal_id: bytes, result: PlanResult) -> None:
@@ -106,7 +110,8 @@ class PlanActionServer(ActionServer):
         header, request = taken
         response = self._refused.get(bytes(request.goal_id.uuid))
         if response is not None:
-            self._handle.send_result_response(header, response)
+            with contextlib.suppress(RCLError):
+                self._handle.send_result_response(header, response)
         return response is not None
 
 

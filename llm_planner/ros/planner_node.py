@@ -74,6 +74,8 @@ class PlannerNode(LifecycleNode):
         self._loader: ServerLoader | None = None
         self._server: PlanServer | None = None
         self._is_active = False
+        self._is_starting = True  # until it was active for the first time
+        self._other_heard_s = float("-inf")  # when another planner of this name published a status
         self._instance_id = uuid.uuid4().hex
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
@@ -119,7 +121,7 @@ class PlannerNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accepts goals from now on."""
-        self._is_active = True
+        self._is_active, self._is_starting = True, False
         self._publish_status()
         self.get_logger().info(f"accepts goals on {self.get_fully_qualified_name()}/plan_task")
         return super().on_activate(state)
@@ -268,11 +270,14 @@ class PlannerNode(LifecycleNode):
         )
 
     def _on_status(self, other: msgs.PlannerStatus) -> None:
-        """Ends this node if another one has its name and was there first; a planner that takes goals never ends so.
+        """Ends this node, while it is starting, if another one has its name and was there first.
 
         A message alone proves nothing: anybody can send one.
         """
-        if self._is_active or other.instance_id == self._instance_id or not self._has_double():
+        if other.instance_id == self._instance_id:
+            return
+        self._other_heard_s = self._monotonic.now_s()
+        if not self._is_starting or not self._has_double():
             return
         if other.state == msgs.PlannerStatus.ACTIVE or self._is_junior_to(other):
             self.failure = PlannerError(
@@ -290,7 +295,12 @@ class PlannerNode(LifecycleNode):
         return seniority(other.instance_id, other.started_at) < seniority(self._instance_id, self._started_at)
 
     def _has_double(self) -> bool:
-        """Returns whether the ROS graph knows a second node of this name that publishes a status."""
+        """Returns whether the ROS graph knows a second node of this name that publishes a status, and one came lately.
+
+        The graph remembers a node that was killed for some seconds.
+        """
+        if self._monotonic.now_s() - self._other_heard_s > 4 * STATUS_PERIOD_S:
+            return False
         own = (self.get_name(), self.get_namespace())
         publishers = self.get_publishers_info_by_topic(self._status.topic_name)
         return sum((info.node_name, info.node_namespace) == own for info in publishers) > 1

@@ -86,7 +86,8 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- there is no node yet that could log
         rclpy.shutdown()
         return REFUSED
-    executor = GuardedExecutor(node)  # type: ignore[arg-type] # a Protocol cannot inherit from rclpy's Node
+    executor = GuardedExecutor()
+    executor.add_node(node)  # type: ignore[arg-type] # a Protocol cannot inherit from rclpy's Node
     has_crashed = False
     try:
         while not stop.is_set and node.failure is None:

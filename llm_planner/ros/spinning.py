@@ -26,7 +26,8 @@ def spinning(name: str) -> Iterator[Node]:
     if not was_running:
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(name)
-    executor = GuardedExecutor(node)
+    executor = GuardedExecutor()
+    executor.add_node(node)
     is_stopped = threading.Event()
 
     def spin() -> None:

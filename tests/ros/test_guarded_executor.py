@@ -24,7 +24,8 @@ class Spun:
         self.node = rclpy.create_node(name)
         self.logged = []
         monkeypatch.setattr(self.node, "get_logger", lambda: self)
-        self.executor = GuardedExecutor(self.node)
+        self.executor = GuardedExecutor()
+        self.executor.add_node(self.node)
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
 

@@ -21,10 +21,14 @@ from rosgraph_msgs.msg import Clock
 import llm_planner.msg as msgs
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanResult
 from llm_planner.ros import diagnostics, qos
-from llm_planner.ros.guarded_executor import note_error
+from llm_planner.ros.goal_book import GoalBook
+from llm_planner.ros.guarded_executor import GuardedExecutor, note_error, num_callback_errors
 from llm_planner.ros.planner_node import STATUS_PERIOD_S
+from tests.ros.hostile import messages
 from tests.ros.nodes import Planner, Spinner, wait_until
+from tests.serving.builders import make_request
 
 pytestmark = pytest.mark.ros
 
@@ -144,6 +148,15 @@ def test_callbacks_that_failed_are_counted_in_diagnostics(start_planner):
     assert {value.key: value.value for value in status.values}["num_callback_errors"] == "2"
 
 
+def test_a_view_names_a_bounded_number_of_idle_robots(planner):
+    book = GoalBook(client_timeout_s=1.0, memory_s=60.0)
+    for number in range(300):
+        book.open(make_request(f"g{number}", robot_id=f"robot_{number}"))
+        book.finish(PlanResult(request_id=f"g{number}"), 1.0)
+    view = diagnostics.view(planner.node, PlannerConfig(), None, 2, book, 2.0)
+    assert [robot.robot_id for robot in view.idle_robots] == [f"robot_{number}" for number in range(200, 300)]
+
+
 def raised(error):
     try:
         raise error
@@ -216,6 +229,47 @@ def test_a_manager_that_configures_first_also_activates(ros, start_manager):
         planner.stop()
 
 
+def test_a_transition_that_fails_unexpectedly_goes_back_to_the_beginning(start_planner, start_manager, monkeypatch):
+    planner = start_planner("unlucky", autostart=False)
+    manager = start_manager("unlucky")
+    assert manager.change_state(Transition.TRANSITION_CONFIGURE)
+    with monkeypatch.context() as patched:
+        patched.setattr(planner.node, "get_fully_qualified_name", lambda: 1 / 0)
+        assert not manager.change_state(Transition.TRANSITION_ACTIVATE)
+    assert manager.state == "unconfigured"
+    assert planner.server.is_closed
+    assert not planner.is_active()
+
+
+def test_any_request_to_any_service_leaves_it_alive(start_planner, start_manager, monkeypatch):
+    """rclpy's own services too: a parameter of an unknown type raises in them."""
+    monkeypatch.setattr("tests.ros.nodes.SingleThreadedExecutor", GuardedExecutor)
+    planner = start_planner("served")
+    manager = start_manager("served")
+    kinds = {service.srv_name.rpartition("/")[2]: service.srv_type for service in planner.node.services}
+    del kinds["change_state"]  # a stranger may end it by this one, as anybody
+    assert len(kinds) > 8
+    clients = {name: manager.node.create_client(kind, f"/served/{name}") for name, kind in kinds.items()}
+    requests = {name: messages(kind.Request, "temperature", "use_sim_time") for name, kind in kinds.items()}
+
+    @given(st.fixed_dictionaries(requests))
+    @settings(max_examples=30)
+    def ask(drawn):
+        for name, request in drawn.items():
+            manager.spinner.executor.create_task(clients[name].call_async, request)
+        assert manager.state == "active"
+
+    assert all(client.wait_for_service(10.0) for client in clients.values())
+    ask()
+    broken = Parameter("temperature", value=1.0).to_parameter_msg()
+    broken.value.type = 143
+    manager.spinner.executor.create_task(
+        clients["set_parameters"].call_async, SetParameters.Request(parameters=[broken])
+    )
+    assert manager.state == "active"
+    wait_until(lambda: num_callback_errors(planner.node) > 0)
+
+
 # Doubles
 
 
@@ -274,8 +328,7 @@ def test_a_planner_gives_way_at_its_start_to_one_that_is_there(start_planner, st
 def test_an_active_planner_only_says_that_it_has_a_double(start_planner, start_manager, start_liar):
     planner = start_planner("first")
     double = start_liar("/first/status", node_name="first")
-    wait_until(planner.node._has_double)
-    double.say(state=msgs.PlannerStatus.ACTIVE)
+    wait_until(lambda: double.say(state=msgs.PlannerStatus.ACTIVE) or planner.node._has_double())
     assert start_manager("first").state == "active"
     assert planner.node.failure is None
     status = diagnostics.describe(planner.node, PlannerConfig(), planner.server, is_active=True, has_double=True)
