@@ -25,6 +25,7 @@ from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.capacity import CapacityService
 from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.guard import guarded
+from llm_planner.ros.guarded_executor import note_error
 from llm_planner.ros.live_view import ViewPublisher
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.metrics_endpoint import MetricsEndpoint
@@ -69,7 +70,7 @@ class PlannerNode(LifecycleNode):
         self._settings = parameters.declare(self, NodeSettings)
         parameters.declare_config(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
-        self._bridge = Bridge(self)
+        self._bridge = Bridge(self, lambda error, _call: note_error(self, error))
         self._config = PlannerConfig()
         self._loader: ServerLoader | None = None
         self._server: PlanServer | None = None

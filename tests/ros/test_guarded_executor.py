@@ -67,12 +67,13 @@ def test_callbacks_of_every_kind_may_fail(spun):
     spun.node.create_subscription(String, "~/in", lambda m: seen.append(m.data) or fail(), 10)
     spun.node.create_service(GetSegments, "~/ask", lambda *_: seen.append("service") or fail())
     once = steady_timer(spun.node, 0.01, lambda: once.cancel() or seen.append("timer") or fail())
+    condition = spun.node.create_guard_condition(lambda: seen.append("guard condition") or fail())
     bridge = Bridge(spun.node)
     publisher = spun.node.create_publisher(String, "~/in", 10)
     client = spun.node.create_client(GetSegments, "~/ask")
     spun.start()
     wait_until(client.service_is_ready)
-    bridge.post(lambda: seen.append("guard condition") or fail())
+    condition.trigger()
     bridge.post(lambda: client.call_async(GetSegments.Request()))
     for number in range(3):
         bridge.post(lambda text=f"{number}": publisher.publish(String(data=text)))
@@ -86,10 +87,9 @@ def test_callbacks_of_every_kind_may_fail(spun):
 
 
 def test_kinds_are_told_apart(spun):
-    bridge = Bridge(spun.node)
     spun.start()
     for call in (fail, lambda: 1 / 0, fail):
-        bridge.post(call)
+        spun.executor.create_task(call)
     wait_until(lambda: num_callback_errors(spun.node) == 3)
     assert all(name in text for name, text in zip(("OverflowError", "ZeroDivisionError"), spun.logged, strict=True))
 

@@ -142,7 +142,8 @@ def test_diagnostics_show_queue_and_model(planner):
 
 def test_callbacks_that_failed_are_counted_in_diagnostics(start_planner):
     planner = start_planner("stumbling")
-    note_error(planner.node, raised(OverflowError("int too large")))
+    planner.node._bridge.post(lambda: 1 / 0)
+    wait_until(lambda: num_callback_errors(planner.node) == 1)
     note_error(planner.node, raised(OverflowError("int too large")))
     status = diagnostics.describe(planner.node, PlannerConfig(), planner.server, is_active=True, has_double=False)
     assert {value.key: value.value for value in status.values}["num_callback_errors"] == "2"
