@@ -1,13 +1,24 @@
-"""Starts the planner on the edge server: `ros2 launch llm_planner edge_server.launch.py model:=/path/to/checkpoint`."""
+"""Starts the planner on the edge server: `ros2 launch llm_planner edge_server.launch.py model:=/path/to/checkpoint`.
 
+It sets who can talk to the nodes (`network:=`), for itself and for all that a file that includes it starts afterwards.
+"""
+
+import os
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import (
+    DeclareLaunchArgument,
+    LogInfo,
+    OpaqueFunction,
+    SetEnvironmentVariable,
+    UnsetEnvironmentVariable,
+)
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from launch import LaunchContext, LaunchDescription
+from launch import Action, LaunchContext, LaunchDescription
+from llm_planner.ros.network import Network, environment
 
 ARGUMENTS = {
     "model": (
@@ -21,6 +32,7 @@ ARGUMENTS = {
     "metrics_port": ("", "TCP port of Prometheus figures; as in the config file if empty, which is off."),
     "dashboard": ("false", "true: also show planner and robots in a browser."),
     "dashboard_port": ("8080", "Where the browser finds it: http://127.0.0.1:PORT/."),
+    "network": ("host", "Who can talk to the nodes: host for this machine only, subnet for the whole network."),
     "name": ("planner", "Node name; the interfaces live below it."),
     "namespace": ("", "Namespace of the node."),
 }
@@ -30,6 +42,18 @@ PARAMETERS = {
     "backend": "backend",
     "base_url": "openai.base_url",
 }
+
+
+CHOICES = {"network": [network.value for network in Network]}
+RESPAWN_DELAY_S = 2.0
+
+
+def set_network(context: LaunchContext) -> list[Action]:
+    network = Network(LaunchConfiguration("network").perform(context))
+    chosen = environment(network, os.environ)
+    changed = [SetEnvironmentVariable(n, value) for n, value in chosen.items() if os.environ.get(n) != value]
+    dropped = [UnsetEnvironmentVariable(name) for name in os.environ if name not in chosen]
+    return [LogInfo(msg=network.meaning), *changed, *dropped]
 
 
 def start_planner(context: LaunchContext) -> list[Node]:
@@ -56,11 +80,17 @@ def start_planner(context: LaunchContext) -> list[Node]:
             parameters=[config, overrides],
             output="screen",
             emulate_tty=True,
+            respawn=True,
+            respawn_delay=RESPAWN_DELAY_S,
             sigterm_timeout="6",  # the node needs up to five seconds to end its goals and the engine
         ),
     ]
 
 
 def generate_launch_description() -> LaunchDescription:
-    arguments = [DeclareLaunchArgument(n, default_value=v, description=d) for n, (v, d) in ARGUMENTS.items()]
-    return LaunchDescription([*arguments, OpaqueFunction(function=start_planner)])
+    arguments = [
+        DeclareLaunchArgument(n, default_value=v, description=d, choices=CHOICES.get(n))
+        for n, (v, d) in ARGUMENTS.items()
+    ]
+    steps = [OpaqueFunction(function=set_network), OpaqueFunction(function=start_planner)]
+    return LaunchDescription([*arguments, *steps])

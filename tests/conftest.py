@@ -11,6 +11,8 @@ from typing import IO
 import pytest
 from hypothesis import HealthCheck, settings
 
+from llm_planner.ros.network import Network, environment
+
 _DOMAINS = range(1, 102)  # above 101 the DDS ports meet Linux's ephemeral ports; 0 is everybody's default
 
 
@@ -35,15 +37,14 @@ _ros_domain, _ros_domain_lock = _claim_ros_domain()
 _log_directory = tempfile.TemporaryDirectory(prefix="llm_planner_ros_log_", ignore_cleanup_errors=True)
 os.environ.update(
     ROS_DOMAIN_ID=str(_ros_domain),
-    ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
     ROS_LOG_DIR=_log_directory.name,
     RMW_IMPLEMENTATION="rmw_fastrtps_cpp",
-    FASTDDS_BUILTIN_TRANSPORTS="UDPv4",  # with shared memory a client that died uncleanly slows the next one
     OMP_NUM_THREADS="1",  # xdist gives every core a worker; this also keeps float sums reproducible
     MKL_NUM_THREADS="1",
     HF_HUB_OFFLINE="1",
     MPLBACKEND="Agg",
 )
+os.environ.update(environment(Network.HOST, os.environ))  # loopback alone, and no shared memory that a crash leaves
 os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a display; MuJoCo reads it when it is imported
 os.environ.pop("ROS_LOCALHOST_ONLY", None)  # the deprecated spelling would win over the range above
 for size in ("COLUMNS", "LINES"):  # of somebody's terminal, which xdist hands to its workers

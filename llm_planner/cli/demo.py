@@ -129,15 +129,16 @@ def _work_through(
 ) -> Iterator[DemoOutcome]:
     """Yields the outcomes of one robot's goals; an emergency does not wait for the goal before it."""
     waiting: list[DemoGoal] = []
+    begun_s = time.monotonic()
     for number, goal in enumerate(goals):
-        time.sleep(max(0.0, start_s + goal.at_s - time.time()))
+        time.sleep(max(0.0, begun_s + goal.at_s - time.monotonic()))
         show.set(goal, "sent")
         commander.instruct(goal.robot, _order(goal))
         waiting.append(goal)
         is_overtaken = number + 1 < len(goals) and goals[number + 1].at_s > 0
         while waiting and not is_overtaken:
             first = waiting.pop(0)
-            asked_s = time.time() - start_s
+            asked_s = time.monotonic() - begun_s
             message = commander.outcome(first.tag, GOAL_TIMEOUT_S)
             outcome = _read(first, message, start_s) if message is not None else _silent(first, asked_s)
             show.end(outcome)
@@ -164,6 +165,7 @@ def _order(goal: DemoGoal) -> "Instruct.Request":
 
 def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome:
     """Returns the outcome with the verdict of the goal test on what the robot really did."""
+    from llm_planner.ros.conversions import to_error
     from llm_planner.ros.metrics import to_metrics
     from llm_planner.ros.robot_control import ReflexCause
 
@@ -181,7 +183,7 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
         )
         for s in message.segments
     )
-    code = ErrorCode(message.error_code)
+    code, error_msg = to_error(message.error_code, message.error_msg)
     if goal.threat is not None:
         is_success, reason = _kept_away(goal.threat, message.world)
     else:
@@ -190,7 +192,7 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
     return DemoOutcome(
         goal=goal,
         error_code=code,
-        error_msg=message.error_msg,
+        error_msg=error_msg,
         plan=message.plan,
         metrics=metrics,
         asked_s=seconds(message.asked_at),

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from llm_planner.cli.output import console, error_console
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
 from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros.network import Network
 
 if TYPE_CHECKING:
     from llm_planner.ros.composition import Composition, Fleet
@@ -49,10 +51,14 @@ def up(
     record: Annotated[
         Path | None, typer.Option(help="Record everything to this MCAP file; it must not exist yet.")
     ] = None,
+    network: Annotated[
+        Network, typer.Option(help="Who can talk to the fleet: this host only, or the whole subnet (no password).")
+    ] = Network.HOST,
 ) -> None:
     """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
 
-    The same as `ros2 launch llm_planner fleet_sim.launch.py`, where launch is not installed.
+    A process that crashes is started again, three times a minute at most; a real robot is not. The same as
+    `ros2 launch llm_planner fleet_sim.launch.py`, where launch is not installed.
     """
     from llm_planner.ros.composition import Composition, Fleet
 
@@ -80,8 +86,10 @@ def up(
         signal.signal(number, stop)
     names = ", ".join(f"/{robot.name}" for robot in composition.robots) or "no robots"
     emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)
-    with emulator, Fleet(composition.commands()) as fleet:
+    restarts = composition.restart_commands()
+    with emulator, Fleet(composition.commands(), network=network, restart_commands=restarts) as fleet:
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
+        console.print(network.meaning, soft_wrap=True)
         console.print(_next_step(composition), soft_wrap=True)
         if dashboard:
             console.print(f"dashboard:  http://127.0.0.1:{dashboard_port}/")
@@ -97,12 +105,7 @@ def _next_step(composition: "Composition") -> str:
 
 
 def _watch(fleet: "Fleet", stopped: threading.Event) -> None:
-    """Returns when it is stopped; says once which processes that only look have ended, and goes on without them."""
-    missed: set[str] = set()
+    """Returns when it is stopped; starts again what has ended, and says so."""
     while not stopped.wait(0.2):
-        ended = fleet.first_ended()
-        if ended is not None:
-            raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {ended[0]} ended with status {ended[1]}")
-        for name in fleet.onlookers_ended().keys() - missed:
-            missed.add(name)
-            error_console.print(f"the {name} has ended; the fleet goes on without it", style="yellow")
+        for line in fleet.tend(time.monotonic()):
+            error_console.print(line, style="yellow", soft_wrap=True)

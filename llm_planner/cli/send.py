@@ -39,6 +39,7 @@ def send(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
     from llm_planner.ros.commander import Commander, planner_of
+    from llm_planner.ros.conversions import to_error
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
 
@@ -62,15 +63,15 @@ def send(
         outcome = commander.outcome(tag, timeout)
     if outcome is None:
         raise PlannerError(ErrorCode.ROBOT_SILENT, f"/{robot} was not done after {timeout:g} s")
-    code = ErrorCode(outcome.error_code)
+    code, text = to_error(outcome.error_code, outcome.error_msg)
     if as_json:
         metrics = {name: plain(getattr(outcome.metrics, name)) for name in outcome.metrics.get_fields_and_field_types()}
-        print_json({"plan": outcome.plan, "metrics": metrics, "error_code": int(code), "error_msg": outcome.error_msg})
+        print_json({"plan": outcome.plan, "metrics": metrics, "error_code": int(code), "error_msg": text})
     else:
         for segment in outcome.segments:
             console.print(f"{segment.duration_s:6.1f} s  {segment.segment.text}", markup=False)
         if code is ErrorCode.NONE:
             console.print("[green]done[/]")
         else:
-            print_error(PlannerError(code, outcome.error_msg))
+            print_error(PlannerError(code, text))
     raise typer.Exit(0 if code is ErrorCode.NONE else 1)

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import code_name
 from llm_planner.serving.meter import Rates
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.view import GoalView, LoopView
@@ -35,7 +35,7 @@ def screen(
     if silent_s > 0:
         parts.append(Text(f"no word from the planner for {silent_s:.0f} s", style="bold red"))
     if view.error_code:
-        parts.append(Text(f"{view.error_msg} [{ErrorCode(view.error_code).name} {view.error_code}]", style="bold red"))
+        parts.append(Text(f"{view.error_msg} [{code_name(view.error_code)} {view.error_code}]", style="bold red"))
     if view.loop is None:
         parts.append(Text("the engine has not answered yet"))
         return Group(*parts)
@@ -150,7 +150,7 @@ def _left(seconds: float | None) -> Text:
 def _idle(view: PlannerView) -> str:
     robots = (
         f"{escape(robot.robot_id)} ({robot.idle_s:.0f} s"
-        + (f", after {ErrorCode(robot.error_code).name}" if robot.error_code else "")
+        + (f", after {code_name(robot.error_code)}" if robot.error_code else "")
         + ")"
         for robot in view.idle_robots
     )

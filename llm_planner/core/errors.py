@@ -74,6 +74,14 @@ class ErrorCode(IntEnum):
     SUPERSEDED = 601
 
 
+def code_name(number: int) -> str:
+    """Returns the name of an error code for people; of a number that this version does not know, ``unknown (N)``."""
+    try:
+        return ErrorCode(number).name
+    except ValueError:
+        return f"unknown ({number})"
+
+
 class PlannerError(Exception):
     """An expected failure: a number for programs and a sentence for people.
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -64,11 +64,16 @@ def register_time_utility(name: str, function: UtilityFunction) -> None:
 def _find(name: str) -> UtilityFunction:
     """Returns a function by its name; other packages' are registered when they are first asked for."""
     if name not in _functions:
-        for entry in entry_points(group=ENTRY_POINTS, name=name):
-            register_time_utility(name, entry.load())
-            return _functions[name]
-        raise _invalid(f"no time utility function {name!r}; known are {', '.join(_functions)}")
+        if (entry := _declared().get(name)) is None:
+            raise _invalid(f"no time utility function {name[:80]!r}; known are {', '.join(_functions)}")
+        register_time_utility(name, entry.load())
     return _functions[name]
+
+
+@lru_cache(maxsize=1)
+def _declared() -> Mapping[str, EntryPoint]:
+    """Returns the functions of other packages. Looked up once: it takes milliseconds, and anybody may ask for names."""
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 @lru_cache(maxsize=4096)

@@ -15,10 +15,7 @@ from llm_planner.doctor.probe import Answer, probe
 
 MAX_DOMAIN = 101  # above, DDS ports meet Linux's ephemeral ones
 PING_TIMEOUT_S = 2.0
-BLOCKED = (
-    "let UDP ports 7400 and up pass the firewall, or stay on this machine: "
-    "export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
-)
+BLOCKED = "let UDP ports 7400 and up pass the firewall; `llm-planner up` needs them on the loopback interface only"
 
 
 def ros(robots: Sequence[str], timeout_s: float) -> Iterator[Finding]:
@@ -68,7 +65,9 @@ def _who(answer: Answer, names: Sequence[str]) -> Iterator[Finding]:
         if f"/{name.strip('/')}" in robots:
             continue
         text = f"no robot node /{name.strip('/')} can be seen"
-        mend = "start it (`llm-planner robot NAME`), and compare ROS_DOMAIN_ID on both machines"
+        mend = (
+            "start it (`llm-planner robot NAME`); on two machines, compare ROS_DOMAIN_ID and start with network subnet"
+        )
         yield Finding(check="robots", level=Level.ERROR, text=text, mend=mend)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import code_name
 from llm_planner.serving.planner_view import PlannerView
 
 SILENT_S = 2.0  # eight views of a planner, ten of a robot
@@ -88,7 +88,7 @@ def conditions(planner: PlannerView | None, silent_s: float, robots_silent_s: Ma
         heard = "" if planner is None else f" for {silent_s:.0f} s"
         yield Alert("bad", f"the planner says nothing{heard}")
     elif planner.error_code:
-        yield Alert("bad", f"{planner.error_msg} [{ErrorCode(planner.error_code).name} {planner.error_code}]")
+        yield Alert("bad", f"{planner.error_msg} [{code_name(planner.error_code)} {planner.error_code}]")
     elif not planner.is_ready:
         yield Alert("warn", "the engine is starting")
     for robot, robot_silent_s in robots_silent_s.items():

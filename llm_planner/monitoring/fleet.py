@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from llm_planner.core.errors import ErrorCode
-from llm_planner.monitoring.alerts import Alert, Journal, conditions
-from llm_planner.monitoring.lanes import WINDOW_S, Lanes, LaneSpan, Measured
+from llm_planner.core.errors import ErrorCode, code_name
+from llm_planner.monitoring.alerts import MAX_TEXT, Alert, Journal, conditions
+from llm_planner.monitoring.lanes import WINDOW_S, Lanes, LaneSpan, Measured, integer, number
 from llm_planner.monitoring.robot_view import RobotView
 from llm_planner.serving.meter import Rates, rates
 from llm_planner.serving.planner_view import PlannerView
@@ -18,6 +18,8 @@ MAX_MEASURED = 500
 GONE_S = 60.0
 """A robot that says nothing for so long has gone, and is an alert no more."""
 MAX_ROBOTS = 200
+MAX_ENDS = 200
+"""Most codes that ends are counted by: more than there are."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class FleetState:
         """Takes a line of a planner's goal events; one that is broken is counted and passed over."""
         try:
             self._count(line.get("number"))
-            self._meet(float(line["time_s"]), now_s)
+            self._meet(number(line["time_s"]), now_s)
             robot_id = self.lanes.robot_of(str(line["request_id"]))
             measured = self.lanes.take(line)
             if line["event"] == "finished":
@@ -159,7 +161,7 @@ class FleetState:
             "loop": None if view is None or view.loop is None else _plain(asdict(view.loop)),
             "robots": [self._robot(robot, now_s, since.get("other", -1)) for robot in self.robots.values()],
             "spans": [_span(span) for span in self.lanes.changed(since.get("lanes", -1))],
-            "measured": [_plain(asdict(m)) for number, m in self._measured if number > since.get("other", -1)],
+            "measured": [_plain(asdict(m)) for revision, m in self._measured if revision > since.get("other", -1)],
             "alerts": [asdict(alert) for alert in self.alerts(now_s)],
             "log": [entry.as_json(self.planner_now_s(now_s)) for entry in self.journal.since(since.get("log", -1))],
             "ended": dict(self.ended),
@@ -198,30 +200,30 @@ class FleetState:
         return None if found is None else asdict(found)
 
     def _meet(self, time_s: float, now_s: float) -> None:
-        if not math.isfinite(time_s):
-            raise ValueError(f"time_s is {time_s}")
         self._offset_s = min(self._offset_s, now_s - time_s)
 
-    def _count(self, number: object) -> None:
+    def _count(self, event_number: object) -> None:
         """Counts the events between two numbers; a planner that was started again counts from 0 on another clock."""
-        if not isinstance(number, int):
+        if not isinstance(event_number, int):
             return
-        if self._next_number is not None and number > self._next_number:
-            self.num_lost_events += number - self._next_number
-        if self._next_number is not None and number < self._next_number:
+        if self._next_number is not None and event_number > self._next_number:
+            self.num_lost_events += event_number - self._next_number
+        if self._next_number is not None and event_number < self._next_number:
             self.lanes, self._offset_s = Lanes(), math.inf
-        self._next_number = number + 1
+        self._next_number = event_number + 1
 
     def _note(self, now_s: float, level: str, text: str, about: str = "") -> None:
         """Notes what happened now; the journal is kept on the planner's clock, as events of the past come late."""
         self.journal.note(self.planner_now_s(now_s), level, text, about)
 
     def _note_end(self, line: Mapping[str, Any], robot_id: str) -> None:
-        code, why = ErrorCode(int(line["error_code"])), str(line.get("error_msg", ""))
-        self.ended[code.name] += 1
+        code, why = integer(line["error_code"]), str(line.get("error_msg", ""))
+        name = code_name(code)
+        if name in self.ended or len(self.ended) < MAX_ENDS:
+            self.ended[name] += 1
         if code not in (ErrorCode.NONE, ErrorCode.CANCELLED):
-            text = f"{why} [{code.name} {int(code)}]" if why else f"a goal ended: {code.name} [{int(code)}]"
-            self.journal.note(float(line["time_s"]), "warn", text, robot_id)
+            text = f"{why[:MAX_TEXT]} [{name} {code}]" if why else f"a goal ended: {name} [{code}]"
+            self.journal.note(number(line["time_s"]), "warn", text, robot_id)
 
 
 def _between_s(before: PlannerView, after: PlannerView) -> float:

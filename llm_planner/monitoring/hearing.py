@@ -1,8 +1,7 @@
 """What was said, live or in a recording, passed on to a fleet's state; what makes no sense is counted there."""
 
-import json
-
 from llm_planner.core.errors import PlannerError
+from llm_planner.core.text import parse_json
 from llm_planner.monitoring.fleet import FleetState
 from llm_planner.monitoring.robot_view import RobotView
 from llm_planner.serving.planner_view import PlannerView
@@ -11,7 +10,7 @@ from llm_planner.serving.planner_view import PlannerView
 def hear_event(state: FleetState, sender: str, text: str, now_s: float) -> None:
     """Passes on a line of ``~/goal_events``."""
     try:
-        line = json.loads(text)
+        line = parse_json(text)
     except ValueError:
         state.hear_broken(sender, now_s)
         return

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from llm_planner.core.text import MAX_NUMBER
+
 WINDOW_S = 180.0
 """How long an ended span is remembered."""
 SHORTEST_S = 0.02  # a robot that begins its next segment within this has not been waiting
 MAX_LABEL = 200
 MAX_SPANS = 20_000  # of hundreds of robots; beyond, somebody floods us, and the oldest go
+MAX_GOALS, MAX_SEGMENTS, MAX_REFLEXES = 10_000, 50_000, 1_000  # unfinished ones, likewise
 
 
 class LaneKind(Enum):
@@ -53,12 +56,21 @@ class Measured:
     measured_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A segment that left the planner."""
+
+    text: str
+    expected_s: float
+    expected_p90_s: float
+
+
 @dataclass(slots=True)
 class _Goal:
     robot_id: str
     is_urgent: bool
     generated_until_s: float
-    segments: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    segments: dict[int, _Sent] = field(default_factory=dict)
     suspension: LaneSpan | None = None
     waiting: LaneSpan | None = None
     execution: LaneSpan | None = None
@@ -71,6 +83,7 @@ class Lanes:
         self._spans: dict[int, LaneSpan] = {}
         self._goals: dict[str, _Goal] = {}
         self._reflexes: dict[str, LaneSpan] = {}
+        self._num_segments = 0  # of these goals
         self._number = 0
         self.revision = 0
 
@@ -89,10 +102,12 @@ class Lanes:
         Raises:
             KeyError, TypeError or ValueError: If the line is not as ``simulation.recording`` writes it.
         """
-        request_id, event, time_s = str(line["request_id"]), line["event"], float(line["time_s"])
+        request_id, event, time_s = str(line["request_id"])[:MAX_LABEL], line["event"], number(line["time_s"])
         if event == "accepted" and request_id not in self._goals:
-            self._goals[request_id] = begun = _Goal(str(line["robot_id"]), line["urgency"] == "urgent", time_s)
+            robot_id = str(line["robot_id"])[:MAX_LABEL]
+            self._goals[request_id] = begun = _Goal(robot_id, line["urgency"] == "urgent", time_s)
             begun.waiting = self._open(begun, LaneKind.WAITING, time_s)
+            self._forget_goals()
         goal = self._goals.get(request_id)
         if goal is None or event == "accepted":
             return None  # a goal that began before anybody listened
@@ -101,12 +116,22 @@ class Lanes:
         elif event == "report":
             return self._reported(goal, line, time_s)
         elif event == "finished":
-            self._finished(self._goals.pop(request_id), time_s, is_error=bool(line["error_code"]))
+            self._finished(self._pop(request_id), time_s, is_error=bool(line["error_code"]))
         return None
+
+    def _pop(self, request_id: str) -> _Goal:
+        goal = self._goals.pop(request_id)
+        self._num_segments -= len(goal.segments)
+        return goal
+
+    def _forget_goals(self) -> None:
+        """Drops the oldest goals while there are more than can be; what is shown of them stays as it is."""
+        while len(self._goals) > MAX_GOALS or (self._num_segments > MAX_SEGMENTS and self._goals):
+            self._pop(next(iter(self._goals)))
 
     def robot_of(self, request_id: str) -> str:
         """Returns the robot of an unfinished goal; empty if it is unknown."""
-        goal = self._goals.get(request_id)
+        goal = self._goals.get(request_id[:MAX_LABEL])
         return "" if goal is None else goal.robot_id
 
     def complete(self, request_id: str) -> None:
@@ -118,10 +143,13 @@ class Lanes:
 
     def reflex(self, robot_id: str, time_s: float, label: str, *, is_over: bool) -> None:
         """Notes the beginning or the end of a reflex."""
+        robot_id = robot_id[:MAX_LABEL]
         if (running := self._reflexes.pop(robot_id, None)) is not None:
             self._close(running, time_s)
         if not is_over:
-            self._reflexes[robot_id] = self._add(robot_id, LaneKind.REFLEX, time_s, label=label)
+            self._reflexes[robot_id] = self._add(robot_id, LaneKind.REFLEX, time_s, label=label[:MAX_LABEL])
+        if len(self._reflexes) > MAX_REFLEXES:
+            del self._reflexes[next(iter(self._reflexes))]
 
     def forget(self, before_s: float) -> None:
         """Drops the spans that ended before a time."""
@@ -131,24 +159,29 @@ class Lanes:
 
     def _generated(self, goal: _Goal, line: Mapping[str, Any], time_s: float) -> None:
         """A segment was written: from its start or resumption until now; before that, the generation slept."""
-        start_s = max(goal.generated_until_s, time_s - float(line.get("generation_s", 0.0)))
+        start_s = max(goal.generated_until_s, time_s - number(line.get("generation_s", 0.0)))
+        expected_s = number(line["expected_s"])
+        p90_s = number(line.get("expected_p90_s", expected_s))
+        index, sent = integer(line["index"]), _Sent(str(line["text"])[:MAX_LABEL], expected_s, p90_s)
         if goal.suspension is not None:
             self._close(goal.suspension, start_s)
-        text = str(line["text"])[:MAX_LABEL]
-        done = self._add(goal.robot_id, LaneKind.GENERATION, start_s, label=text, is_urgent=goal.is_urgent)
+        done = self._add(goal.robot_id, LaneKind.GENERATION, start_s, label=sent.text, is_urgent=goal.is_urgent)
         self._close(done, time_s)
         goal.generated_until_s = time_s
-        goal.segments[int(line["index"])] = line
+        self._num_segments += index not in goal.segments
+        goal.segments[index] = sent
         goal.suspension = self._open(goal, LaneKind.SUSPENSION, time_s)
+        self._forget_goals()
 
     def _reported(self, goal: _Goal, line: Mapping[str, Any], time_s: float) -> Measured | None:
-        segment = goal.segments.get(int(line["index"]))
+        segment = goal.segments.get(integer(line["index"]))
+        measured_s = number(line["duration_s"])
         if line["status"] == "started":
             self._end_waiting(goal, time_s)
             if goal.execution is not None:  # a report was lost
                 self._close(goal.execution, time_s)
             goal.execution = self._open(goal, LaneKind.EXECUTION, time_s)
-            goal.execution.label = "" if segment is None else str(segment["text"])[:MAX_LABEL]
+            goal.execution.label = "" if segment is None else segment.text
             return None
         if goal.execution is not None:
             goal.execution.is_interrupted = line["status"] == "failed"
@@ -157,10 +190,7 @@ class Lanes:
         goal.waiting = goal.waiting or self._open(goal, LaneKind.WAITING, time_s)
         if line["status"] == "failed" or segment is None:
             return None
-        expected_s = float(segment["expected_s"])
-        p90_s = float(segment.get("expected_p90_s", expected_s))
-        text = str(segment["text"])[:MAX_LABEL]
-        return Measured(goal.robot_id, text, expected_s, p90_s, float(line["duration_s"]))
+        return Measured(goal.robot_id, segment.text, segment.expected_s, segment.expected_p90_s, measured_s)
 
     def _end_waiting(self, goal: _Goal, time_s: float) -> None:
         if goal.waiting is not None:
@@ -202,3 +232,25 @@ class Lanes:
     def _close(self, span: LaneSpan, end_s: float) -> None:
         self.revision += 1
         span.end_s, span.revision = max(span.start_s, end_s), self.revision
+
+
+def number(value: object) -> float:
+    """Returns a value of a line as a number.
+
+    Raises:
+        ValueError: If it is none, not finite or too great.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
+        raise ValueError("not a number")
+    return float(value)
+
+
+def integer(value: object) -> int:
+    """Returns a value of a line as an integer.
+
+    Raises:
+        TypeError: If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("not an integer")
+    return value

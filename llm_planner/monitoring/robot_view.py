@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
+from llm_planner.core.text import parse_json
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.world import WorldObject
 
@@ -91,12 +92,15 @@ class RobotView:
             PlannerError: INVALID_POSE if it is broken (a number that is not finite, say) or of another version.
         """
         try:
-            view = _ADAPTER.validate_json(text)
+            view = _ADAPTER.validate_python(parse_json(text))
         except ValidationError as error:
             where = ", ".join(".".join(map(str, e["loc"])) or "all of it" for e in error.errors()[:3])
             raise PlannerError(
                 ErrorCode.INVALID_POSE, f"a robot shows itself in no way that makes sense: {where}"
             ) from (error)
+        except ValueError as error:
+            what = f"a robot shows itself in no way that makes sense: {str(error)[:100]}"
+            raise PlannerError(ErrorCode.INVALID_POSE, what) from error
         if view.version != VERSION:
             raise PlannerError(ErrorCode.INVALID_POSE, f"a robot's view has version {view.version}, not {VERSION}")
         return view

@@ -13,6 +13,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
+from llm_planner.ros.conversions import to_error
 from llm_planner.srv import Instruct
 
 POLL_S = 0.1
@@ -118,7 +119,7 @@ class Commander:
         """
         response = _answer(self._node, robot, self._clients[robot], order, timeout_s)
         if not response.accepted:
-            raise PlannerError(ErrorCode(response.error_code), response.error_msg)
+            raise PlannerError(*to_error(response.error_code, response.error_msg))
 
     def outcome(self, tag: str, timeout_s: float) -> msgs.PlanOutcome | None:
         """Waits for the outcome with this tag and returns it, once; None after ``timeout_s``."""

@@ -4,18 +4,25 @@ import os
 import subprocess
 import sys
 import time
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from llm_planner.ros.process import PARENT_PIPE, STOP_TIMEOUT_S
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros.network import Network, environment
+from llm_planner.ros.process import PARENT_PIPE, REFUSED, STOP_TIMEOUT_S
 
+PLANNER = "planner"
 WORLD = "world"  # the process that owns the bodies of all robots
 POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
 ONLOOKERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
+RESTART_DELAY_S = 1.0
+MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
+"""A process that has ended so often within so many seconds will not do better the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class Composition:
     def commands(self) -> dict[str, list[str]]:
         """Returns the command of every process by node name, the planner first."""
         files = ["--params-file", str(self.config)] if self.config else []
-        commands = {"planner": [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
+        commands = {PLANNER: [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
         if self.world is not None:
             commands[WORLD] = self._world_command(self.world)
         for number, robot in enumerate(self.robots):
@@ -99,6 +106,16 @@ class Composition:
             path = {"path": f"{self.record.absolute()}"}
             commands[RECORDER] = [*_python("recorder_node"), "--ros-args", *_parameters(path)]
         return commands
+
+    def restart_commands(self) -> dict[str, list[str]]:
+        """Returns the commands of the processes that may be started again without asking a person.
+
+        Not of real robots: nobody knows where they are, and they would take off. Not with a scenario, which would begin
+        anew. Not of onlookers: a recorder must not overwrite its file.
+        """
+        again = replace(self, scenario=None, dashboard_port=None, record=None)
+        real = {robot.name for robot in self.robots[: min(self.drones, len(self.tellos))]}
+        return {name: command for name, command in again.commands().items() if name not in real}
 
     def _driver(self, number: int) -> dict[str, str]:
         """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
@@ -142,12 +159,26 @@ class Fleet:
     Args:
         commands: By name, as ``Composition.commands`` returns them.
         log_dir: Where each process writes ``<name>.log``; None for the terminal.
+        network: Who can talk to their nodes.
+        restart_commands: Of those that ``tend`` may start again.
     """
 
-    def __init__(self, commands: Mapping[str, Sequence[str]], *, log_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[str]],
+        *,
+        log_dir: Path | None = None,
+        network: Network = Network.HOST,
+        restart_commands: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self._commands = commands
         self._log_dir = log_dir
+        self._environment = environment(network, os.environ) | {PARENT_PIPE: "1"}
+        self._restart_commands = restart_commands or {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._ended_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_RESTARTS + 1))
+        self._due_s: dict[str, float] = {}  # when which process starts again
+        self._gone: set[str] = set()  # for good
 
     def __enter__(self) -> "Fleet":  # noqa: PYI034 -- typing.Self is not in Python 3.10
         self.start()
@@ -160,19 +191,56 @@ class Fleet:
 
     def start(self) -> None:
         """Starts all processes."""
-        environment = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"} | os.environ | {PARENT_PIPE: "1"}
         for name, command in self._commands.items():
-            log = (self._log_dir / f"{name}.log").open("wb") if self._log_dir else None
-            self._processes[name] = subprocess.Popen(  # noqa: S603 -- our own modules, no shell
-                command,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT if log else None,
-                start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them in order
-            )
-            if log:
-                log.close()
+            self._start(name, command)
+
+    def _start(self, name: str, command: Sequence[str]) -> None:
+        log = (self._log_dir / f"{name}.log").open("ab" if name in self._processes else "wb") if self._log_dir else None
+        self._processes[name] = subprocess.Popen(  # noqa: S603 -- our own modules, no shell
+            command,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT if log else None,
+            start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them in order
+        )
+        if log:
+            log.close()
+
+    def tend(self, now_s: float) -> list[str]:
+        """Starts again what has ended and may be, each process alone. Call it a few times a second.
+
+        Args:
+            now_s: Monotonic time.
+
+        Returns:
+            A line about every process that has ended since the last call.
+
+        Raises:
+            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: nobody can go on without.
+        """
+        for name in [name for name, due_s in self._due_s.items() if now_s >= due_s]:
+            del self._due_s[name]
+            _close_pipe(self._processes[name])
+            self._start(name, self._restart_commands[name])
+        ended = [(n, status) for n, status in self._ended() if n not in self._gone and n not in self._due_s]
+        return [self._deal_with(name, status, now_s) for name, status in ended]
+
+    def _deal_with(self, name: str, status: int, now_s: float) -> str:
+        """Decides whether a process that has ended starts again; returns a line that says so."""
+        ends_s = self._ended_s[name]
+        ends_s.append(now_s)
+        how = f"{name} ended with status {status}"
+        has_refused = status == REFUSED and len(ends_s) == 1
+        is_hopeless = len(ends_s) > MAX_RESTARTS and now_s - ends_s[0] < RESTARTS_PER_S
+        if name in self._restart_commands and status != 0 and not has_refused and not is_hopeless:
+            self._due_s[name] = now_s + RESTART_DELAY_S
+            robots = "; robots keep safe meanwhile" if name in (PLANNER, WORLD) else "; the others go on"
+            return f"{how} and is started again{robots}"
+        if name in (PLANNER, WORLD):
+            raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {how}")
+        self._gone.add(name)
+        return f"{how}; the fleet goes on without it"
 
     @property
     def pids(self) -> dict[str, int]:
@@ -213,14 +281,18 @@ class Fleet:
 def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
     for process in processes:
         process.terminate()
-        if process.stdin is not None:
-            process.stdin.close()
+        _close_pipe(process)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S + 1.0
     for process in processes:
         try:
             process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _python(module: str) -> list[str]:

@@ -6,20 +6,21 @@ a broken encoding.
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
 from llm_planner.core.skill import SkillCall, Value
+from llm_planner.core.text import has_control_characters
 from llm_planner.ros import metrics
-from llm_planner.ros.situations import from_situation, to_situation
+from llm_planner.ros.situations import MAX_TEXT_LENGTH, from_situation, to_situation
 from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
@@ -27,19 +28,38 @@ E = TypeVar("E", bound=Enum)
 _ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
+MAX_NAME_LENGTH = 128
+"""Characters of the name of a robot model or a function: what is longer names nothing."""
+MAX_DURATION_S = 1e9
+MAX_REASON_LENGTH = 1000
+"""Characters of what a robot says of a failure; more is cut."""
 
 
-def to_request(goal: PlanTask.Goal, goal_id: str) -> PlanRequest:
-    """Returns the request that a goal message stands for.
+def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None = None) -> PlanRequest:
+    """Returns the request that a goal message stands for. Lengths come first: a refusal must not cost a long text.
+
+    Args:
+        goal: From anybody.
+        goal_id: Its id.
+        config: Its limits hold; those of a planner without settings if None.
 
     Raises:
         PlannerError: A 1xx code for the first field that is not as ``PlanTask.action`` says.
     """
+    limits = config or PlannerConfig()
     if not _ROBOT_ID.fullmatch(goal.robot_id):
         raise PlannerError(
             ErrorCode.INVALID_ROBOT_ID,
             f"robot_id {goal.robot_id[:80]!r} is not a name: use 1 to 64 letters, digits, '_', '-' or '/'",
         )
+    _require_length(goal.instruction, "instruction", limits.max_instruction_bytes)
+    _require_length(goal.scene, "scene", limits.max_scene_bytes)
+    if len(goal.robot_model) > MAX_NAME_LENGTH:
+        what = f"no robot model has a name of {len(goal.robot_model)} characters"
+        raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, what)
+    if len(goal.time_utility.function) > MAX_NAME_LENGTH:
+        what = f"no time utility function has a name of {len(goal.time_utility.function)} characters"
+        raise PlannerError(ErrorCode.INVALID_TIME_UTILITY, what)
     urgency = to_urgency(goal.urgency)
     return PlanRequest(
         request_id=goal_id,
@@ -122,25 +142,27 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
 
 
 def to_report(message: msgs.SegmentReport) -> SegmentReport:
-    """Returns a robot's report.
+    """Returns a robot's report. Call it once the goal is known: to read a report costs up to a few milliseconds.
 
     Raises:
         PlannerError: UNKNOWN_GOAL if the goal id is none, INVALID_ARGUMENT for anything else that is out of range.
     """
-    if not (math.isfinite(message.duration_s) and message.duration_s >= 0):
+    goal_id = to_goal_id(message.goal_id)
+    if not 0 <= message.duration_s <= MAX_DURATION_S:
         raise PlannerError(
-            ErrorCode.INVALID_ARGUMENT, f"duration_s of a report must be finite and >= 0; got {message.duration_s}"
+            ErrorCode.INVALID_ARGUMENT,
+            f"duration_s of a report must be from 0 to {MAX_DURATION_S:g}; got {message.duration_s}",
         )
     status = _enum(ReportStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status")
     has_situation = status is ReportStatus.FAILED and message.value.type == msgs.Value.TEXT
     situation = to_situation(message.value.text_value) if has_situation else None
     return SegmentReport(
-        request_id=to_goal_id(message.goal_id),
+        request_id=goal_id,
         index=message.index,
         status=status,
         duration_s=message.duration_s,
         value=None if situation else to_value(message.value),
-        reason=message.reason,
+        reason=message.reason[:MAX_REASON_LENGTH],
         situation=situation,
     )
 
@@ -223,7 +245,7 @@ def to_value(message: msgs.Value) -> Value | None:
     """Returns the literal in a message, or None for NONE.
 
     Raises:
-        PlannerError: INVALID_ARGUMENT for an unknown type or a number that is not finite.
+        PlannerError: INVALID_ARGUMENT for an unknown type, a number that is not finite, or a text that is too long.
     """
     readers: dict[int, Callable[[], Value | None]] = {
         msgs.Value.NONE: lambda: None,
@@ -238,6 +260,8 @@ def to_value(message: msgs.Value) -> Value | None:
     value = readers[message.type]()
     if isinstance(value, float) and not math.isfinite(value):
         raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"a number must be finite; got {value}")
+    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"a text of {len(value)} characters is too long")
     return value
 
 
@@ -286,10 +310,16 @@ def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:
         raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
 
 
+def _require_length(text: str, name: str, max_bytes: int) -> None:
+    """Refuses what is too long already if every character is one byte; admission counts the bytes."""
+    if len(text) > max_bytes:
+        raise PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
+
+
 def _text(text: str, name: str) -> str:
     """Returns ``text`` if it could be decoded and holds no control characters but tab and line ends."""
     if _REPLACEMENT_CHARACTER in text:
         raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} is not valid UTF-8")
-    if any(unicodedata.category(c) in {"Cc", "Cs"} and c not in "\t\n\r" for c in text):
+    if has_control_characters(text):
         raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} holds control characters; remove them")
     return text

@@ -19,7 +19,9 @@ from llm_planner.monitoring.board import PERIOD_S, Board
 from llm_planner.monitoring.hub import Hub
 from llm_planner.monitoring.web import WebServer, build_app
 from llm_planner.ros import parameters, process
+from llm_planner.ros.diagnostics import CallbackHealth
 from llm_planner.ros.fleet_listener import FleetListener
+from llm_planner.ros.steady import steady_timer
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -63,7 +65,8 @@ class DashboardNode(Node):
         self.get_logger().info(f"dashboard of {settings.planner} on {self.url}")
         if settings.host not in LOOPBACK:
             self.get_logger().warning("whoever reaches this address sees the fleet; there is no password")
-        self.create_timer(PERIOD_S, self._tick)
+        steady_timer(self, PERIOD_S, self._tick)
+        CallbackHealth(self)
 
     def end_goals(self) -> None:
         """Has none."""

@@ -1,22 +1,34 @@
-"""The planner's health as a diagnostic status, and what it is doing as a view."""
+"""The health of nodes as diagnostic statuses, and what a planner is doing as a view."""
 
 import dataclasses
+from collections.abc import Mapping
 
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.ros.goal_book import GoalBook
+from llm_planner.ros.guarded_executor import num_callback_errors
+from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.planner_view import IdleRobot, PlannerView
 from llm_planner.serving.server import PlanServer, ServerStatus
 
+PERIOD_S = 1.0
+MAX_IDLE_ROBOTS = 100
+"""Most idle robots that a view names; anybody may ask once as any robot."""
 STATES = ("LOADING", "INACTIVE", "ACTIVE")  # by the numbers of msg/PlannerStatus
 
 
-def describe(node: Node, config: PlannerConfig, server: PlanServer | None, is_active: bool) -> DiagnosticStatus:
-    """Returns how a planner node is: queue, KV cache, restarts, model."""
-    values: dict[str, object] = {"model": config.engine.model, "policy": config.scheduler.policy}
+def describe(
+    node: Node, config: PlannerConfig, server: PlanServer | None, *, is_active: bool, has_double: bool
+) -> DiagnosticStatus:
+    """Returns how a planner node is: queue, KV cache, restarts, model, failed callbacks."""
+    values: dict[str, object] = {
+        "model": config.engine.model,
+        "policy": config.scheduler.policy,
+        "num_callback_errors": num_callback_errors(node),
+    }
     if server is None:
         level, message = DiagnosticStatus.WARN, "no model is loaded"
     else:
@@ -24,9 +36,39 @@ def describe(node: Node, config: PlannerConfig, server: PlanServer | None, is_ac
         level, message = _judge(status, is_active)
         values |= {"num_restarts": status.num_restarts, "num_unfinished": len(status.request_ids)}
         values |= dataclasses.asdict(status.loop) if status.loop is not None else {}
+    if has_double:
+        name = node.get_fully_qualified_name()
+        level, message = DiagnosticStatus.ERROR, f"another planner runs as {name}: goals reach both; stop one of them"
+    return _status(node, "planner", level, message, values)
+
+
+class CallbackHealth:
+    """Tells ``/diagnostics`` once a second how many callbacks of a node have failed.
+
+    Args:
+        node: An onlooker; a planner says it with everything else.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        steady_timer(node, PERIOD_S, self._tick)
+
+    def _tick(self) -> None:
+        num_errors = num_callback_errors(self._node)
+        level, message = DiagnosticStatus.OK, "runs"
+        if num_errors:
+            level, message = DiagnosticStatus.WARN, f"{num_errors} callbacks failed; see its log"
+        status = _status(self._node, "callbacks", level, message, {"num_callback_errors": num_errors})
+        report = DiagnosticArray(status=[status])
+        report.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(report)
+
+
+def _status(node: Node, what: str, level: bytes, message: str, values: Mapping[str, object]) -> DiagnosticStatus:
     return DiagnosticStatus(
         level=level,
-        name=f"{node.get_name()}: planner",
+        name=f"{node.get_name()}: {what}",
         message=message,
         hardware_id=node.get_fully_qualified_name(),
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
@@ -46,7 +88,7 @@ def view(
             idle_s=now_s - (goal.finished_at_s or now_s),
             error_code=goal.result.error_code if goal.result is not None else ErrorCode.NONE,
         )
-        for goal in book.last_of_idle_robots()
+        for goal in book.last_of_idle_robots()[-MAX_IDLE_ROBOTS:]
     )
     return PlannerView(
         planner=node.get_fully_qualified_name(),

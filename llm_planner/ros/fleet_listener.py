@@ -13,9 +13,11 @@ from std_msgs.msg import String
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring import hearing
+from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.fleet import MAX_ROBOTS
 from llm_planner.ros import qos
+from llm_planner.ros.steady import steady_timer
 
 SEARCH_PERIOD_S = 1.0
 VIEWS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)  # a busy moment here loses none
@@ -60,7 +62,7 @@ class FleetListener:
             message = f"no ROS node can be called {planner!r}; give a full name such as /planner"
             raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
-        node.create_timer(SEARCH_PERIOD_S, self._search)
+        steady_timer(node, SEARCH_PERIOD_S, self._search)
 
     def watch(self, is_watching: bool) -> None:
         """Begins or ends to listen to views. Call it in the thread of the executor."""
@@ -109,5 +111,5 @@ class FleetListener:
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         with self._board.changing() as (state, now_s):
-            for status in message.status:
+            for status in message.status[:MAX_ENTRIES]:
                 state.hear_diagnostic(status.name, LEVELS.get(status.level, 2), status.message, now_s)

@@ -10,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.recorder import McapRecorder
 from llm_planner.ros.fleet_listener import robot_nodes
 from llm_planner.ros.message_definitions import definition, message_class
+from llm_planner.ros.steady import steady_timer
 
 SEARCH_PERIOD_S = 0.5
 FLUSH_PERIOD_S = 1.0
@@ -43,8 +44,8 @@ class FleetRecorder:
         self._on_message = on_message
         self._known: set[str] = set()
         self.failure: PlannerError | None = None
-        node.create_timer(SEARCH_PERIOD_S, self._search)
-        node.create_timer(FLUSH_PERIOD_S, lambda: self._try(recorder.flush))
+        steady_timer(node, SEARCH_PERIOD_S, self._search)
+        steady_timer(node, FLUSH_PERIOD_S, lambda: self._try(recorder.flush))
 
     @property
     def topics(self) -> frozenset[str]:

@@ -7,6 +7,10 @@ busy, and this one, which measures. Segments are stamped when the server hands t
 through node, DDS and client library is measured alone; that part runs against a server without an engine. ``noise`` is
 how much too late a bare process wakes up on this machine meanwhile: what is below it, is not known.
 
+    python -m llm_planner.ros.latency refusals --trials 3000
+
+What goals cost that are refused (``ros.latency_refusals``).
+
     python -m llm_planner.ros.latency urgent --budgets 1.0 0.5 0.2 --trials 50
 
 Emergencies with a time budget under the same kind of load (``ros.latency_urgent``), with the bundled model or a
@@ -44,6 +48,7 @@ from llm_planner.ros.latency_peers import (
     serve_long,
     serve_stamps,
 )
+from llm_planner.ros.latency_refusals import measure_refusals, send_long_goals
 from llm_planner.ros.latency_urgent import measure_urgent
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.quantiles import Quantiles
@@ -61,12 +66,15 @@ class Probe:
     Args:
         node: Spun by somebody else.
         planner: Full name of the planner.
+
+    Attributes:
+        action: The bare client.
     """
 
     def __init__(self, node: Node, planner: str) -> None:
         self._bridge = Bridge(node)
-        self._action = ActionClient(node, PlanTask, f"{planner}/plan_task")
-        if not self._action.wait_for_server(TIMEOUT_S):
+        self.action = ActionClient(node, PlanTask, f"{planner}/plan_task")
+        if not self.action.wait_for_server(TIMEOUT_S):
             raise TimeoutError(f"no planner {planner} within {TIMEOUT_S:g} s")
         time.sleep(DISCOVERY_S)
 
@@ -95,7 +103,7 @@ class Probe:
         goal = PlanTask.Goal(
             robot_id=robot_id, robot_model="tello", instruction=LOAD_INSTRUCTION, scene=LOAD_SCENE, max_tokens=0
         )
-        handle, accepted_s = self.call(functools.partial(self._action.send_goal_async, goal))
+        handle, accepted_s = self.call(functools.partial(self.action.send_goal_async, goal))
         time.sleep(SETTLE_S)
         _, acknowledged_s = self.call(handle.cancel_goal_async)
         _, result_s = self.call(handle.get_result_async)
@@ -148,8 +156,8 @@ def measure_segments(planner: str, trials: int) -> Quantiles:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints one JSON object; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    roles = ["measure", "urgent", "serve-stamps", "serve-long", "load"]
-    parser.add_argument("role", nargs="?", choices=roles, default="measure", help="the last three are other processes")
+    roles = ["measure", "urgent", "refusals", "serve-stamps", "serve-long", "send-long", "load"]
+    parser.add_argument("role", nargs="?", choices=roles, default="measure", help="the last four are other processes")
     parser.add_argument("--trials", type=int, default=200, help="samples per latency")
     parser.add_argument("--slots", type=int, default=8, help="scheduler.max_num_seqs of the planner")
     parser.add_argument("--robots", type=int, default=16, help="robots that keep the slots busy")
@@ -161,9 +169,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return serve_stamps()
     if options.role == "serve-long":
         return serve_long(options.slots)
+    if options.role == "send-long":
+        return send_long_goals("/planner")
     if options.role == "load":
         return run_load(options.robots, f"exactly: {LONG_PLAN}" if options.engine == "fake" else LOAD_INSTRUCTION)
-    measured = measure_emergencies(options) if options.role == "urgent" else measure(options)
+    measure_role = {"urgent": measure_emergencies, "refusals": measure_refused}.get(options.role, measure)
+    measured = measure_role(options)
     print(json.dumps(measured, indent=2, default=asdict))  # noqa: T201 -- a program's output
     return 0
 
@@ -182,6 +193,17 @@ def measure_emergencies(options: argparse.Namespace) -> dict[str, Any]:
     return {"emergencies": emergencies, "engine": options.engine, "policy": options.policy or None} | _conditions(
         options
     )
+
+
+def measure_refused(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns what refused goals cost."""
+    with Fleet(Composition(drones=0, arms=0, planner={"backend": "fake"}).commands()) as fleet:
+        _wait_for("/planner")
+        with spinning("latency_refusals") as node:
+            probe = Probe(node, "/planner")
+            pid = fleet.pids["planner"]
+            refusals = measure_refusals(node, "/planner", probe.action, probe.call, pid, options.trials)
+    return {"refusals": refusals} | _conditions(options)
 
 
 def _wait_for(planner: str) -> None:

@@ -10,6 +10,7 @@ from std_msgs.msg import String
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros import qos
+from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer
 
@@ -32,7 +33,7 @@ class ViewPublisher:
         self._describe = describe
         self._publisher = node.create_publisher(String, "~/view", qos.VIEW)
         self._is_asked = False  # whether the engine was asked for what is published next
-        node.create_timer(PERIOD_S, self._tick)
+        steady_timer(node, PERIOD_S, self._tick)
 
     def _tick(self) -> None:
         if self._publisher.get_subscription_count() == 0:
@@ -88,7 +89,7 @@ class ViewListener:
             raise PlannerError(
                 ErrorCode.SERVER_UNREACHABLE,
                 f"no planner answers as {self._planner} within {timeout_s:g} s; start one (`llm-planner up`), name it "
-                "with --planner, or compare ROS_DOMAIN_ID",
+                "with --planner, or compare ROS_DOMAIN_ID (a planner on another machine needs network subnet)",
             )
         return view
 

@@ -9,6 +9,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult
 from llm_planner.monitoring.prometheus import PlannerMetrics
 from llm_planner.ros.node_settings import NodeSettings
+from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer
 
@@ -57,7 +58,7 @@ class MetricsEndpoint:
             return
         self._metrics = metrics
         node.get_logger().info(f"metrics on http://{settings.metrics_host}:{settings.metrics_port}/metrics")
-        node.create_timer(PERIOD_S, self._tick)
+        steady_timer(node, PERIOD_S, self._tick)
 
     def count(self, result: PlanResult) -> None:
         """Adds a goal that ended."""

@@ -3,27 +3,34 @@
 A goal lives much longer than a callback. rclpy would keep it in a coroutine, which its executors poll without a pause
 for as long as the goal lasts (ros2/rclpy#1223); here nothing waits: goals are entries in a book, the planner's events
 come in through a queue, and the callbacks only forward.
+
+Messages are anonymous, so nothing of one is read before its goal is known, and is known to be unfinished.
 """
 
 from collections.abc import Callable
 
-from rclpy.action.server import ActionServer, CancelResponse, ServerGoalHandle
+from rclpy.action.server import CancelResponse, ServerGoalHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.core.request import PlanResult
+from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import Segment
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.goal_events import GoalEvents
+from llm_planner.ros.plan_action_server import PlanActionServer
+from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
+LOG_PERIOD_S = 1.0
+"""Refusals are logged at most so often: anybody can cause one."""
 
 
 class PlanAction:
@@ -34,6 +41,7 @@ class PlanAction:
         clock: For heartbeats and the memory of finished goals.
         book: What is known of the goals.
         active_server: Returns the server while the node is active, None otherwise.
+        config: Returns the planner's configuration, whose limits hold.
         memory_s: How long a result can still be asked for.
         on_result: Hears how every goal ended, those that were refused included.
     """
@@ -44,6 +52,7 @@ class PlanAction:
         clock: Clock,
         book: GoalBook,
         active_server: Callable[[], PlanServer | None],
+        config: Callable[[], PlannerConfig],
         memory_s: float,
         on_result: Callable[[PlanResult], None] = lambda _: None,
     ) -> None:
@@ -51,21 +60,22 @@ class PlanAction:
         self._clock = clock
         self._book = book
         self._active_server = active_server
+        self._config = config
         self._on_result = on_result
         self._handles: dict[str, ServerGoalHandle] = {}
         self._dirty: set[str] = set()
-        self._action = _DeferringActionServer(
+        self._admitted: PlanRequest | None = None  # whose goal rclpy is about to accept
+        self._action = PlanActionServer(
             node,
-            PlanTask,
-            "~/plan_task",
-            execute_callback=_never_called,
+            admit=self._admit,
             handle_accepted_callback=self._on_accepted,
             cancel_callback=self._on_cancel,
             feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
             result_timeout=int(memory_s),
         )
         self._events = GoalEvents(node, clock)
-        self._feedback_timer = node.create_timer(FEEDBACK_PERIOD_S, self._flush, autostart=False)
+        self._feedback_timer = steady_timer(node, FEEDBACK_PERIOD_S, self._flush)
+        self._feedback_timer.cancel()
         self._service = node.create_service(GetSegments, "~/get_segments", self._on_get_segments)
         self._subscriptions = [
             node.create_subscription(msgs.SegmentReport, "~/report", self._on_report, qos.REPORTS),
@@ -126,20 +136,25 @@ class PlanAction:
             self._node.destroy_subscription(subscription)
         self._events.close()
 
-    def _on_accepted(self, handle: ServerGoalHandle) -> None:
-        goal_id = bytes(handle.goal_id.uuid).hex()
+    def _admit(self, goal: PlanTask.Goal, goal_id: str) -> PlanResult | None:
+        """Hands a goal over to the server; returns how it ended if it is refused."""
         try:
-            request = conversions.to_request(handle.request, goal_id)
-            self._require_server().submit(request)
+            server = self._require_server()
+            request = conversions.to_request(goal, goal_id, self._config())
+            server.submit(request)
         except PlannerError as error:
-            self._node.get_logger().warning(f"goal {goal_id} refused: {error}")
-            handle.execute()
+            self._node.get_logger().warning(f"goal {goal_id} refused: {error}", throttle_duration_sec=LOG_PERIOD_S)
             refusal = _refusal(goal_id, error, ())
-            self._action.finish(handle, refusal)
             self._on_result(refusal)
-            return
+            return refusal
+        self._admitted = request
+        return None
+
+    def _on_accepted(self, handle: ServerGoalHandle) -> None:
+        request, self._admitted = self._admitted, None
+        assert request is not None
         self._book.open(request)
-        self._handles[goal_id] = handle
+        self._handles[request.request_id] = handle
         handle.execute()
         self._events.accepted(request)
 
@@ -158,15 +173,20 @@ class PlanAction:
 
     def _on_report(self, message: msgs.SegmentReport) -> None:
         try:
+            self._require_segment(message.goal_id, message.index)
             report = conversions.to_report(message)
-            self._book.find(report.request_id)
         except PlannerError as error:
-            self._node.get_logger().warning(f"report ignored: {error}", throttle_duration_sec=1.0)
+            self._node.get_logger().warning(f"report ignored: {error}", throttle_duration_sec=LOG_PERIOD_S)
             return
         self._book.hear(report.request_id, self._clock.now_s(), heartbeat=False)
         if (server := self._active_server()) is not None:
             server.report(report)
         self._events.reported(report)
+
+    def _require_segment(self, goal_id: str, index: int) -> None:
+        goal = self._book.get(goal_id)
+        if goal is None or goal.result is not None or index >= len(goal.segments):
+            raise PlannerError(ErrorCode.UNKNOWN_GOAL, "it is of no segment of an unfinished goal")
 
     def _on_heartbeat(self, message: msgs.Heartbeat) -> None:
         self._book.hear(message.goal_id, self._clock.now_s(), heartbeat=True)
@@ -206,38 +226,6 @@ class PlanAction:
         )
         goal.num_published, goal.published_at_s = len(goal.segments), self._clock.now_s()
         self._handles[goal_id].publish_feedback(feedback)
-
-
-class _DeferringActionServer(ActionServer):
-    """rclpy's action server for goals that outlast every callback.
-
-    ``handle.execute()`` only marks a goal as executing; ``finish`` ends it.
-    """
-
-    def notify_execute(
-        self, goal_handle: ServerGoalHandle, execute_callback: Callable[[ServerGoalHandle], PlanTask.Result] | None
-    ) -> None:
-        """Runs a callback that ends the goal; without one, the goal just goes on."""
-        if execute_callback is not None:
-            super().notify_execute(goal_handle, execute_callback)
-
-    def finish(self, handle: ServerGoalHandle, result: PlanResult) -> None:
-        """Sets the final state of a goal and answers whoever waits for its result."""
-
-        def end(handle: ServerGoalHandle) -> PlanTask.Result:
-            if result.error_code is ErrorCode.NONE:
-                handle.succeed()
-            elif result.error_code is ErrorCode.CANCELLED and handle.is_cancel_requested:
-                handle.canceled()
-            else:
-                handle.abort()
-            return conversions.from_result(result)
-
-        self.notify_execute(handle, end)
-
-
-def _never_called(_handle: ServerGoalHandle) -> PlanTask.Result:
-    raise AssertionError("goals are finished by events, never by rclpy's execute callback")
 
 
 def _refusal(goal_id: str, error: PlannerError, segments: tuple[Segment, ...]) -> PlanResult:

@@ -24,17 +24,19 @@ from llm_planner.ros import diagnostics, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.capacity import CapacityService
 from llm_planner.ros.goal_book import Goal, GoalBook
+from llm_planner.ros.guard import guarded
+from llm_planner.ros.guarded_executor import note_error
 from llm_planner.ros.live_view import ViewPublisher
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.metrics_endpoint import MetricsEndpoint
 from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.plan_action import PlanAction
+from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer
 
 STATUS_PERIOD_S = 0.5
-DIAGNOSTICS_PERIOD_S = 1.0
 CLOSE_TIMEOUT_S = 3.0
 
 
@@ -68,26 +70,30 @@ class PlannerNode(LifecycleNode):
         self._settings = parameters.declare(self, NodeSettings)
         parameters.declare_config(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
-        self._bridge = Bridge(self)
+        self._bridge = Bridge(self, lambda error, _call: note_error(self, error))
         self._config = PlannerConfig()
         self._loader: ServerLoader | None = None
         self._server: PlanServer | None = None
         self._is_active = False
+        self._is_starting = True  # until it was active for the first time
+        self._other_heard_s = float("-inf")  # when another planner of this name published a status
         self._instance_id = uuid.uuid4().hex
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
         self._book = GoalBook(client_timeout_s=self._settings.client_timeout_s, memory_s=self._settings.result_memory_s)
         self._capacity = CapacityService(self, lambda: self._config, self._book)
-        self._action: PlanAction | None = None  # from configure to clean-up: a double that ends itself never has one
+        self._action: PlanAction | None = None  # from the first configure on: a double that ends itself never has one
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self._view = ViewPublisher(self, lambda: self._server, self._describe)
         self._metrics = MetricsEndpoint(self, self._settings, lambda: self._server, self._describe)
         self.create_subscription(msgs.PlannerStatus, "~/status", self._on_status, qos.STATUS)
-        self.create_timer(STATUS_PERIOD_S, self._on_status_timer)
-        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
+        steady_timer(self, STATUS_PERIOD_S, self._on_status_timer)
+        steady_timer(self, diagnostics.PERIOD_S, self._publish_diagnostics)
+        changes = self._service_change_state  # rclpy raises for a transition that is not possible from here
+        changes.callback = guarded(self, changes.callback, lambda _error, _request, response: response)
         if self._settings.autostart:
-            self._autostart_timer = self.create_timer(self._settings.startup_check_s, self._autostart)
+            self._autostart_timer = steady_timer(self, self._settings.startup_check_s, self._autostart)
             self._start_loading()
 
     # Lifecycle
@@ -102,15 +108,21 @@ class PlannerNode(LifecycleNode):
             return TransitionCallbackReturn.FAILURE
         finally:
             self._loader = None
-        self._action = PlanAction(
-            self, self._monotonic, self._book, self._active_server, self._settings.result_memory_s, self._metrics.count
+        self._action = self._action or PlanAction(
+            self,
+            self._monotonic,
+            self._book,
+            self._active_server,
+            lambda: self._config,
+            self._settings.result_memory_s,
+            self._metrics.count,
         )
         self.get_logger().info(f"model {self._config.engine.model} is ready")
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accepts goals from now on."""
-        self._is_active = True
+        self._is_active, self._is_starting = True, False
         self._publish_status()
         self.get_logger().info(f"accepts goals on {self.get_fully_qualified_name()}/plan_task")
         return super().on_activate(state)
@@ -121,15 +133,23 @@ class PlannerNode(LifecycleNode):
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Frees the model."""
+        """Frees the model; a goal whose end is still on its way here ends now."""
         self._close_server()
-        self._close_action()
+        self._end_all(PlannerError(ErrorCode.SHUTTING_DOWN, "the planner was deactivated; ask again when it is active"))
         return super().on_cleanup(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Goes back to the beginning after a transition that failed unexpectedly."""
+        self.get_logger().error("a transition failed: the planner must be configured again")
+        self._end_all(PlannerError(ErrorCode.ENGINE_FAILED, "the planner failed; ask again when it is active"))
+        self._close_server()
+        return super().on_error(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Ends all goals and frees the model."""
-        self._end_all(PlannerError(ErrorCode.SHUTTING_DOWN, "the planner is shutting down"))
+        self.end_goals()
         self._close_server()
+        self.end_goals()  # whose end by the server is still on its way here
         return super().on_shutdown(state)
 
     def end_goals(self) -> None:
@@ -140,7 +160,9 @@ class PlannerNode(LifecycleNode):
         """Frees the model and the node."""
         self._metrics.close()
         self._close_server()
-        self._close_action()
+        if self._action is not None:
+            self._action.close()
+            self._action = None
         self.destroy_node()
 
     # Loading
@@ -160,10 +182,12 @@ class PlannerNode(LifecycleNode):
 
     def _autostart(self) -> None:
         """Configures and activates as soon as the model is loaded; called by a timer until then."""
-        if self._loader is None or self._loader.is_loading:
+        if self._loader is not None and self._loader.is_loading:
             self._autostart_timer.timer_period_ns = int(0.05e9)
             return
         self._autostart_timer.cancel()
+        if self._loader is None:
+            return  # a lifecycle manager has taken over
         try:
             self._loader.wait()
         except PlannerError as error:
@@ -181,11 +205,6 @@ class PlannerNode(LifecycleNode):
             thread = threading.Thread(target=closing, name="close-server", daemon=True)
             thread.start()
             thread.join(CLOSE_TIMEOUT_S)
-
-    def _close_action(self) -> None:
-        if self._action is not None:
-            self._action.close()
-            self._action = None
 
     # Events and goals
 
@@ -252,24 +271,50 @@ class PlannerNode(LifecycleNode):
         )
 
     def _on_status(self, other: msgs.PlannerStatus) -> None:
-        """Ends this node if an older one has its name; both sides see it the same way."""
+        """Ends this node, while it is starting, if another one has its name and was there first.
 
-        def seniority(instance_id: str, started_at: Time) -> tuple[int, int, str]:
-            return (started_at.sec, started_at.nanosec, instance_id)
-
-        if seniority(other.instance_id, other.started_at) < seniority(self._instance_id, self._started_at):
+        A message alone proves nothing: anybody can send one.
+        """
+        if other.instance_id == self._instance_id:
+            return
+        self._other_heard_s = self._monotonic.now_s()
+        if not self._is_starting or not self._has_double():
+            return
+        if other.state == msgs.PlannerStatus.ACTIVE or self._is_junior_to(other):
             self.failure = PlannerError(
                 ErrorCode.DUPLICATE_NODE,
                 f"another planner runs as {self.get_fully_qualified_name()}; stop it, or start this one under another "
                 "name or namespace",
             )
 
+    def _is_junior_to(self, other: msgs.PlannerStatus) -> bool:
+        """Returns who of two gives way; both sides see it the same way."""
+
+        def seniority(instance_id: str, started_at: Time) -> tuple[int, int, str]:
+            return (started_at.sec, started_at.nanosec, instance_id)
+
+        return seniority(other.instance_id, other.started_at) < seniority(self._instance_id, self._started_at)
+
+    def _has_double(self) -> bool:
+        """Returns whether the ROS graph knows a second node of this name that publishes a status, and one came lately.
+
+        The graph remembers a node that was killed for some seconds.
+        """
+        if self._monotonic.now_s() - self._other_heard_s > 4 * STATUS_PERIOD_S:
+            return False
+        own = (self.get_name(), self.get_namespace())
+        publishers = self.get_publishers_info_by_topic(self._status.topic_name)
+        return sum((info.node_name, info.node_namespace) == own for info in publishers) > 1
+
     def _describe(self) -> PlannerView:
         now_s = self._monotonic.now_s()
         return diagnostics.view(self, self._config, self._server, self._state, self._book, now_s)
 
     def _publish_diagnostics(self) -> None:
-        report = DiagnosticArray(status=[diagnostics.describe(self, self._config, self._server, self._is_active)])
+        status = diagnostics.describe(
+            self, self._config, self._server, is_active=self._is_active, has_double=self._has_double()
+        )
+        report = DiagnosticArray(status=[status])
         report.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(report)
 

@@ -5,18 +5,22 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Protocol, TypeVar
 
 import rclpy
-from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.executors import Executor
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.signals import SignalHandlerOptions
 
 from llm_planner.core.errors import PlannerError
+from llm_planner.ros.guarded_executor import GuardedExecutor
 
 STOP_TIMEOUT_S = 4.5  # after a signal; then the process ends the hard way
+REFUSED, CRASHED = 1, 2
+"""Exit statuses. Starting a node again that has refused to run does not help: a parameter or a file is wrong."""
 PARENT_PIPE = "LLM_PLANNER_PARENT_PIPE"  # set: standard input is a pipe to the parent, and its end is the parent's end
 
 
@@ -65,7 +69,10 @@ class _StopSignal:
 
 
 def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
-    """Runs a node until a signal or its failure; returns the exit status of the process, 0 or 1.
+    """Runs a node until a signal or its failure; returns the exit status of the process.
+
+    0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed. What a
+    callback raises is logged, counted and passed over (``ros.guarded_executor``).
 
     Args:
         build: Returns the node.
@@ -78,23 +85,29 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
     except PlannerError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- there is no node yet that could log
         rclpy.shutdown()
-        return 1
-    executor = SingleThreadedExecutor()
+        return REFUSED
+    executor = GuardedExecutor()
     executor.add_node(node)  # type: ignore[arg-type] # a Protocol cannot inherit from rclpy's Node
-    while not stop.is_set and node.failure is None:
-        executor.spin_once(timeout_sec=0.5)
+    has_crashed = False
+    try:
+        while not stop.is_set and node.failure is None:
+            executor.spin_once(timeout_sec=0.5)
+    except Exception:  # noqa: BLE001 -- the goals end in order all the same
+        has_crashed = True
+        traceback.print_exc()
     last_resort = threading.Timer(STOP_TIMEOUT_S, os._exit, args=(1,))
     last_resort.daemon = True
     last_resort.start()
     if node.failure is not None:
         node.get_logger().fatal(str(node.failure))
     node.end_goals()
-    _flush(executor)
+    with contextlib.suppress(Exception):  # of an rclpy that has failed before
+        _flush(executor)
     node.close()
     executor.shutdown(timeout_sec=0.5)
     rclpy.shutdown()
     last_resort.cancel()
-    return 0 if node.failure is None else 1
+    return CRASHED if has_crashed else 0 if node.failure is None else REFUSED
 
 
 def _flush(executor: Executor) -> None:

@@ -15,7 +15,9 @@ from llm_planner.core.config import setting
 from llm_planner.core.errors import PlannerError
 from llm_planner.monitoring.recorder import McapRecorder
 from llm_planner.ros import parameters, process
+from llm_planner.ros.diagnostics import CallbackHealth
 from llm_planner.ros.fleet_recorder import FleetRecorder
+from llm_planner.ros.steady import steady_timer
 
 LOOK_PERIOD_S = 0.5
 
@@ -49,7 +51,8 @@ class RecorderNode(Node):
         self._file = McapRecorder(Path(settings.path))
         self._recorder = FleetRecorder(self, settings.planner, self._file)
         self.failure: PlannerError | None = None
-        self.create_timer(LOOK_PERIOD_S, self._look)
+        steady_timer(self, LOOK_PERIOD_S, self._look)
+        CallbackHealth(self)
         self.get_logger().info(f"records {settings.planner} and its robots to {settings.path}")
 
     def end_goals(self) -> None:

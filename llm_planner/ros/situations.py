@@ -3,14 +3,17 @@
 import dataclasses
 import json
 import math
-import unicodedata
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Situation
+from llm_planner.core.text import has_control_characters
 
 MAX_SCENE_BYTES = 65536
 """Of the scene: as much as of a goal's own, by default (``max_scene_bytes``)."""
+MAX_REASON = 200
+MAX_TEXT_LENGTH = 4 * MAX_SCENE_BYTES
+"""Characters of a situation, or of another text that a robot reports: JSON escapes need three for a byte at most."""
 
 
 def from_situation(situation: Situation) -> str:
@@ -25,21 +28,24 @@ def to_situation(text: str) -> Situation | None:
         PlannerError: INVALID_ARGUMENT for a scene or pose that is not as ``SegmentReport.msg`` says, INVALID_POSE for a
             pose that is not finite.
     """
+    if len(text) > MAX_TEXT_LENGTH:
+        raise PlannerError(
+            ErrorCode.INVALID_ARGUMENT, f"value of a report has {len(text)} characters; {MAX_TEXT_LENGTH} at most"
+        )
     try:
-        fields = json.loads(text)
+        fields = json.loads(text, parse_int=float)  # an integer may have any number of digits
     except (ValueError, RecursionError):
         return None
     if not isinstance(fields, dict) or "scene" not in fields:
         return None
     try:
-        pose = fields.get("pose")
-        where = None if pose is None else Pose(**{name: float(value) for name, value in pose.items()})
+        where = _to_pose(fields.get("pose"))
         scene, size = fields["scene"], len(fields["scene"].encode())
     except (ValueError, TypeError, AttributeError) as error:
         example = '{"scene": "cat_1", "pose": {"x_m": 0.0, "y_m": 0.0, "z_m": 1.0, "yaw_deg": 0.0}}'
-        message = f"value of a failed report is no situation such as {example}: {error}"
+        message = f"value of a failed report is no situation such as {example}: {str(error)[:MAX_REASON]}"
         raise PlannerError(ErrorCode.INVALID_ARGUMENT, message) from error
-    if size > MAX_SCENE_BYTES or any(unicodedata.category(c) in {"Cc", "Cs"} and c not in "\t\n\r" for c in scene):
+    if size > MAX_SCENE_BYTES or has_control_characters(scene):
         raise PlannerError(
             ErrorCode.INVALID_ARGUMENT,
             f"the scene of a report has {size} bytes; at most {MAX_SCENE_BYTES} are taken, without control characters",
@@ -47,3 +53,12 @@ def to_situation(text: str) -> Situation | None:
     if where is not None and not all(map(math.isfinite, dataclasses.astuple(where))):
         raise PlannerError(ErrorCode.INVALID_POSE, f"the pose of a report is not finite: {where}")
     return Situation(scene=scene, pose=where)
+
+
+def _to_pose(fields: dict[str, object] | None) -> Pose | None:
+    """Returns a pose whose fields are numbers, maybe not finite ones."""
+    if fields is None:
+        return None
+    if not all(isinstance(value, float) for value in fields.values()):
+        raise TypeError("the fields of a pose are numbers")
+    return Pose(**fields)  # type: ignore[arg-type] # checked above

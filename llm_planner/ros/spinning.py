@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import rclpy
 import rclpy.utilities
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
+
+from llm_planner.ros.guarded_executor import GuardedExecutor
 
 POLL_S = 0.1
 
@@ -17,14 +19,14 @@ POLL_S = 0.1
 def spinning(name: str) -> Iterator[Node]:
     """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before.
 
-    Signals stay what they are to the program: rclpy would take its context away under the main thread's feet at Ctrl-C,
-    and keep SIGTERM from ending it.
+    What a callback raises is logged and passed over. Signals stay what they are to the program: rclpy would take its
+    context away under the main thread's feet at Ctrl-C, and keep SIGTERM from ending it.
     """
     was_running = rclpy.utilities.ok()
     if not was_running:
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(name)
-    executor = SingleThreadedExecutor()
+    executor = GuardedExecutor()
     executor.add_node(node)
     is_stopped = threading.Event()
 

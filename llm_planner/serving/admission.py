@@ -1,18 +1,19 @@
 """Admission: may this request come in? Pure, fast, and every "no" has its number."""
 
-import math
 import re
-import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.text import has_control_characters
 
 ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 MAX_PLAN_TOKENS = 8192
 """Most tokens that a request may ask for; a model with a shorter context gives fewer."""
+MAX_NUMBER = 1e9
+"""Of seconds, metres, degrees and utilities: what is computed with them stays finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Admission:
             raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} is not valid Unicode: {error}") from error
         if num_bytes > max_bytes:
             raise _too_long(name, max_bytes)
-        if any(unicodedata.category(c) == "Cc" and c not in "\t\n\r" for c in text):
+        if has_control_characters(text):
             raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} holds control characters; remove them")
 
 
@@ -92,13 +93,18 @@ def _too_long(name: str, max_bytes: int) -> PlannerError:
 
 def _check_numbers(request: PlanRequest) -> None:
     budget_s = request.time_budget_s
-    if budget_s is not None and not (math.isfinite(budget_s) and budget_s > 0):
+    if budget_s is not None and not 0 < budget_s <= MAX_NUMBER:
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
         )
+    utility = request.time_utility
+    if max(utility.ert_s, -utility.alpha, utility.beta) > MAX_NUMBER:
+        raise PlannerError(ErrorCode.INVALID_TIME_UTILITY, f"{utility} has a number above {MAX_NUMBER:g}")
     pose = request.start_pose
-    if pose is not None and not all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))):
-        raise PlannerError(ErrorCode.INVALID_POSE, f"start_pose {pose} is not finite; leave it out if it is unknown")
+    if pose is not None and not all(abs(n) <= MAX_NUMBER for n in (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg)):
+        raise PlannerError(
+            ErrorCode.INVALID_POSE, f"start_pose {pose} is not finite, or nowhere; leave it out if it is unknown"
+        )
     if not 1 <= request.max_tokens <= MAX_PLAN_TOKENS:
         raise PlannerError(
             ErrorCode.INVALID_MAX_TOKENS, f"max_tokens is {request.max_tokens}; give 1 to {MAX_PLAN_TOKENS}"

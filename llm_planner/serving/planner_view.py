@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import parse_json
 from llm_planner.serving.view import LoopView
 
 VERSION = 1
@@ -63,8 +64,8 @@ class PlannerView:
             PlannerError: INVALID_CONFIG if it is of another version.
         """
         try:
-            view = _ADAPTER.validate_json(text)
-        except ValidationError:
+            view = _ADAPTER.validate_python(parse_json(text))
+        except ValueError:  # pydantic's ValidationError is one
             view = None
         if view is None or view.version != VERSION:
             raise PlannerError(

@@ -121,3 +121,10 @@ def test_idle_robots_and_how_their_last_goal_ended():
     shown = lines(make_view(idle_robots=idle))
     assert "arm_[1] (12 s), drone_2 (3 s, after SKILL_FAILED)" in line(shown, "idle")
     assert any("no goals" in text for text in shown)
+
+
+def test_codes_of_a_newer_planner_are_shown_as_unknown():
+    view = make_view(error_code=777, error_msg="odd", idle_robots=(IdleRobot(robot_id="x", idle_s=1.0, error_code=9),))
+    shown = lines(view)
+    assert line(shown, "odd") == "odd [unknown (777) 777]"
+    assert "after unknown (9)" in line(shown, "idle")

@@ -158,8 +158,10 @@ def test_another_package_registers_by_its_entry_point(tmp_path, monkeypatch):
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: their-utilities\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(f"[{time_utility.ENTRY_POINTS}]\nhold = their_utilities:hold\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    time_utility._declared.cache_clear()
     try:
         assert TimeUtility(1.0, -1.0, 2.0, "hold")(50.0) == 2.0
     finally:
         time_utility._functions.pop("hold", None)
         sys.modules.pop("their_utilities", None)
+        time_utility._declared.cache_clear()

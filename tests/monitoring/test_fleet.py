@@ -7,7 +7,7 @@ import pytest
 
 from llm_planner.core.pose import Pose
 from llm_planner.monitoring.alerts import MAX_ENTRIES
-from llm_planner.monitoring.fleet import MAX_ROBOTS, FleetState
+from llm_planner.monitoring.fleet import MAX_ENDS, MAX_ROBOTS, FleetState
 from llm_planner.serving.meter import Totals
 from tests.cli.test_top_screen import make_goal, make_view
 from tests.monitoring.test_lanes import accepted, finished, report, segment
@@ -85,7 +85,16 @@ def test_a_planner_that_was_started_again_begins_anew(state):
 
 
 @pytest.mark.parametrize(
-    "line", [{}, {"event": "accepted"}, {**accepted(float("nan"))}, {**finished(1.0), "error_code": 9999}]
+    "line",
+    [
+        {},
+        {"event": "accepted"},
+        {**accepted(float("nan"))},
+        {**accepted(1.0), "time_s": 10**400},
+        {**accepted(1.0), "time_s": "1"},
+        {**finished(1.0), "error_code": float("inf")},
+        {**finished(1.0), "error_code": None},
+    ],
 )
 def test_a_broken_event_is_passed_over(state, line):
     state.hear_event(line, 1.0)
@@ -127,6 +136,16 @@ def test_how_goals_ended_is_counted_and_errors_are_noted(state):
     assert state.document(5.0)["log"][-1]["text"] == "the cup is not visible [SKILL_FAILED 300]"
 
 
+def test_codes_of_a_newer_planner_are_shown_as_unknown(state):
+    state.hear_event(accepted(0.0), 0.0)
+    state.hear_event({**finished(1.0), "error_code": 9999, "error_msg": "why"}, 1.0)
+    state.hear_planner(replace(make_view(), error_code=777, error_msg="what"), 1.0)
+    document = state.document(1.0)
+    assert (document["ended"], document["num_broken"]) == ({"unknown (9999)": 1}, 0)
+    assert document["log"][-1]["text"] == "why [unknown (9999) 9999]"
+    assert "what [unknown (777) 777]" in texts(state, 1.0)
+
+
 def test_rates_come_from_two_views(state):
     view = make_view()
     for at_s, steps in ((10.0, 0), (11.0, 50)):
@@ -147,10 +166,15 @@ def test_floods_fill_no_memory(state):
     for number in range(300):
         state.hear_diagnostic(f"node {number}", 2, "x" * 10_000, 0.0)
         state.hear_robot(make_robot(f"robot {number}"), 0.0)
+    for number in range(300):
+        state.hear_reflex(f"robot {number}", "x" * 10_000, "y" * 10_000, is_over=False, now_s=0.0)
+        state.hear_event(accepted(0.0, request_id=f"g{number}", robot_id="z" * 10_000), 0.0)
+        state.hear_event({**finished(1.0, request_id=f"g{number}"), "error_code": 1000 + number}, 1.0)
     document = state.document(0.0)
     assert len(document["robots"]) == MAX_ROBOTS
     assert len(document["alerts"]) <= MAX_ENTRIES + 1
-    assert len(json.dumps(document)) < 500_000
+    assert len(document["ended"]) == MAX_ENDS
+    assert len(json.dumps(document)) < 1_000_000
 
 
 def test_a_pose_follows_the_robot(state):

@@ -1,10 +1,25 @@
-"""Which robots of a fleet are real."""
+"""Which robots of a fleet are real, and what becomes of processes that end."""
+
+import os
+import signal
+import sys
 
 import pytest
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.physics.world_file import load_world_file
-from llm_planner.ros.composition import ONLOOKERS, Composition, World
+from llm_planner.ros.composition import (
+    MAX_RESTARTS,
+    ONLOOKERS,
+    RESTART_DELAY_S,
+    RESTARTS_PER_S,
+    Composition,
+    Fleet,
+    World,
+)
+from llm_planner.ros.network import Network, environment
+from tests.ros.nodes import wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -48,3 +63,124 @@ def test_onlookers_are_processes_of_their_own(tmp_path):
     assert "port:=8479" in commands["dashboard"]
     assert f"path:={tmp_path / 'run.mcap'}" in commands["recorder"]
     assert commands.keys() - ONLOOKERS == {"planner", "drone_1"}
+
+
+# Processes that end
+
+SLEEP = [sys.executable, "-c", "import sys; sys.stdin.read()"]  # until the parent closes the pipe
+
+
+def exits(status):
+    return [sys.executable, "-c", f"raise SystemExit({status})"]
+
+
+class Tended:
+    """A fleet in whose time nothing passes but what a test says."""
+
+    def __init__(self, commands, restart_commands):
+        self.fleet = Fleet(commands, restart_commands=restart_commands)
+        self.fleet.start()
+        self.now_s = 0.0
+
+    def kill(self, name):
+        os.kill(self.fleet.pids[name], signal.SIGKILL)
+        return self.ends(name)
+
+    def ends(self, name):
+        """Returns what is said when a process has ended."""
+        wait_until(lambda: self.fleet._processes[name].poll() is not None)
+        return self.fleet.tend(self.now_s)
+
+    def wait(self, seconds):
+        self.now_s += seconds
+        return self.fleet.tend(self.now_s)
+
+
+@pytest.fixture
+def tend():
+    started = []
+
+    def start(commands, restart_commands=None):
+        started.append(Tended(commands, commands if restart_commands is None else restart_commands))
+        return started[-1]
+
+    yield start
+    for tended in started:
+        tended.fleet.stop()
+
+
+def test_a_process_that_is_killed_starts_again_alone(tend):
+    tended = tend({"planner": SLEEP, "drone_1": SLEEP, "drone_2": SLEEP})
+    before = tended.fleet.pids
+    assert tended.fleet.tend(0.0) == []
+    assert tended.kill("drone_1") == ["drone_1 ended with status -9 and is started again; the others go on"]
+    assert tended.fleet.tend(0.1) == []
+    assert tended.wait(RESTART_DELAY_S) == []
+    assert tended.fleet.first_ended() is None
+    changed = {name for name, pid in tended.fleet.pids.items() if pid != before[name]}
+    assert changed == {"drone_1"}
+    (line,) = tended.kill("planner")
+    assert "robots keep safe meanwhile" in line
+    tended.wait(RESTART_DELAY_S)
+    assert tended.fleet.first_ended() is None
+
+
+def test_a_robot_that_ends_again_and_again_is_given_up_and_the_others_go_on(tend):
+    tended = tend({"planner": SLEEP, "drone_1": exits(3)})
+    for _ in range(MAX_RESTARTS):
+        assert "started again" in tended.ends("drone_1")[0]
+        tended.wait(RESTART_DELAY_S)
+    assert tended.ends("drone_1") == ["drone_1 ended with status 3; the fleet goes on without it"]
+    assert tended.wait(1000.0) == []
+
+
+def test_the_rate_is_bounded_not_the_number(tend):
+    tended = tend({"planner": exits(3)})
+    for _ in range(3 * MAX_RESTARTS):
+        assert "started again" in tended.ends("planner")[0]
+        tended.wait(RESTARTS_PER_S)
+
+
+def test_a_planner_that_cannot_run_stops_the_fleet(tend):
+    with pytest.raises(PlannerError, match="planner ended with status 1") as ended:
+        tend({"planner": exits(1)}).ends("planner")
+    assert ended.value.code is ErrorCode.ENGINE_FAILED
+    tended = tend({"planner": exits(3)})
+    for _ in range(MAX_RESTARTS):
+        tended.ends("planner")
+        tended.wait(RESTART_DELAY_S)
+    with pytest.raises(PlannerError):
+        tended.ends("planner")
+
+
+def test_what_ends_in_order_or_may_not_start_again_stays_away(tend):
+    tended = tend({"drone_1": exits(0), "drone_2": exits(1), "drone_3": exits(3)}, {"drone_1": SLEEP, "drone_2": SLEEP})
+    lines = {line for name in ("drone_1", "drone_2", "drone_3") for line in tended.ends(name)}
+    assert lines == {
+        f"drone_{n} ended with status {s}; the fleet goes on without it" for n, s in ((1, 0), (2, 1), (3, 3))
+    }
+
+
+def test_nothing_starts_again_that_would_fly_off_or_do_again_what_it_did(tmp_path):
+    fleet = Composition(
+        drones=2,
+        arms=1,
+        tellos=("127.0.0.11",),
+        scenario=tmp_path / "s.yaml",
+        dashboard_port=8479,
+        record=tmp_path / "run.mcap",
+    )
+    again = fleet.restart_commands()
+    assert again.keys() == {"planner", "drone_2", "arm_1"}
+    assert not any("scenario" in word for command in again.values() for word in command)
+    assert again["planner"] == fleet.commands()["planner"]
+
+
+@pytest.mark.parametrize("network", Network)
+def test_processes_get_the_environment_of_their_network(tmp_path, network):
+    names = [name for name in os.environ | environment(network, os.environ) if name.startswith(("ROS_", "FAST"))]
+    show = f"import os; print({{n: os.environ.get(n) for n in {names}}})"
+    with Fleet({"shown": [sys.executable, "-c", show]}, log_dir=tmp_path, network=network) as fleet:
+        fleet.wait()
+    expected = environment(network, os.environ)
+    assert eval((tmp_path / "shown.log").read_text()) == {name: expected.get(name) for name in names}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
@@ -183,6 +184,10 @@ def test_a_text_that_was_returned_is_no_situation(text):
         ('{"scene": "", "pose": {"height": 1}}', ErrorCode.INVALID_ARGUMENT),
         ('{"scene": "", "pose": [1, 2]}', ErrorCode.INVALID_ARGUMENT),
         ('{"scene": "", "pose": {"x_m": NaN}}', ErrorCode.INVALID_POSE),
+        (f'{{"scene": "", "pose": {{"x_m": {"9" * 400}}}}}', ErrorCode.INVALID_POSE),
+        ('{"scene": "", "pose": {"x_m": true}}', ErrorCode.INVALID_ARGUMENT),
+        ('{"scene": "", "pose": {"x_m": "1"}}', ErrorCode.INVALID_ARGUMENT),
+        ("[" * 300_000, ErrorCode.INVALID_ARGUMENT),
     ],
 )
 def test_a_situation_that_cannot_be_is_refused(text, code):
@@ -199,6 +204,10 @@ def test_a_situation_that_cannot_be_is_refused(text, code):
         ({"instruction": "go \ufffd"}, ErrorCode.INVALID_ENCODING),
         ({"scene": "chair\x00"}, ErrorCode.INVALID_ENCODING),
         ({"robot_model": "\x1b[2J"}, ErrorCode.INVALID_ENCODING),
+        ({"instruction": "x" * 5000}, ErrorCode.INSTRUCTION_TOO_LONG),
+        ({"scene": "x" * 70_000}, ErrorCode.INSTRUCTION_TOO_LONG),
+        ({"robot_model": "x" * 200}, ErrorCode.UNKNOWN_ROBOT_MODEL),
+        ({"time_utility": msgs.TimeUtility(function="x" * 200)}, ErrorCode.INVALID_TIME_UTILITY),
         ({"urgency": 3}, ErrorCode.INVALID_URGENCY),
         ({"overrun": 255}, ErrorCode.INVALID_URGENCY),
         ({"budget_scope": 2}, ErrorCode.INVALID_TIME_BUDGET),
@@ -223,12 +232,24 @@ def test_garbage_goals_are_refused(fields, code):
         ({"status": 0}, ErrorCode.INVALID_ARGUMENT),
         ({"duration_s": math.nan}, ErrorCode.INVALID_ARGUMENT),
         ({"duration_s": -0.1}, ErrorCode.INVALID_ARGUMENT),
+        ({"duration_s": 1e308}, ErrorCode.INVALID_ARGUMENT),
+        ({"value": msgs.Value(type=msgs.Value.TEXT, text_value="x" * 300_000)}, ErrorCode.INVALID_ARGUMENT),
         ({"value": msgs.Value(type=9)}, ErrorCode.INVALID_ARGUMENT),
         ({"value": msgs.Value(type=msgs.Value.NUMBER, number_value=math.inf)}, ErrorCode.INVALID_ARGUMENT),
     ],
 )
 def test_garbage_reports_are_refused(fields, code):
     assert refused(conversions.to_report, make_report(**fields)) is code
+
+
+def test_the_limits_are_those_of_the_configuration():
+    goal = make_goal(instruction="x" * 5000, scene="x" * 70_000)
+    config = PlannerConfig(max_instruction_bytes=5000, max_scene_bytes=70_000)
+    assert conversions.to_request(goal, GOAL_ID, config).instruction == goal.instruction
+
+
+def test_a_long_reason_is_cut():
+    assert len(conversions.to_report(make_report(reason="x" * 10_000)).reason) == conversions.MAX_REASON_LENGTH
 
 
 def test_garbage_segments_are_refused():

@@ -11,14 +11,22 @@ import urllib.request
 
 import pytest
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rclpy.parameter import Parameter
 from std_msgs.msg import String
 
+import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros import qos
 from llm_planner.ros.dashboard_node import DashboardNode
+from llm_planner.ros.guarded_executor import note_error, num_callback_errors
+from tests.monitoring.lines import lines
+from tests.ros.hostile import messages
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_live_view import Counting
+from tests.ros.test_planner_node import raised
 from tests.ros.test_robot_node import CHAIR, start_operator  # noqa: F401 -- a fixture
 
 pytestmark = pytest.mark.ros
@@ -132,3 +140,74 @@ def is_served(port):
             return page.status == 200
     except urllib.error.URLError:
         return False
+
+
+# Strangers
+
+
+class Talker:
+    """A node that says anything on all topics that a dashboard listens to."""
+
+    def __init__(self, planner, robot):
+        self.node = rclpy.create_node("talker")
+        self.events = self.node.create_publisher(String, f"{planner}/goal_events", qos.GOAL_EVENTS)
+        self.view = self.node.create_publisher(String, f"{planner}/view", qos.VIEW)
+        self.outcome = self.node.create_publisher(msgs.PlanOutcome, f"{robot}/outcome", qos.OUTCOMES)  # it is a robot
+        self.robot_view = self.node.create_publisher(String, f"{robot}/view", qos.VIEW)
+        self.reflex = self.node.create_publisher(msgs.Reflex, f"{robot}/reflex", qos.REPORTS)
+        self.diagnostics = self.node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+
+    @property
+    def publishers(self):
+        return (self.events, self.view, self.robot_view, self.reflex, self.diagnostics)
+
+
+@pytest.fixture
+def talker(ros):
+    talker = Talker("/wild", "/wild_robot")
+    yield talker
+    talker.node.destroy_node()
+
+
+DOCUMENT_KEYS = {"planner", "robots", "spans", "alerts", "log", "ended", "num_broken", "loop"}
+
+
+def test_any_message_leaves_it_alive_and_serving(start_dashboard, talker):
+    node = start_dashboard("dashboard_wild", planner="/wild")
+    browser = Browser(node.url)
+    wait_until(lambda: all(publisher.get_subscription_count() for publisher in talker.publishers))
+
+    @given(
+        st.lists(lines(), max_size=5),
+        lines(),
+        lines(),
+        messages(msgs.Reflex, "wild_robot"),
+        messages(DiagnosticArray),
+    )
+    @settings(max_examples=60)
+    def talk(events, view, robot_view, reflex, diagnosis):
+        for event in events:
+            talker.events.publish(String(data=event))
+        talker.view.publish(String(data=view))
+        talker.robot_view.publish(String(data=robot_view))
+        talker.reflex.publish(reflex)
+        talker.diagnostics.publish(diagnosis)
+        assert browser.document().keys() >= DOCUMENT_KEYS
+
+    talk()
+    with urllib.request.urlopen(f"{node.url}state.json", timeout=10) as answer:
+        json.loads(answer.read(), parse_constant=pytest.fail)  # what no browser could read
+    assert num_callback_errors(node) == 0  # not because failures were passed over
+    browser.close()
+
+
+def test_its_failed_callbacks_are_told_to_diagnostics(start_dashboard, talker):
+    node = start_dashboard("dashboard_failing", planner="/wild")
+    note_error(node, raised(OverflowError("int too large")))
+    heard = []
+    talker.node.create_subscription(DiagnosticArray, "/diagnostics", lambda m: heard.extend(m.status), 10)
+    spinner = Spinner(talker.node)
+    wait_until(lambda: any(status.name == "dashboard_failing: callbacks" for status in heard))
+    spinner.stop()
+    status = next(status for status in heard if status.name == "dashboard_failing: callbacks")
+    assert (status.level, status.values[0].value) == (DiagnosticStatus.WARN, "1")

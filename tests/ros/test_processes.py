@@ -15,6 +15,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import qos
 from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.ros.process import CRASHED
 from llm_planner.srv import Instruct
 from tests.ros.nodes import Robot, Spinner, wait_until
 
@@ -80,6 +81,44 @@ def test_a_wrong_parameter_ends_the_process_with_its_number(parameter):
     assert "INVALID_CONFIG" in errors
 
 
+STUMBLING = """
+import sys
+from rclpy.node import Node
+from llm_planner.ros import process
+from llm_planner.ros.guarded_executor import GuardedExecutor
+from llm_planner.ros.steady import steady_timer
+
+class Stumbling(Node):
+    failure = None
+    def __init__(self):
+        super().__init__("stumbling")
+        steady_timer(self, 0.01, lambda: 1 / 0)
+    def end_goals(self):
+        print("ended its goals")
+    def close(self):
+        self.destroy_node()
+
+def fail(*_):
+    raise RuntimeError("rclpy is broken")
+
+if "broken" in sys.argv:
+    GuardedExecutor.wait_for_ready_callbacks = fail
+sys.exit(process.run(Stumbling, []))
+"""
+
+
+def test_a_process_outlives_its_callbacks_and_not_a_broken_rclpy():
+    command = [sys.executable, "-c", STUMBLING]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as stumbling:
+        assert "ZeroDivisionError" in stumbling.stderr.readline()
+        stumbling.send_signal(signal.SIGINT)
+        _, errors = stumbling.communicate(timeout=TIMEOUT_S)
+    assert (stumbling.returncode, errors) == (0, "")  # logged once
+    done = subprocess.run([*command, "broken"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stdout) == (CRASHED, "ended its goals\n")
+    assert "rclpy is broken" in done.stderr
+
+
 def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
     composition = Composition(drones=1, arms=0, time_scale=20.0, planner={"backend": "fake"})
     node = rclpy.create_node("operator")
@@ -114,6 +153,7 @@ PARENT = """
 import os, time
 from pathlib import Path
 from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.ros.process import CRASHED
 commands = Composition(drones=1, arms=0).commands() | {"planner": ["cat"]}
 fleet = Fleet(commands, log_dir=Path(os.environ["LOGS"]))
 fleet.start()

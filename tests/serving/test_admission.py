@@ -7,6 +7,7 @@ import pytest
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
+from llm_planner.core.time_utility import TimeUtility
 from tests.serving.builders import make_admission, make_request
 
 REFUSED = {
@@ -28,6 +29,9 @@ REFUSED = {
     "zero budget": ({"time_budget_s": 0.0}, ErrorCode.INVALID_TIME_BUDGET),
     "NaN budget": ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
     "infinite budget": ({"time_budget_s": math.inf}, ErrorCode.INVALID_TIME_BUDGET),
+    "endless budget": ({"time_budget_s": 1e10}, ErrorCode.INVALID_TIME_BUDGET),
+    "steep utility": ({"time_utility": TimeUtility(0.0, -1e308, 1.0)}, ErrorCode.INVALID_TIME_UTILITY),
+    "robot beyond the moon": ({"start_pose": Pose(y_m=-1e308)}, ErrorCode.INVALID_POSE),
     "lost robot": ({"start_pose": Pose(x_m=float("nan"))}, ErrorCode.INVALID_POSE),
     "no tokens": ({"max_tokens": 0}, ErrorCode.INVALID_MAX_TOKENS),
     "too many tokens": ({"max_tokens": 8193}, ErrorCode.INVALID_MAX_TOKENS),

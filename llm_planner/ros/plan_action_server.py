@@ -1,0 +1,119 @@
+"""rclpy's action server, for goals that outlast every callback and for refusals that leave nothing behind."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from action_msgs.msg import GoalStatus
+from rclpy.action.server import ActionServer, ServerGoalHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
+
+from llm_planner.action import PlanTask
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanResult
+from llm_planner.ros import conversions
+from llm_planner.ros.guarded_executor import note_error
+
+RCLError = rclpy_implementation.RCLError
+MAX_REFUSED = 256
+"""Refusals that can still be asked for. A client asks within milliseconds."""
+
+Taken = tuple[Any, Any]
+"""Header and message of a request."""
+
+
+class PlanActionServer(ActionServer):
+    """Serves ``~/plan_task``.
+
+    ``handle.execute()`` only marks a goal as executing; ``finish`` ends it.
+
+    A refused goal is accepted and aborted as far as its client can see, but rclpy never knows of it: rclpy keeps every
+    goal that it knows for as long as results can be asked for, with its message, and tells all of them to everybody
+    whenever one of them changes. Deviation from the protocol: such a goal is never named on the action's status topic.
+
+    Args:
+        node: The planner node.
+        admit: Takes a goal and its id; returns how it ended if it is refused, None if it is taken.
+        options: Of rclpy's action server.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        admit: Callable[[PlanTask.Goal, str], PlanResult | None],
+        **options: Any,  # noqa: ANN401 (rclpy's)
+    ) -> None:
+        super().__init__(node, PlanTask, "~/plan_task", execute_callback=_never_called, **options)
+        self._admit = admit
+        self._refused: dict[bytes, PlanTask.Impl.GetResultService.Response] = {}
+
+    def finish(self, handle: ServerGoalHandle, result: PlanResult) -> None:
+        """Sets the final state of a goal and answers whoever waits for its result."""
+        message = conversions.from_result(result)  # not in rclpy's try: it would tell the client of a success
+
+        def end(handle: ServerGoalHandle) -> PlanTask.Result:
+            if result.error_code is ErrorCode.NONE:
+                handle.succeed()
+            elif result.error_code is ErrorCode.CANCELLED and handle.is_cancel_requested:
+                handle.canceled()
+            else:
+                handle.abort()
+            return message
+
+        self.notify_execute(handle, end)
+
+    def notify_execute(
+        self, goal_handle: ServerGoalHandle, execute_callback: Callable[[ServerGoalHandle], PlanTask.Result] | None
+    ) -> None:
+        """Runs a callback that ends the goal; without one, the goal just goes on."""
+        if execute_callback is not None:
+            super().notify_execute(goal_handle, execute_callback)
+
+    async def execute(self, taken_data: Mapping[str, Any]) -> None:
+        """Does what has come, goals first. One that fails takes nothing else with it."""
+        own = {"goal": self._refuse, "result": self._answer_refused}
+        for kind, taken in taken_data.items():
+            try:
+                if kind not in own or not own[kind](taken):
+                    await super().execute({kind: taken})
+            except Exception as error:  # noqa: BLE001 -- the next one is somebody else's
+                note_error(self._node, error)
+
+    def _refuse(self, taken: Taken) -> bool:
+        """Returns whether a goal ends here: it is refused, or a second copy of one that was."""
+        header, request = taken
+        goal_id = bytes(request.goal_id.uuid)
+        if goal_id in self._goal_handles:
+            return False  # rclpy rejects it
+        is_copy = goal_id in self._refused
+        if not is_copy:
+            result = self._admit(request.goal, goal_id.hex())
+            if result is None:
+                return False
+            self._remember(goal_id, result)
+        response = PlanTask.Impl.SendGoalService.Response(accepted=not is_copy)
+        response.stamp = self._node.get_clock().now().to_msg()
+        with contextlib.suppress(RCLError):  # whoever asked has gone
+            self._handle.send_goal_response(header, response)
+        return True
+
+    def _remember(self, goal_id: bytes, result: PlanResult) -> None:
+        self._refused[goal_id] = PlanTask.Impl.GetResultService.Response(
+            status=GoalStatus.STATUS_ABORTED, result=conversions.from_result(result)
+        )
+        if len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+
+    def _answer_refused(self, taken: Taken) -> bool:
+        header, request = taken
+        response = self._refused.get(bytes(request.goal_id.uuid))
+        if response is not None:
+            with contextlib.suppress(RCLError):
+                self._handle.send_result_response(header, response)
+        return response is not None
+
+
+def _never_called(_handle: ServerGoalHandle) -> PlanTask.Result:
+    raise AssertionError("goals are finished by events, never by rclpy's execute callback")
