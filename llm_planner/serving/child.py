@@ -8,6 +8,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Patience
@@ -117,10 +118,10 @@ class ChildServer:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
         with self._lock:
             now_s = self._clock.now_s()
-            is_known = self._book.report(report, now_s)
-            if is_known and self._link is not None:
+            reception = self._book.report(report, now_s)
+            if reception in (Reception.ACCEPTED, Reception.FAILED) and self._link is not None:
                 self._link.send(Report(report, now_s))
-        return is_known
+        return reception is not None
 
     def look(self) -> None:
         """Asks the loop for a view, unless it owes one; ``status.view`` holds it soon."""

@@ -8,6 +8,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event
@@ -36,6 +37,7 @@ class InProcessServer:
         self._loop = loop
         self._clock = clock
         self._book = GoalBook(admission)
+        self._report_lock = threading.Lock()
         self._dispatcher = Dispatcher(on_event)
         self._runner = LoopRunner(loop, clock=clock, on_turn=self._tell)
         self._thread = threading.Thread(target=self._run, name="planner-loop", daemon=True)
@@ -83,10 +85,11 @@ class InProcessServer:
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
         now_s = self._clock.now_s()
-        is_known = self._book.report(report, now_s)
-        if is_known:
-            self._runner.put(lambda loop: loop.report(report, now_s))
-        return is_known
+        with self._report_lock:  # the loop takes them in the order in which the book did
+            reception = self._book.report(report, now_s)
+            if reception in (Reception.ACCEPTED, Reception.FAILED):
+                self._runner.put(lambda loop: loop.report(report, now_s))
+        return reception is not None
 
     def look(self) -> None:
         """Asks the loop for a view, which ``status.view`` holds soon."""

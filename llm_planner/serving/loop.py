@@ -93,9 +93,8 @@ class PlannerLoop:
             self._detours.put_aside(goal)
         self._budgets.open(goal, now_s)
         self._unforeseen.append(goal)
-        if len(request.failures) > len(goal.failures):
-            self._detours.hear(goal, request.failures[-1])
-            return self._take_detours(now_s)
+        if goal.execution.has_failed:
+            return self._replan(goal, request.failures[-1], now_s)
         return self._finish_if_done(goal)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
@@ -104,17 +103,20 @@ class PlannerLoop:
         return [] if goal is None else [self._end(goal, code, message)]
 
     def report(self, report: SegmentReport, now_s: float) -> list[Event]:
-        """Takes a robot's word on a segment; about unknown goals and segments it counts nothing."""
+        """Takes a robot's report of a segment; one that ``ExecutionTracker`` ignores changes nothing."""
         goal = self._goals.get(report.request_id)
-        if goal is None:
+        reception = Reception.IGNORED if goal is None else goal.hear(report, now_s)
+        if goal is None or reception is Reception.IGNORED:
             return []
-        reception = goal.hear(report, now_s)
         if reception is Reception.FAILED:
-            self._detours.hear(goal, report)
-            return self._take_detours(now_s)
+            return self._replan(goal, report, now_s)
         self._scheduler.robot_heard(report.request_id, now_s)
         self._deadlines.watch(goal)
         return self._finish_if_done(goal)
+
+    def _replan(self, goal: Goal, failure: SegmentReport, now_s: float) -> list[Event]:
+        error = self._detours.hear(goal, failure)
+        return self._take_detours(now_s) if error is None else [self._end(goal, error.code, error.message)]
 
     def _take_detours(self, now_s: float) -> list[Event]:
         """Lets plans go on around segments that failed, or ends their goals; not before a decided step has run."""
@@ -186,6 +188,7 @@ class PlannerLoop:
         late = [goal for goal in ran if self._deadlines.is_too_late(goal, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})
+        ran = [goal for goal in ran if not goal.execution.has_failed]  # that plan is void: nothing of it is read
         progress = {goal.request.request_id: goal.read(output) for goal in ran}
         events: list[Event] = []
         for goal in ran:
@@ -265,7 +268,8 @@ class PlannerLoop:
         return [complete, *self._finish_if_done(goal)]
 
     def _finish_if_done(self, goal: Goal) -> list[Event]:
-        is_executed = not self._do_clients_report or goal.execution.is_all_reported
+        execution = goal.execution
+        is_executed = not self._do_clients_report or (execution.is_all_reported and not execution.has_failed)
         if not (goal.is_plan_complete and is_executed):
             return []
         return [self._end(goal, *goal.ending)]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import failed, make_admission, make_request, make_segment, started, succeeded
@@ -22,8 +23,8 @@ def test_a_life_in_the_book():
     book = make_book("r1")
     ready = SegmentReady("r1", make_segment(0))
     assert book.accept(ready, 2.0) is ready
-    assert book.report(started("r1", 0), 2.5)
-    assert not book.report(started("r2", 0), 2.5)
+    assert book.report(started("r1", 0), 2.5) is Reception.ACCEPTED
+    assert book.report(started("r2", 0), 2.5) is None
     request, history = book.hand_over("r1", 3)
     assert request.delivered == (make_segment(0),)
     assert history.arrival_s == 1.0
