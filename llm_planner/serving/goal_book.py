@@ -23,7 +23,6 @@ class _Entry:
     reports: list[tuple[float, SegmentReport]] = field(default_factory=list)
     is_plan_complete: bool = False
     is_partial: bool = False
-    num_attempts: int = 0
     execution: ExecutionTracker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +84,6 @@ class GoalBook:
             entry = self._entries.get(event.request_id)
             if entry is None:
                 return None
-            entry.num_attempts = 1
             if isinstance(event, SegmentReady):
                 is_reopened = event.segment.is_detour  # a complete plan that failed goes on another way
                 if event.segment.index != len(entry.segments) or (entry.is_plan_complete and not is_reopened):
@@ -163,19 +161,14 @@ class GoalBook:
             reception = entry.execution.report(report, now_s)
             if reception is not Reception.IGNORED:
                 entry.reports.append((now_s, report))
-                entry.num_attempts = 1
             return reception
 
-    def hand_over(self, request_id: str, max_attempts: int) -> tuple[PlanRequest, History] | None:
-        """Returns what a loop needs to begin, or go on, with a goal.
-
-        None if it has ended, or if ``max_attempts`` loops in a row were given it and none got any further.
-        """
+    def hand_over(self, request_id: str) -> tuple[PlanRequest, History] | None:
+        """Returns what a loop needs to begin, or go on, with a goal; None if it has ended."""
         with self._lock:
             entry = self._entries.get(request_id)
-            if entry is None or entry.num_attempts >= max_attempts:
+            if entry is None:
                 return None
-            entry.num_attempts += 1
             history = History(
                 arrival_s=entry.arrival_s,
                 delivered_at_s=tuple(entry.delivered_at_s),

@@ -73,7 +73,7 @@ class InProcessServer:
         if self._error is not None:  # asked after opening: a stop that comes later ends the goal
             self._book.end(request.request_id, self._error.code, self._error.message)
             raise self._error
-        self._runner.put(lambda loop: loop.submit(request, now_s))
+        self._runner.put(lambda loop: loop.submit(request, now_s), request.request_id)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> bool:
         """Ends a goal at once; returns False if it has ended already."""
@@ -88,7 +88,7 @@ class InProcessServer:
         with self._report_lock:  # the loop takes them in the order in which the book did
             reception = self._book.report(report, now_s)
             if reception in (Reception.ACCEPTED, Reception.FAILED):
-                self._runner.put(lambda loop: loop.report(report, now_s))
+                self._runner.put(lambda loop: loop.report(report, now_s), report.request_id)
         return reception is not None
 
     def look(self) -> None:
@@ -121,7 +121,7 @@ class InProcessServer:
 
     def _announce_end(self, finished: Event) -> None:
         self._dispatcher.put(finished)
-        self._runner.put(lambda loop: loop.cancel(finished.request_id))
+        self._runner.put(lambda loop: loop.cancel(finished.request_id), finished.request_id)
 
     def _stop(self, error: PlannerError) -> None:
         """Takes no goals any more and ends those there are."""

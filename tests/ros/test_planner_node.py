@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from rcl_interfaces.srv import DescribeParameters, SetParameters
 from rclpy.parameter import Parameter
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.ros import diagnostics
+from llm_planner.serving.server import ServerStatus
 from tests.ros.nodes import Planner, Spinner, wait_until
 
 pytestmark = pytest.mark.ros
@@ -123,6 +126,12 @@ def test_diagnostics_show_queue_and_model(planner):
     report = next(r for r in reports if r.hardware_id == "/planner")
     assert (report.level, report.message) == (DiagnosticStatus.OK, "accepts goals")
     assert {"model", "policy", "num_restarts", "num_unfinished"} <= {value.key for value in report.values}
+
+
+def test_diagnostics_warn_of_an_engine_that_does_not_answer():
+    status = ServerStatus(is_ready=True, num_restarts=0, request_ids=(), loop=None, silent_s=3.21)
+    assert diagnostics._judge(status, True) == (DiagnosticStatus.WARN, "the engine has not answered for 3.2 s")
+    assert diagnostics._judge(replace(status, silent_s=None), True) == (DiagnosticStatus.OK, "accepts goals")
 
 
 def test_a_server_that_cannot_be_built_is_the_nodes_failure(ros):

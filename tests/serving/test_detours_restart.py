@@ -42,7 +42,7 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, 
         for _ in range(num_before):
             events += loop.step(1.0)
         delivered = [event for event in events if book.accept(event, 1.1) is not None]
-    again, history = book.hand_over("r1", 3)
+    again, history = book.hand_over("r1")
     loop = make_loop(**options)
     events = [*loop.submit(again, 2.0, history), *written(loop)]
     assert all(book.accept(event, 2.1) is event for event in events)
@@ -66,7 +66,7 @@ def handed_over(*reports):
     for report in reports:
         assert book.report(report, 1.0) is not None
     loop = make_loop(policy="fcfs_stream")
-    again, history = book.hand_over("r1", 3)
+    again, history = book.hand_over("r1")
     return loop.submit(again, 2.0, history), again
 
 

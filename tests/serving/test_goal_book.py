@@ -25,18 +25,18 @@ def test_a_life_in_the_book():
     assert book.accept(ready, 2.0) is ready
     assert book.report(started("r1", 0), 2.5) is Reception.ACCEPTED
     assert book.report(started("r2", 0), 2.5) is None
-    request, history = book.hand_over("r1", 3)
+    request, history = book.hand_over("r1")
     assert request.delivered == (make_segment(0),)
     assert history.arrival_s == 1.0
     assert history.delivered_at_s == (2.0,)
     assert history.reports == ((2.5, started("r1", 0)),)
     assert book.accept(PlanComplete("r1", 1), 3.0) is not None
     assert book.accept(PlanComplete("r1", 1), 3.0) is None
-    assert book.hand_over("r1", 3)[1].is_plan_complete
+    assert book.hand_over("r1")[1].is_plan_complete
     end = book.accept(Finished(PlanResult(request_id="r1")), 4.0)
     assert end.result.segments == (make_segment(0),)
     assert book.request_ids == ()
-    assert book.hand_over("r1", 3) is None
+    assert book.hand_over("r1") is None
     assert book.end("r1", ErrorCode.CANCELLED, "") is None
 
 
@@ -62,24 +62,13 @@ def test_superseded():
     assert book.request_ids == ("r3",)
 
 
-def test_attempts_without_progress_are_counted():
-    book = make_book("r1")
-    assert [book.hand_over("r1", 2) is not None for _ in range(3)] == [True, True, False]
-    book = make_book("r1")
-    book.hand_over("r1", 2)
-    book.hand_over("r1", 2)
-    book.accept(SegmentReady("r1", make_segment(0)), 2.0)  # progress
-    assert book.hand_over("r1", 2) is not None
-    assert book.hand_over("r1", 2) is None
-
-
 def test_a_babbling_robot_fills_no_memory():
     book = make_book("r1")
     book.accept(SegmentReady("r1", make_segment(0)), 1.0)
     for i in range(100):
         book.report(succeeded("r1", 0, float(i)), 2.0 + i)
         book.report(failed("r1", 7 + i), 2.0)
-    assert book.hand_over("r1", 9)[1].reports == ((2.0, succeeded("r1", 0, 0.0)),)
+    assert book.hand_over("r1")[1].reports == ((2.0, succeeded("r1", 0, 0.0)),)
 
 
 _EVENTS = st.one_of(
@@ -168,7 +157,7 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         assert events == [PlanComplete("r1", 1, is_partial=True)]
         assert book.accept(SegmentReady("r1", make_segment(1)), 2.3) is None  # closed is closed
         assert book.accept(PlanComplete("r1", 1, is_partial=True), 2.3) is None
-        assert book.hand_over("r1", 3)[1].is_partial
+        assert book.hand_over("r1")[1].is_partial
     else:
         (end,) = events
         assert end.result.error_code is ErrorCode.BUDGET_EXCEEDED

@@ -40,7 +40,7 @@ class Reports(RuleBasedStateMachine):
         self.to_loop = deque()
         self.to_book = deque()
         for name in self.book.request_ids:
-            handed = self.book.hand_over(name, 1_000)
+            handed = self.book.hand_over(name)
             self.to_loop.append(lambda loop, handed=handed: loop.submit(handed[0], handed[1].arrival_s, handed[1]))
 
     @precondition(lambda self: len(self.book.request_ids) < MAX_GOALS)
