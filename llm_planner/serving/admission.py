@@ -11,6 +11,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
 
 ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
+CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
 MAX_PLAN_TOKENS = 8192
 """Most tokens that a request may ask for; a model with a shorter context gives fewer."""
 
@@ -46,8 +47,8 @@ class Admission:
         if request.request_id in unfinished:
             raise PlannerError(ErrorCode.ROBOT_BUSY, f"goal {request.request_id} is being planned already")
         previous = next((r for r in unfinished.values() if r.robot_id == request.robot_id), None)
-        if previous is None and len(unfinished) >= self.config.max_queued:
-            raise PlannerError(ErrorCode.OVERLOADED, f"{len(unfinished)} goals are unfinished; try again later")
+        if previous is None:
+            self._check_room(request, unfinished.values())
         if previous is not None and not _supersedes(request, previous):
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
@@ -56,10 +57,45 @@ class Admission:
             )
         return previous
 
+    @property
+    def num_urgent_places(self) -> int:
+        """How many of the places for unfinished goals are kept for urgent ones."""
+        return int(self.config.urgent_share * self.config.max_queued)
+
+    def _check_room(self, request: PlanRequest, unfinished: Collection[PlanRequest]) -> None:
+        """Refuses a goal for which there is no place.
+
+        The last places are kept for urgent goals: no other goal takes them, and an urgent one is taken whenever fewer
+        urgent ones are unfinished than there are such places.
+        """
+        max_goals, num_kept = self.config.max_queued, self.num_urgent_places
+        if request.urgency is Urgency.URGENT:
+            if sum(other.urgency is Urgency.URGENT for other in unfinished) < num_kept:
+                return
+        else:
+            max_goals -= num_kept
+        if len(unfinished) >= max_goals:
+            raise PlannerError(
+                ErrorCode.OVERLOADED,
+                f"{len(unfinished)} goals are unfinished of at most {max_goals} ({num_kept} more places are kept for "
+                "urgent goals); try again later",
+            )
+        num_own = sum(other.client_id == request.client_id for other in unfinished) if request.client_id else 0
+        if num_own >= self.config.max_goals_per_client:
+            raise PlannerError(
+                ErrorCode.TOO_MANY_GOALS,
+                f"client {request.client_id} has {num_own} unfinished goals, of at most "
+                f"{self.config.max_goals_per_client}; wait until some have ended, or cancel them",
+            )
+
     def _check_names(self, request: PlanRequest) -> None:
         if ROBOT_ID.fullmatch(request.robot_id) is None:
             raise PlannerError(
                 ErrorCode.INVALID_ROBOT_ID, f"robot_id {request.robot_id[:80]!r} is not a name ({ROBOT_ID.pattern})"
+            )
+        if CLIENT_ID.fullmatch(request.client_id) is None:
+            raise PlannerError(
+                ErrorCode.INVALID_ROBOT_ID, f"client_id {request.client_id[:80]!r} is not a name ({CLIENT_ID.pattern})"
             )
         if request.robot_model not in self.robot_models:
             known = ", ".join(sorted(self.robot_models)) or "none"
