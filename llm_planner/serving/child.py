@@ -294,6 +294,8 @@ class ChildServer:
                     self._view, self._is_looking = view or self._view, False
                 case event:
                     self._num_failures = self._num_hangs = 0
+                    if self._link is not None:
+                        self._link.num_hangs = 0
                     self._quarantine.progress(event.request_id)
                     accepted = self._book.accept(event, now_s)
                     if accepted is not None:

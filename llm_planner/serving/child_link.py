@@ -85,6 +85,7 @@ class ChildLink:
         num_hangs: As ``Patience.silence_limit_s`` has it.
 
     Attributes:
+        num_hangs: The same; the owner sets it to 0 when there is an event.
         is_ready: Whether the child has said that its loop turns.
         has_hung: Whether it was killed because it said nothing.
         error: Why the child did not start, if it said so.
@@ -101,7 +102,7 @@ class ChildLink:
         self._clock = clock
         self._patience = patience
         self._on_message = on_message
-        self._num_hangs = num_hangs
+        self.num_hangs = num_hangs
         self._longest_turn_s = 0.0
         self._awake_s = 0.0  # time in which ``watch`` ran; only that thread writes it
         self._heard_at_s = 0.0  # the same when the child said something; only the reader writes it
@@ -203,7 +204,7 @@ class ChildLink:
     def _limit_s(self) -> float:
         if not self.is_ready:
             return self._patience.start_timeout_s
-        return self._patience.silence_limit_s(self._longest_turn_s, self._num_hangs)
+        return self._patience.silence_limit_s(self._longest_turn_s, self.num_hangs)
 
     def _write(self) -> None:
         try:

@@ -92,7 +92,8 @@ class Detours:
             goal.failures.pop()
             problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
-        goal.is_plan_complete, goal.awaited_length = False, None
+        goal.is_plan_complete = False
+        goal.cancel_foresight()
         go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.begin_anew
         go_on(request_id, detour.token_ids, max_output_tokens, now_s)
         return detour.segment

@@ -90,6 +90,12 @@ class Goal:
             self.generation.output_interval = self.length.interval()
         return True
 
+    def cancel_foresight(self) -> None:
+        """Takes back the prediction of its length, if it is awaited."""
+        if self.awaited_length is not None:
+            self.awaited_length.cancel()
+            self.awaited_length = None
+
     def replay(self, history: History) -> None:
         """Brings the record up to what happened before: deliveries and reports in the order of their times.
 

@@ -154,6 +154,8 @@ class PlannerLoop:
             prepared = self._preparer.prepare(request)
             pin_prefix(prepared, self._scheduler)
             rehearse(prepared.sequence, self._backend, self._scheduler, num_steps)
+            if prepared.length is not None:
+                prepared.length.cancel()
             self.longest_rehearsal_s = max(self.longest_rehearsal_s, self._meter.now_s() - began_s)
 
     # --- One step
@@ -291,6 +293,7 @@ class PlannerLoop:
         request_id = goal.request.request_id
         self._scheduler.end(request_id)
         self._budgets.close(request_id)
+        goal.cancel_foresight()
         del self._goals[request_id]
         return Finished(goal.result(code, message))
 

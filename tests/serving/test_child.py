@@ -293,6 +293,7 @@ def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest
     assert "".join(owner.segments("r1")) == result.plan == PLAN
     assert owner.server.status.num_restarts == 1
     assert owner.server.status.silent_s is None
+    assert owner.server._num_hangs == owner.server._link.num_hangs == 0
     assert "has not answered for" in caplog.text
 
 
