@@ -4,14 +4,17 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.segment import SegmentReport
 
 ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
+MAX_REASON_CHARACTERS = 500
 MAX_PLAN_TOKENS = 8192
 """Most tokens that a request may ask for; a model with a shorter context gives fewer."""
 
@@ -56,6 +59,18 @@ class Admission:
                 "urgent goal if that one is not urgent",
             )
         return previous
+
+    def bounded(self, report: SegmentReport) -> SegmentReport:
+        """Returns what the planner reads of a report: no value, texts that are short and can be encoded, a finite pose.
+
+        A robot whose pose is not finite may be anywhere.
+        """
+        situation = report.situation
+        if situation is not None:
+            scene = _encodable(situation.scene[: self.config.max_scene_bytes])
+            situation = replace(situation, scene=scene, pose=situation.pose if _is_finite(situation.pose) else None)
+        reason = _encodable(report.reason[:MAX_REASON_CHARACTERS])
+        return replace(report, value=None, reason=reason, situation=situation)
 
     @property
     def num_urgent_places(self) -> int:
@@ -122,6 +137,14 @@ def _supersedes(request: PlanRequest, previous: PlanRequest) -> bool:
     return request.urgency is Urgency.URGENT and previous.urgency is not Urgency.URGENT
 
 
+def _is_finite(pose: Pose | None) -> bool:
+    return pose is None or all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg)))
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
 def _too_long(name: str, max_bytes: int) -> PlannerError:
     return PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
 
@@ -133,7 +156,7 @@ def _check_numbers(request: PlanRequest) -> None:
             ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
         )
     pose = request.start_pose
-    if pose is not None and not all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))):
+    if not _is_finite(pose):
         raise PlannerError(ErrorCode.INVALID_POSE, f"start_pose {pose} is not finite; leave it out if it is unknown")
     if not 1 <= request.max_tokens <= MAX_PLAN_TOKENS:
         raise PlannerError(

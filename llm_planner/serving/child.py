@@ -56,6 +56,7 @@ class ChildServer:
         self._factory = factory
         self._clock = clock
         self._patience = patience or Patience()
+        self._admission = admission
         self._book = GoalBook(admission)
         self._dispatcher = Dispatcher(on_event)
         self._alarm = Alarm(clock, self._keep_budgets)
@@ -119,6 +120,7 @@ class ChildServer:
 
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
+        report = self._admission.bounded(report)
         with self._lock:
             now_s = self._clock.now_s()
             reception = self._book.report(report, now_s)

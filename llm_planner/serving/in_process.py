@@ -36,6 +36,7 @@ class InProcessServer:
     ) -> None:
         self._loop = loop
         self._clock = clock
+        self._admission = admission
         self._book = GoalBook(admission)
         self._report_lock = threading.Lock()
         self._dispatcher = Dispatcher(on_event)
@@ -84,7 +85,7 @@ class InProcessServer:
 
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
-        now_s = self._clock.now_s()
+        now_s, report = self._clock.now_s(), self._admission.bounded(report)
         with self._report_lock:  # the loop takes them in the order in which the book did
             reception = self._book.report(report, now_s)
             if reception in (Reception.ACCEPTED, Reception.FAILED):

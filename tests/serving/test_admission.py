@@ -1,7 +1,9 @@
 """Admission as a table: who comes in, who is refused with which number, who takes whose place."""
 
 import math
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
+from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
 from llm_planner.serving.goal_book import GoalBook
-from tests.serving.builders import make_admission, make_request
+from tests.serving.builders import failed, make_admission, make_request
 
 REFUSED = {
     "empty": ({"instruction": ""}, ErrorCode.EMPTY_INSTRUCTION),
@@ -175,3 +178,28 @@ def test_a_flood_of_robots_of_one_client_is_refused_and_others_and_emergencies_a
 @pytest.mark.parametrize("max_queued", [1, 3, 7])
 def test_a_short_queue_takes_goals_that_are_not_urgent(max_queued):
     assert make_admission(max_queued=max_queued).check(make_request(), {}) is None
+
+
+def test_of_a_report_only_what_is_read_is_kept():
+    report = SegmentReport(
+        request_id="r1",
+        index=0,
+        status=ReportStatus.FAILED,
+        value="v" * 10_000_000,
+        reason="gone \ud800" + "x" * 10_000_000,
+        situation=Situation(scene="cat \udfff" + "y" * 10_000_000, pose=Pose(x_m=math.nan)),
+    )
+    bounded = make_admission().bounded(report)
+    assert (bounded.request_id, bounded.index, bounded.status) == ("r1", 0, ReportStatus.FAILED)
+    assert bounded.value is None
+    assert bounded.reason.startswith("gone ?xx")
+    assert bounded.situation.scene.startswith("cat ?yy")
+    assert bounded.situation.pose is None
+    assert len(pickle.dumps(bounded)) < 100_000
+
+
+def test_a_plain_report_stays_as_it_is():
+    report = failed("r1", 1, "cat is not visible")
+    assert make_admission().bounded(report) == report
+    situation = Situation(scene="cat_1", pose=Pose(x_m=1.0))
+    assert make_admission().bounded(replace(report, situation=situation)).situation == situation

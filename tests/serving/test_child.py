@@ -17,6 +17,7 @@ import pytest
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import Situation
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -255,11 +256,14 @@ def test_an_exception_in_a_command_ends_its_goal_and_not_the_child(own, caplog):
 
 
 def test_what_cannot_be_pickled_ends_its_goal_and_no_other(own):
+    class Local(Situation):
+        """Cannot be found by its name."""
+
     owner = own(functools.partial(build, step_s=0.02), reports=False)
     owner.server.submit(make_request("r1", "go"))
     owner.server.submit(make_request("r2", "go"))
     owner.wait_for(lambda: len(owner.segments("r1")) == 6)
-    assert owner.server.report(replace(succeeded("r1", 0), value=lambda: None))
+    assert owner.server.report(replace(succeeded("r1", 0), situation=Local()))
     assert owner.result("r1").error_code is ErrorCode.ENGINE_FAILED
     owner.server.submit(make_request("r3", "go", time_utility=lambda: None))
     assert owner.result("r3").error_code is ErrorCode.ENGINE_FAILED
