@@ -25,6 +25,8 @@ from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
 
+ANONYMOUS = "anonymous"
+"""The client of all goals that name none: the limit of goals per client counts for them together."""
 _ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
@@ -64,6 +66,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
     return PlanRequest(
         request_id=goal_id,
         robot_id=goal.robot_id,
+        client_id=goal.client_id or ANONYMOUS,
         robot_model=_text(goal.robot_model, "robot_model"),
         instruction=_text(goal.instruction, "instruction"),
         scene=_text(goal.scene, "scene"),
@@ -125,6 +128,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
     """
     goal = PlanTask.Goal(
         robot_id=request.robot_id,
+        client_id=request.client_id,
         robot_model=request.robot_model,
         instruction=_text(request.instruction, "instruction"),
         scene=_text(request.scene, "scene"),

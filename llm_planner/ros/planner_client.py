@@ -10,6 +10,7 @@ import functools
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 from rclpy.action.client import ActionClient
 from rclpy.node import Node
@@ -134,7 +135,11 @@ class PlannerClient:
         return self.ask(request, on_segment=on_segment)
 
     def ask(self, request: PlanRequest, *, on_segment: Callable[[Segment], None] | None = None) -> PlanHandle:
-        """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex."""
+        """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex.
+
+        Without a ``client_id`` it gets the full name of the node.
+        """
+        request = replace(request, client_id=request.client_id or self._endpoints.node.get_fully_qualified_name())
         handle = PlanHandle(
             request, send_report=self.report, request_cancel=self._request_cancel, on_segment=on_segment
         )

@@ -41,6 +41,7 @@ requests = st.builds(
     PlanRequest,
     request_id=st.just(GOAL_ID),
     robot_id=st.from_regex(r"[A-Za-z0-9_/-]{1,64}", fullmatch=True),
+    client_id=st.from_regex(r"[A-Za-z0-9_/-]{1,128}", fullmatch=True),
     robot_model=texts,
     instruction=texts,
     scene=texts,
@@ -110,6 +111,10 @@ def test_constants_are_the_enums(cls, message):
 @given(requests)
 def test_request_round_trip(request_):
     assert conversions.to_request(conversions.to_goal(request_), GOAL_ID) == request_
+
+
+def test_clients_without_a_name_are_one_client():
+    assert conversions.to_request(make_goal(), GOAL_ID).client_id == conversions.ANONYMOUS
 
 
 @given(segments)

@@ -38,6 +38,7 @@ def test_a_goal_from_instruction_to_result(planner, start_robot):
     assert result.plan == "mf(20);mb(30);tc(90);"
     assert [r.status for r in planner.server.reports[:2]] == [ReportStatus.STARTED, ReportStatus.SUCCEEDED]
     assert planner.server.reports[1].value is True
+    assert planner.server.seen[-1].client_id == robot.node.get_fully_qualified_name()
 
 
 @pytest.fixture
