@@ -12,6 +12,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers.connection import DRIVERS, DriverSettings, RobotConnection, connect
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.guard import Guard
 
 if TYPE_CHECKING:
     from llm_planner.physics.client import RemotePort
@@ -39,9 +40,17 @@ class BodySettings:
 
 
 def connect_body(
-    node: Node, bridge: Bridge, model: RobotModel, settings: BodySettings, clock: Clock
+    node: Node, bridge: Bridge, guard: Guard, model: RobotModel, settings: BodySettings, clock: Clock
 ) -> RobotConnection:
     """Returns the body, connected; that may take some seconds.
+
+    Args:
+        node: Of the robot.
+        bridge: Of the node.
+        guard: For callbacks of the node.
+        model: Of the robot.
+        settings: Which body.
+        clock: Source of monotonic time.
 
     Raises:
         PlannerError: INVALID_CONFIG for parameters that do not fit together, or what the body's connection says.
@@ -50,12 +59,12 @@ def connect_body(
         from llm_planner.robots.drivers.connection import Indy7Robot
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
-        return Indy7Robot(model, open_trajectory_port(node, bridge), tool_length_m=settings.tool_length_m)
+        return Indy7Robot(model, open_trajectory_port(node, bridge, guard), tool_length_m=settings.tool_length_m)
     if settings.driver == GAZEBO:
         from llm_planner.physics.connection import PhysicsConnection
         from llm_planner.ros.gazebo_port import open_gazebo_port
 
-        return PhysicsConnection(model, open_gazebo_port(node, model, settings.address, clock), settings.seed)
+        return PhysicsConnection(model, open_gazebo_port(node, guard, model, settings.address, clock), settings.seed)
     if settings.driver == MUJOCO:
         from llm_planner.physics.connection import PhysicsConnection
 

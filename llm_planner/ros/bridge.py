@@ -9,13 +9,20 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
+from llm_planner.ros.guard import guarded
+
 
 class Bridge:
-    """A queue of calls that the node's executor makes, in order, as soon as it can."""
+    """A queue of calls that the node's executor makes, in order, as soon as it can.
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    Args:
+        node: Whose executor that is.
+        on_error: Called with the exception, and the call, if one fails; the calls behind it are made all the same.
+    """
+
+    def __init__(self, node: Node, on_error: Callable[..., None] = lambda *_: None) -> None:
         self._calls: deque[Callable[[], None]] = deque()
+        self._make = guarded(node, self._call, on_error)
         self._guard = node.create_guard_condition(self._drain)
 
     def post(self, call: Callable[[], None]) -> None:
@@ -27,8 +34,6 @@ class Bridge:
         while self._calls:
             self._make(self._calls.popleft())
 
-    def _make(self, call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 -- one call must not take the node and the other calls with it
-            self._node.get_logger().error(f"a deferred call failed: {error!r}")
+    @staticmethod
+    def _call(call: Callable[[], None]) -> None:
+        call()

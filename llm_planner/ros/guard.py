@@ -2,25 +2,29 @@
 
 import functools
 import traceback
+import weakref
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from rclpy.node import Node
 
+Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""``guarded`` for the callbacks of one node, which are handled alike."""
 P = ParamSpec("P")
 R = TypeVar("R")
+_logged: weakref.WeakKeyDictionary[Node, set[str]] = weakref.WeakKeyDictionary()  # places in the code, by node
 
 
 def guarded(node: Node, callback: Callable[P, R], on_error: Callable[..., R]) -> Callable[P, R]:
     """Returns a callback for rclpy that raises nothing: rclpy passes an exception on to whoever spins the node.
 
     Args:
-        node: That logs, once per place in the code where an exception was raised.
+        node: That logs, once per node and place in the code where an exception was raised.
         callback: Of a timer, a subscription, a service or a future.
         on_error: Called first of all, with the exception and the callback's arguments; its value is returned. What it
             raises itself is logged too, and None is returned.
     """
-    places: set[str] = set()  # as many as there are lines of code
+    places = _logged.setdefault(node, set())
 
     def log(error: Exception) -> None:
         last = traceback.extract_tb(error.__traceback__)[-1]

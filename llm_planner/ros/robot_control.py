@@ -47,9 +47,11 @@ class ReflexEvent:
 class RobotControl:
     """Carries out the segments of one goal at a time. Safe to use from any thread; nothing blocks.
 
-    ``ros.control_loop`` ticks it from a thread of its own, so that neither a slow callback nor the network delays a
-    reflex. Its own clock starts at 0 with each world and runs ``time_scale`` times as fast as the given one. Durations
-    in reports are in the time of the given clock, because that is what the planner waits for.
+    What comes of a goal names it, and is dropped unless that goal is the current one: a message that was on its way
+    while another goal took the place changes nothing. ``ros.control_loop`` ticks it from a thread of its own, so that
+    neither a slow callback nor the network delays a reflex; what comes in between waits for the next tick: wake the
+    loop. Its own clock starts at 0 with each world and runs ``time_scale`` times as fast as the given one. Durations in
+    reports are in the time of the given clock, because that is what the planner waits for.
 
     Args:
         model: Of the robot.
@@ -90,9 +92,14 @@ class RobotControl:
         return self._reflex_event is not None
 
     @property
-    def wants_replan(self) -> bool:
-        """Whether the plan ended by asking for a new one."""
-        return self._executor.wants_replan
+    def goal_id(self) -> str:
+        """The current goal, or the last one; empty in a world in which none has begun."""
+        return self._executor.request_id
+
+    def wants_replan(self, goal_id: str) -> bool:
+        """Whether the plan of a goal ended by asking for a new one; False if another goal has begun."""
+        with self._lock:
+            return goal_id == self.goal_id and self._executor.wants_replan
 
     @property
     def view(self) -> str:
@@ -129,33 +136,54 @@ class RobotControl:
             self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
             self._mark = Mark.of(self._driver, self._now_s())
 
-    def add(self, segment: Segment) -> None:
-        """Takes a segment and begins it if the robot is free."""
+    def add(self, goal_id: str, segment: Segment) -> None:
+        """Takes a segment of a goal; the next tick begins it if the robot is free."""
         with self._lock:
-            self._answer_by_s = None
-            self._executor.add(segment, self._now_s())
-            self.tick()
+            if self._executor.add(goal_id, segment, self._now_s()):
+                self._answer_by_s = None
 
-    def complete(self, num_segments: int, *, is_partial: bool = False) -> None:
+    def complete(self, goal_id: str, num_segments: int, *, is_partial: bool = False) -> None:
         """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the robot holds."""
         with self._lock:
-            self._executor.expect(num_segments, self._now_s(), is_partial=is_partial)
-            self.tick()
+            self._executor.expect(goal_id, num_segments, self._now_s(), is_partial=is_partial)
 
     def hear(self, at_s: float) -> None:
         """Notes when the planner last showed life, in the time of the given clock."""
         with self._lock:
             self._executor.hear((at_s - self._born_at_s) * self._time_scale)
 
-    def cancel(self, reason: str) -> None:
-        """Halts at once and gives the goal up."""
+    def cancel(self, goal_id: str, reason: str) -> None:
+        """Halts at once and gives a goal up."""
+        with self._lock:
+            if goal_id == self.goal_id:
+                self.halt(reason)
+
+    def halt(self, reason: str) -> None:
+        """Halts at once and gives the current goal up, whichever it is."""
         with self._lock:
             self._answer_by_s = None
             self._executor.cancel(self._now_s(), reason)
 
-    def refuse(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """Halts at once after an unexpected error; the current goal, if it is active, has failed.
+
+        Raises:
+            Exception: Whatever the driver raises; the goal has ended nevertheless.
+        """
+        with self._lock:
+            now_s = self._now_s()
+            self._answer_by_s = None
+            try:
+                self._executor.reflex(now_s, (), reason)
+            except Exception:
+                self._driver.halt(now_s)
+                raise
+
+    def refuse(self, goal_id: str, reason: str) -> None:
         """Acts by reflex, because the planner has no answer to the emergency."""
         with self._lock:
+            if goal_id != self.goal_id:
+                return
             now_s = self._now_s()
             things = self._driver.noticed(now_s)
             self._react(ReflexCause.REFUSED, self._reflex.answer_missing(self.pose, things, now_s, reason), now_s)

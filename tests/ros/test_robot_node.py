@@ -120,6 +120,22 @@ def test_a_busy_robot_refuses_unless_it_is_urgent(planner, start_operator):
     assert outcomes["mb(20);"].error_code == ErrorCode.NONE
 
 
+def test_an_emergency_carries_out_nothing_of_the_plan_that_it_replaced(planner, start_operator):
+    """The result of the old goal brings its undelivered segments after the new goal has begun."""
+    operator = start_operator("drone_15", time_scale=5.0)
+    operator.instruct("mf(200);mf(110);mf(120);mf(130);", [CHAIR | {"position_m": [9.0, 0.0, 1.0]}])
+    wait_until(lambda: any(r.status is ReportStatus.STARTED for r in planner.server.reports[-1:]))
+    operator.instruct("mb(20);mb(30);mb(40);", urgency=1, world="")
+    replaced, urgent = sorted((operator.outcome(n) for n in (1, 2)), key=lambda outcome: outcome.urgency)
+    assert (replaced.error_code, urgent.error_code) == (ErrorCode.SUPERSEDED, ErrorCode.NONE)
+    assert [s.segment.text for s in replaced.segments] == ["mf(200);"]
+    assert [s.segment.text for s in urgent.segments] == ["mb(20);", "mb(30);", "mb(40);"]
+    calls = [done.call for done in Snapshot.from_json(urgent.world).calls]
+    assert calls == [SkillCall("mb", (float(n),)) for n in (20, 30, 40)]
+    for outcome in (replaced, urgent):
+        assert {s.segment.goal_id for s in outcome.segments} == {outcome.goal_id}
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
