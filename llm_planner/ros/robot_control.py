@@ -60,6 +60,10 @@ class RobotControl:
         connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Hears of every reflex, likewise.
+
+    Attributes:
+        num_faults: How many unexpected errors have halted the robot.
+        last_fault: What the last one was; empty without any.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class RobotControl:
         self._report_to = report
         self._on_reflex = on_reflex
         self._lock = threading.RLock()
+        self.num_faults, self.last_fault = 0, ""
         self.enter(Snapshot(objects=()))
 
     @property
@@ -120,6 +125,7 @@ class RobotControl:
             self._executor = SegmentExecutor(self._model, self._driver, self._report, self._look_around)
             self._reflex = Reflex(self._model)
             self._reflex_event: ReflexEvent | None = None
+            self._must_halt = False  # because an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
             self._mark = Mark.of(self._driver, 0.0)
 
@@ -173,11 +179,14 @@ class RobotControl:
         with self._lock:
             now_s = self._now_s()
             self._answer_by_s = None
+            self.num_faults, self.last_fault = self.num_faults + 1, reason
+            self._must_halt = True  # until that has worked once
             try:
                 self._executor.reflex(now_s, (), reason)
             except Exception:
                 self._driver.halt(now_s)
                 raise
+            self._must_halt = False
 
     def refuse(self, goal_id: str, reason: str) -> None:
         """Acts by reflex, because the planner has no answer to the emergency."""
@@ -192,6 +201,10 @@ class RobotControl:
         """Goes on with whatever is to be done now; returns after how many seconds to tick again."""
         with self._lock:
             now_s = self._now_s()
+            if self._must_halt:
+                self._driver.halt(now_s)
+                self._must_halt = False
+                self._executor.reflex(now_s, (), self.last_fault)
             self._executor.tick(now_s)
             self._look(now_s)
             if not self._executor.is_acting:

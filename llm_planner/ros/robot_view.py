@@ -46,6 +46,8 @@ class RobotViewPublisher:
             is_busy=robot.is_active,
             is_in_reflex=robot.is_in_reflex,
             held=held,
+            num_faults=robot.num_faults,
+            last_fault=robot.last_fault,
             things=nearest(things, pose),
         )
         self._publisher.publish(String(data=self._last.to_json()))

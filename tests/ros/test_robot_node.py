@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import rclpy
+from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter
 from std_msgs.msg import Empty
 
@@ -18,7 +19,7 @@ from llm_planner.ros import qos, robot_node
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
-from tests.ros.nodes import Spinner, wait_until
+from tests.ros.nodes import Spinner, make_segment, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -134,6 +135,84 @@ def test_an_emergency_carries_out_nothing_of_the_plan_that_it_replaced(planner, 
     assert calls == [SkillCall("mb", (float(n),)) for n in (20, 30, 40)]
     for outcome in (replaced, urgent):
         assert {s.segment.goal_id for s in outcome.segments} == {outcome.goal_id}
+
+
+def raise_once(monkeypatch, owner, name, error):
+    """Lets a method fail the next time it is called."""
+    method, calls = getattr(owner, name), []
+
+    def fail(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return method(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, fail)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (lambda robot: robot._robot._executor, "tick"),
+        (lambda robot: robot._robot._reflex, "look"),
+        (lambda robot: robot._missions, "publish_outcomes"),
+        (lambda robot: robot._missions, "on_report"),
+        (lambda robot: robot._robot, "hear"),
+        (lambda robot: robot._client, "report"),
+    ],
+)
+def test_an_unexpected_error_halts_the_robot_and_the_node_goes_on(planner, start_operator, monkeypatch, owner, name):
+    operator = start_operator(f"drone_fault_{name}", time_scale=5.0)
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    raise_once(monkeypatch, owner(operator.robot), name, OverflowError("int too large to convert to float"))
+    if name in ("on_report", "report"):
+        robot.add(robot.goal_id, make_segment(0, "mf(20);"))  # nothing: it has come before
+        robot._executor._report(ReportStatus.STARTED)
+    outcome = operator.outcome()
+    assert outcome.error_code in (ErrorCode.SKILL_FAILED, ErrorCode.CANCELLED)
+    assert Snapshot.from_json(outcome.world).pose.x_m < 4.0
+    assert robot.num_faults == 1
+    assert "int too large" in robot.last_fault
+    operator.instruct("mf(20);", world='{"objects": []}')
+    assert operator.outcome(2).error_code == ErrorCode.NONE
+
+
+def test_an_instruction_that_fails_unexpectedly_is_answered(planner, start_operator, monkeypatch):
+    operator = start_operator("drone_16")
+    raise_once(monkeypatch, operator.robot._robot, "enter", RecursionError("too deep"))
+    response = operator.instruct("mf(20);")
+    assert (response.accepted, response.error_code) == (False, ErrorCode.SKILL_FAILED)
+    assert "too deep" in response.error_msg
+    assert operator.instruct("mf(20);").accepted
+    assert operator.outcome().error_code == ErrorCode.NONE
+
+
+def test_a_driver_that_fails_and_cannot_halt_ends_the_goal(planner, start_operator, monkeypatch):
+    operator = start_operator("drone_17", time_scale=5.0)
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    with monkeypatch.context() as broken:
+        for name in ("tick", "halt"):
+            broken.setattr(robot._driver, name, lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+        outcome = operator.outcome()
+        assert outcome.error_code == ErrorCode.SKILL_FAILED
+        assert "no way to the robot" in outcome.error_msg
+        wait_until(lambda: robot.num_faults > 3, what="further attempts to halt")
+        assert robot._driver.end_s is not None  # nothing could stop it yet
+    wait_until(lambda: robot._driver.end_s is None, what="a halt that works")
+
+
+def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
+    robot = RobotNode("steady_robot", parameter_overrides=[Parameter("use_sim_time", value=True)])
+    try:
+        timers = list(robot.timers)
+        assert len(timers) == 3  # its own, its view's, its client's
+        assert {timer.clock.clock_type for timer in timers} == {ClockType.STEADY_TIME}
+    finally:
+        robot.close()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import rclpy
+from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 
@@ -75,6 +76,10 @@ def test_a_world_that_cannot_be_ends_the_instruction_not_the_node(planner, world
     assert "chair and desk overlap" in response.error_msg
     assert operator.instruct("mf(50);", [CHAIR]).accepted
     assert operator.outcome().error_code == ErrorCode.NONE
+
+
+def test_the_world_is_published_by_the_steady_clock(world):
+    assert [timer.clock.clock_type for timer in world.timers] == [ClockType.STEADY_TIME]
 
 
 def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
