@@ -33,6 +33,9 @@ class BodySettings:
     )
     take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
     tool_length_m: float = setting(0.0, "Length of a real arm's gripper, from the flange.", minimum=0.0, maximum=0.5)
+    allow_world: bool = setting(
+        False, "Whether instructions may tell a real robot what there is around it, and where it is."
+    )
     time_scale: float = setting(
         1.0, "How much faster than real time the robot lives; 1 for a real one.", minimum=0.01, maximum=1000.0
     )
@@ -59,7 +62,9 @@ def connect_body(
         from llm_planner.robots.drivers.connection import Indy7Robot
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
-        return Indy7Robot(model, open_trajectory_port(node, bridge, guard), tool_length_m=settings.tool_length_m)
+        port = open_trajectory_port(node, bridge, guard)
+        length_m = settings.tool_length_m
+        return Indy7Robot(model, port, tool_length_m=length_m, takes_worlds=settings.allow_world)
     if settings.driver == GAZEBO:
         from llm_planner.physics.connection import PhysicsConnection
         from llm_planner.ros.gazebo_port import open_gazebo_port
@@ -74,6 +79,7 @@ def connect_body(
         address=settings.address,
         takes_off=settings.take_off,
         tool_length_m=settings.tool_length_m,
+        takes_worlds=settings.allow_world,
         time_scale=settings.time_scale,
         seed=settings.seed,
     )

@@ -71,7 +71,7 @@ class Missions:
         """
         urgency = conversions.to_urgency(order.urgency)
         self._require_free(urgency)
-        world = Snapshot.from_json(order.world) if order.world else None
+        world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot
         request = orders.to_request(
             order, robot_id=self._client.robot_id, model=self._model, view=robot.view, pose=robot.pose

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport, Situation
@@ -84,7 +85,7 @@ class RobotControl:
         self._on_reflex = on_reflex
         self._lock = threading.RLock()
         self.num_faults, self.last_fault = 0, ""
-        self.enter(Snapshot(objects=()))
+        self._enter(Snapshot(objects=()))
 
     @property
     def is_active(self) -> bool:
@@ -118,7 +119,21 @@ class RobotControl:
         return Situation(scene=self.view, pose=self._driver.state.pose)
 
     def enter(self, snapshot: Snapshot) -> None:
-        """Puts the robot into a world."""
+        """Puts the robot into a world.
+
+        Raises:
+            PlannerError: INVALID_CONFIG for a real robot whose parameters do not allow it: where it is and what there
+                is are not for whoever reaches its service to say. Nothing has changed then.
+        """
+        if not self._connection.takes_worlds:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                "a real robot takes no world and no pose from an instruction; start its node with allow_world:=true if "
+                "whoever instructs it knows where it is",
+            )
+        self._enter(snapshot)
+
+    def _enter(self, snapshot: Snapshot) -> None:
         with self._lock:
             self._born_at_s = self._clock.now_s()
             self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)

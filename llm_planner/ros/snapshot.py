@@ -1,9 +1,11 @@
 """A robot and its world as JSON: what an instruction begins with, and what a goal test judges afterwards."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FailFast, TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import Value
@@ -11,6 +13,12 @@ from llm_planner.robots.interpreter import ExecutedCall
 from llm_planner.robots.model import Pose
 from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner.robots.world import World, WorldObject
+
+MAX_CHARACTERS = 200_000  # of an order's world, before anything is parsed
+MAX_OBJECTS, MAX_ANSWERS, MAX_TAGS, MAX_WORD = 256, 256, 32, 300
+MAX_DISTANCE_M, MAX_SIZE_M, MAX_SPEED_M_PER_S = 1000.0, 100.0, 100.0
+MAX_DEG, MAX_ANSWER = 1e6, 1e9
+MAX_PROBLEMS, MAX_MESSAGE = 3, 500  # that are named, characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +38,14 @@ class Snapshot:
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid", "ser_json_inf_nan": "constants"}
 
-    objects: tuple[WorldObject, ...]
+    objects: Annotated[tuple[WorldObject, ...], FailFast()]
     answers: dict[str, Value] = field(default_factory=dict)
     pose: Pose | None = None
     held: str | None = None
-    said: tuple[str, ...] = ()
-    pictures: tuple[Pose, ...] = ()
-    waypoints: tuple[Pose, ...] = ()
-    calls: tuple[ExecutedCall, ...] = ()
+    said: Annotated[tuple[str, ...], FailFast()] = ()
+    pictures: Annotated[tuple[Pose, ...], FailFast()] = ()
+    waypoints: Annotated[tuple[Pose, ...], FailFast()] = ()
+    calls: Annotated[tuple[ExecutedCall, ...], FailFast()] = ()
 
     @property
     def world(self) -> World:
@@ -58,8 +66,60 @@ class Snapshot:
         try:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problems}") from error
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:MAX_PROBLEMS])
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problems}"[:MAX_MESSAGE]) from error
+
+    @staticmethod
+    def from_order(text: str) -> "Snapshot":
+        """Returns the snapshot that an instruction begins with, from whoever reaches the robot's service.
+
+        Raises:
+            PlannerError: INVALID_CONFIG as ``from_json``, or if it is larger than any world that a robot could be in.
+        """
+        if len(text) > MAX_CHARACTERS:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, f"world: has {len(text)} characters, more than {MAX_CHARACTERS}"
+            )
+        snapshot = Snapshot.from_json(text)
+        if problem := next(_problems(snapshot), None):
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problem}")
+        return snapshot
+
+
+def _problems(snapshot: Snapshot) -> Iterator[str]:
+    """Yields what is beyond the limits, the first first."""
+    objects, answers, pose = snapshot.objects, snapshot.answers, snapshot.pose
+    if len(objects) > MAX_OBJECTS or len(answers) > MAX_ANSWERS:
+        yield f"has {len(objects)} objects and {len(answers)} answers; the most are {MAX_OBJECTS} and {MAX_ANSWERS}"
+        return
+    if len({thing.name for thing in objects}) < len(objects):
+        yield "two objects have one name"
+    if pose is not None:
+        yield from _too_large("pose", (pose.x_m, pose.y_m, pose.z_m), MAX_DISTANCE_M)
+        yield from _too_large("pose.yaw_deg", (pose.yaw_deg,), MAX_DEG)
+    for number, thing in enumerate(objects):
+        where = f"objects.{number}"
+        yield from _too_long(where, (thing.name, thing.kind, thing.support or "", *thing.tags[:MAX_TAGS]))
+        yield from _too_large(f"{where}.position_m", thing.position_m, MAX_DISTANCE_M)
+        yield from _too_large(f"{where}.size_m", thing.size_m, MAX_SIZE_M)
+        yield from _too_large(f"{where}.velocity_m_per_s", thing.velocity_m_per_s, MAX_SPEED_M_PER_S)
+        if len(thing.tags) > MAX_TAGS:
+            yield f"{where} has {len(thing.tags)} tags; the most are {MAX_TAGS}"
+        if min(thing.size_m) < 0.0 or not thing.moves_for_s >= 0.0:
+            yield f"{where} has a size or a time below 0: {thing.size_m}, {thing.moves_for_s}"
+    for key, value in answers.items():
+        yield from _too_long("answers", (key, value if isinstance(value, str) else ""))
+        yield from _too_large("answers", () if isinstance(value, str) else (value,), MAX_ANSWER)
+
+
+def _too_large(where: str, numbers: tuple[float, ...], most: float) -> Iterator[str]:
+    if not all(math.isfinite(number) and abs(number) <= most for number in numbers):
+        yield f"{where} is {numbers}; numbers must be finite and at most {most:g}"
+
+
+def _too_long(where: str, texts: tuple[str, ...]) -> Iterator[str]:
+    if any(len(text) > MAX_WORD for text in texts):
+        yield f"{where} has a text of more than {MAX_WORD} characters"
 
 
 _ADAPTER = TypeAdapter(Snapshot)
