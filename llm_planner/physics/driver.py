@@ -41,7 +41,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._wait_s: float | None = None
         self._target: Pose | None = None
         self._limit_s = 0.0
-        self._epoch_s = self._zero_s = 0.0
+        self._epoch_s = self._zero_s = self._read_at_s = 0.0
         self._world = World()
         self._track: list[tuple[float, Pose]] = []
         self._body = self._body_at(model.start, World())
@@ -71,11 +71,14 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
     def in_sight(self, now_s: float) -> tuple[WorldObject, ...]:
         """Returns what nothing hides from the robot."""
         self._read(now_s)
-        return tuple(self._dated(thing) for thing in self._port.look())
+        return tuple(dated(thing, self._read_at_s) for thing in self._port.look())
 
     def noticed(self, _now_s: float) -> tuple[WorldObject, ...]:
-        """Returns what it noticed at the last tick that moves."""
-        return tuple(self._dated(thing) for thing in self._telemetry.near)
+        """Returns what it noticed at the last tick that moves.
+
+        Dated by the caller's clock then: a world that was slow, or lost for a while, is behind it.
+        """
+        return tuple(dated(thing, self._read_at_s) for thing in self._telemetry.near)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float) -> None:
         """Takes another world; its time starts at 0 when the robot's clock shows ``epoch_s``.
@@ -191,22 +194,23 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         return self._telemetry.time_s - self._zero_s
 
     def _read(self, now_s: float) -> None:
-        self._telemetry = self._port.read(self._zero_s + now_s)
+        self._telemetry, self._read_at_s = self._port.read(self._zero_s + now_s), now_s
         self._touched += self._telemetry.collisions
         pose = self._telemetry.pose
         if pose != self._body.state.pose:
             self._body.state.pose = pose
-            self._track.append((self._now_s, pose))
+            self._track.append((now_s, pose))
 
     def _survey(self) -> None:
         """Brings the world for judges up to date."""
-        self._world.objects = {thing.name: self._dated(thing) for thing in self._port.survey()}
+        self._world.objects = {thing.name: dated(thing, self._now_s) for thing in self._port.survey()}
 
     def _look(self) -> None:
         """Fills the body's own world with what is in sight now."""
-        self._body.world.objects = {thing.name: self._dated(thing) for thing in self._port.look()}
+        self._body.world.objects = {thing.name: dated(thing, self._now_s) for thing in self._port.look()}
 
-    def _dated(self, thing: WorldObject) -> WorldObject:
-        """Returns an object that is somewhere now as one that was elsewhere at time 0."""
-        x, y, z = (p - v * self._now_s for p, v in zip(thing.position_m, thing.velocity_m_per_s, strict=True))
-        return replace(thing, position_m=(x, y, z))
+
+def dated(thing: WorldObject, now_s: float) -> WorldObject:
+    """Returns an object that is somewhere now as one that was elsewhere at time 0."""
+    x, y, z = (p - v * now_s for p, v in zip(thing.position_m, thing.velocity_m_per_s, strict=True))
+    return replace(thing, position_m=(x, y, z))

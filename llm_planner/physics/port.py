@@ -131,7 +131,7 @@ class LocalPort:
     def __init__(self, world: PhysicsWorld, name: str, model: RobotModel) -> None:
         self._world, self._name, self._model = world, name, model
         self._senses = Senses(world, name, model)
-        self._num_collisions = 0
+        self._num_collisions = len(world.collisions)
 
     def enter(self, objects: Sequence[WorldObject], pose: Pose) -> float:
         """Clears the robot's stage, puts objects and the robot there; returns the world's time.

@@ -73,7 +73,9 @@ def connect_body(
     if settings.driver == MUJOCO:
         from llm_planner.physics.connection import PhysicsConnection
 
-        return PhysicsConnection(model, _world_port(node.get_name(), settings.address or WORLD_ADDRESS), settings.seed)
+        return PhysicsConnection(
+            model, _world_port(node.get_name(), settings.address or WORLD_ADDRESS, clock), settings.seed
+        )
     driver = DriverSettings(
         name=settings.driver,
         address=settings.address,
@@ -86,14 +88,14 @@ def connect_body(
     return connect(model, driver, clock)
 
 
-def _world_port(name: str, address: str) -> "RemotePort":
+def _world_port(name: str, address: str, clock: Clock) -> "RemotePort":
     """Returns the way to a robot's body; waits for a world that is not there yet."""
     from llm_planner.physics.client import RemotePort
 
     give_up_s = time.monotonic() + WORLD_PATIENCE_S
     while True:
         try:
-            return RemotePort(name, address)
+            return RemotePort(name, address, clock)
         except PlannerError as error:
             if error.code is not ErrorCode.SERVER_UNREACHABLE or time.monotonic() > give_up_s:
                 raise
