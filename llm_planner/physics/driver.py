@@ -4,7 +4,6 @@ What a skill means is planned by the same code as for the kinematic robot (``Mob
 takes, and whether it succeeds, the physical world decides.
 """
 
-import bisect
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from llm_planner.physics.port import RobotPort, Telemetry
 from llm_planner.robots.body import Body, BodyState, Job
 from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 PortT_co = TypeVar("PortT_co", bound=RobotPort, covariant=True)
@@ -43,7 +43,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._limit_s = 0.0
         self._epoch_s = self._zero_s = self._read_at_s = 0.0
         self._world = World()
-        self._track: list[tuple[float, Pose]] = []
+        self._track = Track(model.start)
         self._body = self._body_at(model.start, World())
         self._telemetry = Telemetry(time_s=0.0, pose=model.start, is_settled=True)
         self._touched: list[str] = []  # since the call began
@@ -92,13 +92,17 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._result, self._course = SkillResult(SkillStatus.SUCCEEDED), None
         self._body = self._body_at(start, World(answers=world.answers))
         self._world = World(world.objects.values(), world.answers)
-        self._track = [(float("-inf"), start)]
+        self._track = Track(start)
         self._read(0.0)
         self._survey()
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where it was at a past time, by its own account."""
-        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
@@ -199,7 +203,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         pose = self._telemetry.pose
         if pose != self._body.state.pose:
             self._body.state.pose = pose
-            self._track.append((now_s, pose))
+            self._track.note(now_s, pose)
 
     def _survey(self) -> None:
         """Brings the world for judges up to date."""

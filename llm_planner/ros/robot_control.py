@@ -16,8 +16,9 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible
 from llm_planner.robots.reflex import Reaction, Reflex
-from llm_planner.ros.snapshot import Mark, Snapshot
+from llm_planner.ros.snapshot import Log, Snapshot
 
+REMEMBERED_S = 1.0  # where the robot was, of its own time: for its speed, and for the ends of its calls
 BUSY_PERIOD_S, SHORTEST_PERIOD_S, IDLE_PERIOD_S = 0.02, 0.005, 0.25
 
 
@@ -142,7 +143,7 @@ class RobotControl:
             self._reflex_event: ReflexEvent | None = None
             self._must_halt = False  # because an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
-            self._mark = Mark.of(self._driver, 0.0)
+            self._log = Log(self._driver, 0.0)
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
         """Starts a new goal; what is left of the one before is halted.
@@ -155,7 +156,7 @@ class RobotControl:
         with self._lock:
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
             self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
-            self._mark = Mark.of(self._driver, self._now_s())
+            self._log = Log(self._driver, self._now_s())
 
     def add(self, goal_id: str, segment: Segment) -> None:
         """Takes a segment of a goal; the next tick begins it if the robot is free."""
@@ -222,6 +223,8 @@ class RobotControl:
                 self._executor.reflex(now_s, (), self.last_fault)
             self._executor.tick(now_s)
             self._look(now_s)
+            self._log.note(self._executor.calls)
+            self._driver.forget(now_s - REMEMBERED_S)
             if not self._executor.is_acting:
                 self._end_reflex()
             return min(self._period_s(), max(SHORTEST_PERIOD_S, self._driver.attend(now_s) / self._time_scale))
@@ -287,7 +290,7 @@ class RobotControl:
     def snapshot(self) -> Snapshot:
         """Returns the robot and its world as they are, and what it did for the present goal."""
         with self._lock:
-            return self._mark.snapshot(self._driver, self._executor.calls)
+            return self._log.snapshot(self._executor.calls)
 
     def _now_s(self) -> float:
         return (self._clock.now_s() - self._born_at_s) * self._time_scale

@@ -125,28 +125,35 @@ def _too_long(where: str, texts: tuple[str, ...]) -> Iterator[str]:
 _ADAPTER = TypeAdapter(Snapshot)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a driver stood when a plan began."""
+class Log:
+    """What a driver does for one plan, noted while it happens: the driver itself soon forgets where it was.
 
-    start_s: float
-    num_said: int
-    num_pictures: int
+    Args:
+        driver: Says and photographs for this plan from now on.
+        now_s: When the plan begins.
+    """
 
-    @staticmethod
-    def of(driver: RobotDriver, now_s: float) -> "Mark":
-        """Returns the mark for a plan that begins now."""
-        return Mark(now_s, len(driver.state.said), len(driver.state.pictures))
+    def __init__(self, driver: RobotDriver, now_s: float) -> None:
+        self._driver = driver
+        self._waypoints = [driver.pose_at(now_s)]
+        driver.state.said.clear()
+        driver.state.pictures.clear()
 
-    def snapshot(self, driver: RobotDriver, calls: tuple[ExecutedCall, ...]) -> Snapshot:
-        """Returns what a driver did since the mark."""
+    def note(self, calls: tuple[ExecutedCall, ...]) -> None:
+        """Notes where the robot was at the ends of new calls; ``calls`` are all of the plan so far."""
+        self._waypoints += [self._driver.pose_at(call.end_s) for call in calls[len(self._waypoints) - 1 :]]
+
+    def snapshot(self, calls: tuple[ExecutedCall, ...]) -> Snapshot:
+        """Returns what the driver did since the plan began."""
+        self.note(calls)
+        driver = self._driver
         return Snapshot(
             objects=tuple(driver.world.objects.values()),
             answers=dict(driver.world.answers),
             pose=driver.state.pose,
             held=driver.state.held,
-            said=tuple(driver.state.said[self.num_said :]),
-            pictures=tuple(driver.state.pictures[self.num_pictures :]),
-            waypoints=(driver.pose_at(self.start_s), *(driver.pose_at(call.end_s) for call in calls)),
+            said=tuple(driver.state.said),
+            pictures=tuple(driver.state.pictures),
+            waypoints=tuple(self._waypoints),
             calls=calls,
         )

@@ -238,6 +238,26 @@ def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
     assert not robot.client.is_planner_active
 
 
+def test_goals_that_have_ended_are_forgotten(start_planner, start_robot):
+    planner = start_planner("forgetful")
+    robot = start_robot("drone_1", planner="/forgetful", server_timeout_s=1.0)
+    for _ in range(5):
+        carry_out(robot.client.plan("mf(20);"))
+        handle = robot.client.plan("hang mf(20);")
+        next(iter(handle))
+        handle.cancel()
+        handle.result(TIMEOUT_S)
+    lost = robot.client.plan("hang mf(20);")
+    next(iter(lost))
+    planner.die()
+    assert lost.result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
+    action, questions = robot.client._endpoints.action, robot.client._endpoints.get_segments._pending_requests
+    wait_until(lambda: not robot.client._goals, what="the client's next tick")
+    kept = [action._feedback_callbacks, action._pending_result_requests, action._pending_goal_requests, questions]
+    wait_until(lambda: not any(kept), what=f"nothing kept of {kept}")
+    assert len(robot.client._handles) <= 1
+
+
 def test_a_planner_that_shuts_down_ends_its_goals(start_planner, start_robot):
     planner = start_planner("leaving")
     handle = start_robot("drone_1", planner="/leaving").client.plan("hang mf(20);")
