@@ -87,7 +87,8 @@ class Missions:
         mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
         self._current = mission
         self._pending.append(mission)
-        mission.handle.future.add_done_callback(functools.partial(self._on_result, mission))
+        on_result = self._bridge.guard(functools.partial(self._on_result, mission))
+        mission.handle.future.add_done_callback(on_result)
         self._wake()
 
     def _require_free(self, urgency: Urgency) -> None:

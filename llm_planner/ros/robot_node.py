@@ -132,13 +132,15 @@ class RobotNode(Node):
 
     def end_goals(self) -> None:
         """Stops the robot and gives up its goals."""
-        self._missions.stop("the robot's node is shutting down")
+        self._guard(self._missions.stop)("the robot's node is shutting down")
 
     def close(self) -> None:
         """Frees the node."""
         self._control.close()
-        self._robot.close()
-        self.destroy_node()
+        try:
+            self._robot.close()
+        finally:
+            self.destroy_node()
 
     def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self, callback, self._on_fault)

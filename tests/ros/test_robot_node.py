@@ -157,6 +157,7 @@ def raise_once(monkeypatch, owner, name, error):
         (lambda robot: robot._robot._reflex, "look"),
         (lambda robot: robot._missions, "publish_outcomes"),
         (lambda robot: robot._missions, "on_report"),
+        (lambda robot: robot._robot, "cancel"),
         (lambda robot: robot._robot, "hear"),
         (lambda robot: robot._client, "report"),
     ],
@@ -167,6 +168,8 @@ def test_an_unexpected_error_halts_the_robot_and_the_node_goes_on(planner, start
     robot = operator.robot._robot
     wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
     raise_once(monkeypatch, owner(operator.robot), name, OverflowError("int too large to convert to float"))
+    if name == "cancel":  # of a goal that somebody else has ended
+        planner.spinner.executor.create_task(planner.server.cancel, robot.goal_id)
     if name in ("on_report", "report"):
         robot.add(robot.goal_id, make_segment(0, "mf(20);"))  # nothing: it has come before
         robot._executor._report(ReportStatus.STARTED)
@@ -203,6 +206,17 @@ def test_a_driver_that_fails_and_cannot_halt_ends_the_goal(planner, start_operat
         wait_until(lambda: robot.num_faults > 3, what="further attempts to halt")
         assert robot._driver.end_s is not None  # nothing could stop it yet
     wait_until(lambda: robot._driver.end_s is None, what="a halt that works")
+
+
+def test_a_node_that_ends_lets_the_robot_go_whatever_fails(ros, monkeypatch):
+    robot = RobotNode("ending_robot")
+    closed = []
+    for owner, name in ((robot._robot, "halt"), (robot._robot._driver, "halt")):
+        monkeypatch.setattr(owner, name, lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+    monkeypatch.setattr(robot._robot._connection, "close", lambda: closed.append(1))
+    robot.end_goals()
+    robot.close()
+    assert closed == [1]
 
 
 def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
