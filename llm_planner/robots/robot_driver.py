@@ -45,7 +45,7 @@ class RobotDriver(SkillDriver, Protocol):
         ...
 
     def forget(self, before_s: float) -> None:
-        """Drops what ``pose_at`` needs for earlier times only; nobody will ask for these any more."""
+        """Drops what ``pose_at`` needs for earlier times only: it is not asked for these any more."""
         ...
 
     def attend(self, now_s: float) -> float:

@@ -1,4 +1,4 @@
-"""Where a robot was, as far back as somebody may ask."""
+"""Where a robot was, as far back as it is asked for."""
 
 import bisect
 
@@ -24,7 +24,7 @@ class Track:
         return self._poses[self._index(time_s)][1]
 
     def forget(self, before_s: float) -> None:
-        """Drops what nobody needs who asks for no time before ``before_s``."""
+        """Drops the poses that are needed for times before ``before_s`` only."""
         del self._poses[: self._index(before_s)]
 
     def _index(self, time_s: float) -> int:

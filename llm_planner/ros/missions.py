@@ -161,7 +161,7 @@ class Missions:
         self._bridge.post(self.publish_outcomes)  # behind the robot's last reports
 
     def on_reflex(self, event: ReflexEvent, stamp: Time) -> None:
-        """Tells everybody, and ends the goal with the planner if no segment was running that has failed."""
+        """Publishes a reflex, and ends the goal with the planner if no segment was running that has failed."""
         current = self._current if self._current in self._pending else None
         mission = self._find(event.goal_id) if event.goal_id else current
         is_over = event.is_over and mission is not None and bool(mission.reflexes)
@@ -201,7 +201,7 @@ class Missions:
                 self._ask_again(mission)
 
     def _wants_replan(self, mission: Mission) -> bool:
-        """Returns whether a plan was carried out that asked for a new one, and nobody has stopped the robot since."""
+        """Returns whether a plan was carried out that asked for a new one, and was not stopped since."""
         is_carried_out = mission.handle.result(0.0).error_code in CARRIED_OUT and not mission.is_given_up
         return is_carried_out and mission.num_replans < MAX_REPLANS and self._robot.wants_replan(mission.goal_id)
 

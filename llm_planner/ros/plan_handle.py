@@ -138,7 +138,7 @@ class PlanHandle:
         try:
             self._on_segment(segment)
         except Exception:
-            self.cancel()  # no segment may follow one that nobody took
+            self.cancel()  # no segment may follow one that was not taken
             raise
 
     def finish(self, result: PlanResult) -> None:

@@ -91,7 +91,7 @@ def test_whoever_waits_for_a_segment_is_let_go(end):
     assert (reader.is_alive(), received, list(handle)) == (False, [], [])
 
 
-def test_segments_that_nobody_has_fetched_are_not_handed_out_after_a_cancel():
+def test_segments_that_were_not_fetched_are_not_handed_out_after_a_cancel():
     caller = Caller()
     handle = PlanHandle(
         caller.handle.request, send_report=caller.reports.append, request_cancel=caller.cancelled.append

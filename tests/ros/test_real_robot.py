@@ -42,7 +42,7 @@ def test_a_plan_is_flown_by_the_drone(planner, drone, start_operator):  # noqa: 
     assert caught.value.code is ErrorCode.DUPLICATE_NODE
 
 
-def test_nobody_tells_a_real_drone_where_it_is(planner, drone, start_operator):  # noqa: F811
+def test_an_instruction_does_not_say_where_a_real_drone_is(planner, drone, start_operator):  # noqa: F811
     """A drone that believes to be 5 m further back would leave its fence of 10 m with the plan below."""
     operator = start_operator("real_6", **real(allow_world=False))
     robot = operator.robot._robot
