@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llm_planner.physics.driver import Course, PhysicsDriver
+from llm_planner.physics.driver import Course, PhysicsDriver, dated
 from llm_planner.physics.inverse import ChainKinematics
 from llm_planner.physics.port import ArmPort
 from llm_planner.physics.things import WALL_M
@@ -63,7 +63,7 @@ class ArmDriver(PhysicsDriver[ArmPort]):
     def _survey(self) -> None:
         """Brings positions up to date, and what lies on what."""
         believed = self._world.objects
-        found = {thing.name: self._dated(thing) for thing in self._port.survey()}
+        found = {thing.name: dated(thing, self._now_s) for thing in self._port.survey()}
         self._world.objects = {
             name: replace(thing, support=believed[name].support) if name in believed else thing
             for name, thing in found.items()

@@ -131,7 +131,7 @@ class LocalPort:
     def __init__(self, world: PhysicsWorld, name: str, model: RobotModel) -> None:
         self._world, self._name, self._model = world, name, model
         self._senses = Senses(world, name, model)
-        self._num_collisions = 0
+        self._num_collisions = world.num_collisions
 
     def enter(self, objects: Sequence[WorldObject], pose: Pose) -> float:
         """Clears the robot's stage, puts objects and the robot there; returns the world's time.
@@ -158,7 +158,7 @@ class LocalPort:
         for _ in range(NUM_LOOKS):  # a robot has looked around before anybody tells it what to do
             world.advance(world.time_s + LOOK_S)
             self._senses.near(world.time_s)
-        self._num_collisions = len(world.collisions)
+        self._num_collisions = world.num_collisions
         return world.time_s
 
     def read(self, until_s: float) -> Telemetry:
@@ -166,8 +166,8 @@ class LocalPort:
         world = self._world
         world.advance(until_s)
         now_s = world.time_s
-        news = world.collisions[self._num_collisions :]
-        self._num_collisions = len(world.collisions)
+        news = world.collisions_since(self._num_collisions)
+        self._num_collisions = world.num_collisions
         touched = tuple(c.other.rpartition(":")[2] for c in news if c.robot == self._name)
         near = self._senses.near(now_s)
         drone = world.drones.get(self._name)

@@ -3,6 +3,7 @@
 import socketserver
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ class WorldServer:
 
     Attributes:
         lock: Held while the world steps or obeys.
+        world_id: Another one for each server.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class WorldServer:
         time_scale: float = 1.0,
         port: int = 0,
     ) -> None:
-        self.world, self.lock = world, threading.Lock()
+        self.world, self.lock, self.world_id = world, threading.Lock(), uuid.uuid4().hex
         self._models, self._clock, self._time_scale = models, clock, time_scale
         self._taken: set[str] = set()
         self._is_closed = threading.Event()
@@ -93,7 +95,7 @@ class WorldServer:
                     method, arguments = wire.read_order(line)
                     if method == "hello":
                         port, name = self._take(arguments[0], name), arguments[0]
-                        write(wire.answer(method, None))
+                        write(wire.answer(method, self.world_id))
                     else:
                         write(wire.answer(method, self._obey(port, method, arguments)))
                 except PlannerError as error:

@@ -16,7 +16,7 @@ from llm_planner.robots.world import WorldObject
 _INFINITE = ConfigDict(ser_json_inf_nan="constants")
 _OBJECTS = tuple[WorldObject, ...]
 _TYPES: dict[str, tuple[Any, Any]] = {  # method -> arguments, value
-    "hello": (tuple[str], None),
+    "hello": (tuple[str], str),  # the world's id: another one after it was started again
     "enter": (tuple[_OBJECTS, Pose], float),
     "read": (tuple[()], Telemetry),
     "look": (tuple[()], _OBJECTS),
@@ -76,14 +76,14 @@ def read_answer(method: str, line: bytes) -> Any:
     """Returns the value of an answer.
 
     Raises:
-        PlannerError: What the world says, or INVALID_CONFIG if it says nothing that could be understood.
+        PlannerError: What the world says, or SERVER_UNREACHABLE if it says nothing that could be understood.
     """
     kind, _, text = line.decode(errors="replace").rstrip("\n").partition(" ")
-    if kind == "error":
-        code, _, message = text.partition(" ")
-        raise PlannerError(ErrorCode(int(code)), message)
     try:
+        if kind == "error":
+            code, _, message = text.partition(" ")
+            raise PlannerError(ErrorCode(int(code)), message)
         value = _VALUES[method].validate_json(text)
-    except ValidationError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"the world answers {line[:80]!r} to {method}") from error
+    except ValueError as error:  # pydantic's are, too
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"the world answers {line[:80]!r} to {method}") from error
     return None if value is None else value[0]

@@ -184,12 +184,17 @@ def from_report(report: SegmentReport) -> msgs.SegmentReport:
     )
 
 
-def to_segment(message: msgs.Segment) -> Segment:
-    """Returns a segment that came from the planner.
+def to_segment(message: msgs.Segment, goal_id: str) -> Segment:
+    """Returns a segment that came from the planner for a goal.
 
     Raises:
-        PlannerError: INVALID_ARGUMENT if a value or duration is not as ``Segment.msg`` says.
+        PlannerError: UNKNOWN_GOAL if it belongs to another goal, INVALID_ARGUMENT if a value or duration is not as
+            ``Segment.msg`` says.
     """
+    if message.goal_id != goal_id:
+        raise PlannerError(
+            ErrorCode.UNKNOWN_GOAL, f"a segment for goal {goal_id} belongs to goal {message.goal_id[:80]!r}"
+        )
     durations = (message.expected_min_s, message.expected_p50_s, message.expected_p90_s, message.generation_time_s)
     if not all(math.isfinite(d) and d >= 0 for d in durations):
         raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"durations must be finite and >= 0; got {durations}")
@@ -221,14 +226,14 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
     """Returns the result of a goal; a number that this version does not know becomes ENGINE_FAILED, named in the text.
 
     Raises:
-        PlannerError: INVALID_ARGUMENT if a segment is not as ``Segment.msg`` says.
+        PlannerError: UNKNOWN_GOAL or INVALID_ARGUMENT if a segment is not as ``to_segment`` wants it.
     """
     code, text = to_error(message.error_code, message.error_msg)
     return PlanResult(
         request_id=goal_id,
         error_code=code,
         error_msg=text,
-        segments=tuple(to_segment(s) for s in message.segments),
+        segments=tuple(to_segment(s, goal_id) for s in message.segments),
         metrics=metrics.to_metrics(message.metrics),
     )
 

@@ -108,7 +108,7 @@ def test_garbage_is_refused_and_the_world_goes_on(server, line):
         raw.sendall(line)
         assert lines.readline().startswith(b"error 505 ")
         raw.sendall(wire.order("hello", "drone_1"))
-        assert lines.readline() == b"ok null\n"
+        assert lines.readline().startswith(b"ok [")
 
 
 def test_a_world_that_has_gone_is_said_to_have_gone():

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_planner.robots.driver import SkillFailedError
 from llm_planner.robots.world import HELD, ObjectRole, WorldObject
 from tests.robots.builders import arm, run, table
 
@@ -20,6 +21,16 @@ def test_stacks_one_box_on_another():
     assert position(driver, "red_box") == (0.5, 0.1, 0.075)
     assert driver.world.is_on("red_box", "table")
     assert not driver.world.is_on("blue_box", "red_box")
+
+
+@pytest.mark.parametrize("size_m", [100.0, 1e308, math.inf])
+def test_a_free_spot_of_a_huge_area_is_found_near_its_middle(size_m):
+    area = WorldObject(name="hall", role=ObjectRole.AREA, position_m=(0.4, 0.0, 0.0), size_m=(size_m, size_m, 0.0))
+    world = table(area)
+    assert world.spot("red_box", area) == pytest.approx((0.4, 0.0, 0.025))
+    carpet = WorldObject(name="carpet", position_m=(0.4, 0.0, 0.025), size_m=(9.0, 9.0, 0.05))
+    with pytest.raises(SkillFailedError, match="no room in hall"):
+        table(area, carpet).spot("red_box", area)
 
 
 def test_places_in_a_free_spot_of_an_area_and_in_a_container():

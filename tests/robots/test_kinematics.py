@@ -271,6 +271,19 @@ def test_says_takes_pictures_and_answers():
     assert do(drone(), "p", "what is there?")[0].value == "nothing"
 
 
+def test_what_is_forgotten_changes_nothing_later():
+    driver = drone()
+    now_s = 0.0
+    for name in ("mf", "mr", "mb", "ml"):
+        _, now_s = do(driver, name, 100.0, now_s=now_s)
+    times_s = [0.1 * step for step in range(150)]
+    poses = [driver.pose_at(time_s) for time_s in times_s]
+    for number, before_s in enumerate(times_s):
+        driver.forget(before_s)
+        assert [driver.pose_at(time_s) for time_s in times_s[number:]] == poses[number:]
+    assert len(driver._history) == 1
+
+
 def test_halt_freezes_the_robot():
     driver = drone()
     driver.start(SkillCall("mf", (500.0,)), 0.0)

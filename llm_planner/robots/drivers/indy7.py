@@ -4,7 +4,6 @@ What a skill does to the world (who holds what, what lies where) is planned and 
 the kinematic arm; where objects are, the map says. That the gripper holds something is believed: it has no sensor.
 """
 
-import bisect
 import random
 from collections import deque
 from collections.abc import Collection
@@ -18,6 +17,7 @@ from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
@@ -121,7 +121,7 @@ class Indy7Driver:
         """Takes another world for its map; the arm stops and stays where it is, with empty fingers."""
         self.halt(0.0)
         self._body = ArmBody(self._model, world, random.Random(0), self._tool_pose())
-        self._track: list[tuple[float, Pose]] = [(float("-inf"), self._body.state.pose)]
+        self._track = Track(self._body.state.pose)
 
     @property
     def target(self) -> Pose | None:
@@ -138,7 +138,11 @@ class Indy7Driver:
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where the tool was at a past time."""
-        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
@@ -246,7 +250,7 @@ class Indy7Driver:
         if pose != self._body.state.pose:
             self._body.state.pose = pose
             self._body.carry()
-            self._track.append((now_s, pose))
+            self._track.note(now_s, pose)
 
 
 def _steps(effect: Effect, course: Course) -> list[_Step]:

@@ -4,7 +4,6 @@ It knows where it is by dead reckoning from where it took off, sees by the map t
 world), and judges the geofence before every motion, exactly as the kinematic robot does: both plan with ``MobileBody``.
 """
 
-import bisect
 import random
 from collections import deque
 from collections.abc import Collection
@@ -21,6 +20,7 @@ from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.motion import Motion
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
@@ -57,7 +57,7 @@ class TelloDriver:
         self._leg_start_s = self._latency_s = 0.0
         self._is_stopping = False
         self._result = SkillResult(SkillStatus.SUCCEEDED)
-        self._track: list[tuple[float, Pose]] = [(float("-inf"), pose)]
+        self._track = Track(pose)
         self._floor_since_s: float | None = None
         self._is_lost = False  # it flew where it was not told to, or did not stop
         self._is_out_of_power = False  # from then on it only lands
@@ -91,7 +91,7 @@ class TelloDriver:
         if pose is not None:
             here, self._is_lost = replace(pose, z_m=here.z_m), False
         self._body, self._epoch_s = self._body_at(here, world), epoch_s
-        self._track = [(float("-inf"), here)]
+        self._track = Track(here)
         self._floor_since_s = None
         self._land_again_s = float("-inf")
 
@@ -111,7 +111,11 @@ class TelloDriver:
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where it was at a past time."""
-        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
@@ -271,7 +275,7 @@ class TelloDriver:
     def _put(self, pose: Pose, now_s: float) -> None:
         if pose != self._body.state.pose:
             self._body.state.pose = pose
-            self._track.append((now_s, pose))
+            self._track.note(now_s, pose)
 
     def _notice_landing(self, now_s: float) -> None:
         """Believes the state stream if a drone that should fly stays on the floor: it lands without being told, too."""
