@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from rclpy.node import Node
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.drivers.indy7 import Joints
 from llm_planner.robots.drivers.indy7_kinematics import JOINTS
+from llm_planner.robots.tool_path import Joints
 from llm_planner.ros.bridge import Bridge
 
 ACTION = "/joint_trajectory_controller/follow_joint_trajectory"  # an absolute name in Neuromeka's driver

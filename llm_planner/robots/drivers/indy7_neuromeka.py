@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.drivers.indy7 import Joints
+from llm_planner.robots.tool_path import Joints
 
 _log = logging.getLogger(__name__)
 NUM_STOPS = 3
