@@ -99,11 +99,12 @@ class RemotePort:
     def _say(self, method: str, *arguments: Any) -> Any:
         try:
             self._socket.sendall(wire.order(method, *arguments))
-            line = self._lines.readline()
+            line = self._lines.readline(wire.MAX_LINE_BYTES + 1)
         except (OSError, ValueError) as error:
             raise self._gone(str(error)) from error
         if not line:
             raise self._gone("it closed the connection")
+        wire.require_whole(line)
         return wire.read_answer(method, line)
 
     def _gone(self, reason: str) -> PlannerError:
