@@ -85,8 +85,11 @@ def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
     sections = [s["ros__parameters"] for s in values.values() if isinstance(s, dict) and "ros__parameters" in s]
     if not sections:
         return values
-    settings = {key: value for section in sections for key, value in section.items() if key not in NODE_ONLY}
-    if "robot_models" in settings:  # ROS has no empty list of strings
+    named = [section for section in sections if isinstance(section, dict)]
+    if len(named) < len(sections):
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "ros__parameters must hold names and values")
+    settings = {key: value for section in named for key, value in section.items() if key not in NODE_ONLY}
+    if isinstance(settings.get("robot_models"), list):  # ROS has no empty list of strings
         settings["robot_models"] = [directory for directory in settings["robot_models"] if directory]
     return settings
 
