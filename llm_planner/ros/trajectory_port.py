@@ -56,7 +56,7 @@ class TrajectoryPort:
     def note_joints(self, names: list[str], positions: list[float]) -> None:
         """Takes a ``JointState``, whatever other joints it names."""
         known = dict(zip(names, positions, strict=False))
-        if all(name in known for name in JOINTS):
+        if all(math.isfinite(known.get(name, math.nan)) for name in JOINTS):
             self._joints = tuple(math.degrees(known[name]) for name in JOINTS)
 
     def joints_deg(self) -> Joints | None:

@@ -251,6 +251,28 @@ def test_neuromeka_that_breaks_off_fails_the_motion(dcp3, port):
     assert "no route" in port.ending()
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"q": None, "op_state": IDLE},
+        {"q": [0.0] * 5, "op_state": IDLE},
+        {"q": [math.nan] * 6, "op_state": IDLE},
+        {"q": [math.inf] * 6, "op_state": IDLE},
+        {"q": ["up"] * 6, "op_state": IDLE},
+        {"q": list(HOME_DEG), "op_state": "idle"},
+        [],
+    ],
+)
+def test_neuromeka_that_makes_no_sense_fails_the_motion_and_moves_no_belief(dcp3, port, data):
+    port.move((0.0,) * 6)
+    wait_until(lambda: dcp3.state == MOVING)
+    dcp3.get_robot_data = lambda: data
+    wait_until(port.ending)
+    assert "does not answer" in port.ending()
+    assert port.joints_deg() == HOME_DEG
+
+
 def test_neuromeka_that_never_answers_is_refused(dcp3):
     dcp3.is_mute = True
     with pytest.raises(PlannerError, match="does not answer"):
