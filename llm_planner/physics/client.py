@@ -22,7 +22,6 @@ ANSWER_TIMEOUT_S = 3.0  # then the world is lost
 SLOW_ANSWER_TIMEOUT_S = 10.0  # of what the world works on: another stage, a picture
 RETRY_S = 0.5
 STALLED_S = 5.0  # without the world's time moving
-MAX_LINE = 4_000_000  # bytes of an answer
 _SLOW = ("hello", "enter", "picture")
 
 
@@ -210,11 +209,11 @@ class _Connection:
         try:
             self._socket.settimeout(SLOW_ANSWER_TIMEOUT_S if method in _SLOW else ANSWER_TIMEOUT_S)
             self._socket.sendall(wire.order(method, *arguments))
-            line = self._lines.readline(MAX_LINE)
+            line = self._lines.readline(wire.MAX_LINE_BYTES + 1)
         except (OSError, ValueError) as error:
             raise _gone(str(error)) from error
         if not line.endswith(b"\n"):
-            raise _gone("it closed the connection")
+            raise _gone("its answer is too long" if len(line) > wire.MAX_LINE_BYTES else "it closed the connection")
         return wire.read_answer(method, line)
 
     def close(self) -> None:

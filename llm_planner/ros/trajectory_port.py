@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from rclpy.node import Node
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.drivers.indy7 import Joints
 from llm_planner.robots.drivers.indy7_kinematics import JOINTS
+from llm_planner.robots.tool_path import Joints
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import Guard
 
@@ -57,7 +57,7 @@ class TrajectoryPort:
     def note_joints(self, names: list[str], positions: list[float]) -> None:
         """Takes a ``JointState``, whatever other joints it names."""
         known = dict(zip(names, positions, strict=False))
-        if all(name in known for name in JOINTS):
+        if all(math.isfinite(known.get(name, math.nan)) for name in JOINTS):
             self._joints = tuple(math.degrees(known[name]) for name in JOINTS)
 
     def joints_deg(self) -> Joints | None:

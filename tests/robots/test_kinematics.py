@@ -258,6 +258,11 @@ def test_the_past_course_of_the_robot_meets_that_of_a_moving_object():
     assert nearest_m(leaves) == pytest.approx(math.sqrt(2), abs=0.01)  # after 2 s
 
 
+def test_a_drone_outside_its_geofence_does_not_take_off_there():
+    driver = drone(pose=Pose(x_m=11.0, z_m=0.0))
+    assert "geofence" in do(driver, "tk")[0].reason
+
+
 def test_says_takes_pictures_and_answers():
     driver = drone(thing(), thing("dog", (2, 0, 1)))
     driver.world.answers["colour of cat"] = "black"

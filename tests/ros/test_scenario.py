@@ -33,7 +33,7 @@ def test_the_example_is_in_order_and_its_worlds_can_be_entered():
         ("drone_1: [{instruction: go, when: 3}]", "when"),
         ("drone_1: [{at_s: .nan, instruction: go}]", "at_s"),
         ("drone_1: {", "YAML"),
-        ("[1, 2]", "dictionary"),
+        ("[1, 2]", "object"),
     ],
 )
 def test_a_broken_scenario_names_its_fault(tmp_path, text, part):

@@ -54,7 +54,8 @@ class TelloDriver:
         self._motions: deque[Motion] = deque()  # of the course, not begun yet
         self._legs: deque[Leg] = deque()  # of the motion that has begun
         self._leg: Leg | None = None  # in flight
-        self._leg_start_s = self._latency_s = 0.0
+        self._leg_start_s: float | None = None  # None until its command is sent
+        self._latency_s = 0.0
         self._is_stopping = False
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._track = Track(pose)
@@ -140,7 +141,7 @@ class TelloDriver:
         """Makes the drone hover at once: past the command in flight, again and again until it is seen hovering."""
         if self._result.status is not SkillStatus.RUNNING:
             return
-        self._estimate(now_s, has_moved=True)
+        self._estimate(now_s, has_moved=self._line.may_have_moved(self._epoch_s + now_s))
         self._give_up("halted")
         if self._is_stoppable:
             self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
@@ -225,8 +226,9 @@ class TelloDriver:
         elif self._line.is_busy:  # hovers first, after a halt
             return
         elif self._legs:
-            self._leg, self._leg_start_s = self._legs.popleft(), now_s
+            self._leg, self._leg_start_s = self._legs.popleft(), None
             self._line.begin(self._leg.command, self._epoch_s + now_s)
+            self._note_sent()
         elif self._motions:
             motion, begin = self._motions.popleft(), self._body.state.pose
             self._legs.extend(tello_commands.legs(motion, begin, self._speed_cm_s, self._latency_s))
@@ -268,9 +270,15 @@ class TelloDriver:
 
     def _estimate(self, now_s: float, *, has_moved: bool) -> None:
         """Puts the drone where the duration model says that the command in flight has brought it."""
+        self._note_sent()
         if self._leg is not None:
-            motion = self._leg.motion
-            self._put(motion.pose_at(now_s - self._leg_start_s) if has_moved else motion.begin, now_s)
+            motion, start_s = self._leg.motion, self._leg_start_s
+            self._put(motion.begin if start_s is None or not has_moved else motion.pose_at(now_s - start_s), now_s)
+
+    def _note_sent(self) -> None:
+        """Notes when the command of a leg has left: it waits for its turn."""
+        if self._leg_start_s is None and self._line.sent_s is not None:
+            self._leg_start_s = self._line.sent_s - self._epoch_s
 
     def _put(self, pose: Pose, now_s: float) -> None:
         if pose != self._body.state.pose:
