@@ -18,6 +18,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Situation
+from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -259,13 +260,16 @@ def test_what_cannot_be_pickled_ends_its_goal_and_no_other(own):
     class Local(Situation):
         """Cannot be found by its name."""
 
+    class LocalUtility(TimeUtility):
+        """Neither."""
+
     owner = own(functools.partial(build, step_s=0.02), reports=False)
     owner.server.submit(make_request("r1", "go"))
     owner.server.submit(make_request("r2", "go"))
     owner.wait_for(lambda: len(owner.segments("r1")) == 6)
     assert owner.server.report(replace(succeeded("r1", 0), situation=Local()))
     assert owner.result("r1").error_code is ErrorCode.ENGINE_FAILED
-    owner.server.submit(make_request("r3", "go", time_utility=lambda: None))
+    owner.server.submit(make_request("r3", "go", time_utility=LocalUtility(ert_s=1.0, alpha=-2.0, beta=1.0)))
     assert owner.result("r3").error_code is ErrorCode.ENGINE_FAILED
     owner.wait_for(lambda: len(owner.segments("r2")) == 6)
     owner.server.report(succeeded("r2", 5))
