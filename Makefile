@@ -14,7 +14,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
+.PHONY: report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -64,6 +64,9 @@ format: setup-dev ## rewrite the files in style
 
 colcon: setup-dev ## build the same tree with colcon into build/ install/ log/, and import it from there
 	@scripts/build_colcon.sh
+
+report:     ## the longest source files: split one where a reader gains
+	@git ls-files '*.py' | xargs wc -l | sort -rn | awk '$$2 != "total" && $$1 > 300 {print $$1, $$2}'
 
 clean:      ## remove what was built, except the virtual environments
 	@rm -rf build install log demo_out *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

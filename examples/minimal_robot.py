@@ -9,7 +9,7 @@ def main(instruction: str = "go to the chair", planner: str = "/planner") -> int
     """Has one instruction planned and carried out; returns the error code, 0 if all went well."""
     with spinning("minimal_robot") as node:
         handle = PlannerClient(node, "tello", planner=planner).plan(instruction, scene="chair, table")
-        for segment in handle:  # each exactly once and in order, as soon as it is planned
+        for segment in handle:  # each exactly once and in order, as soon as it is planned; none after a cancel
             handle.report(segment, ReportStatus.STARTED)
             print("carries out", segment.text)  # a robot would run segment.calls here
             handle.report(segment, ReportStatus.SUCCEEDED, duration_s=0.01)

@@ -12,7 +12,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchContext, LaunchDescription
-from llm_planner.ros.composition import Composition, World
+from llm_planner.ros.composition import Composition, World, is_emulated
 
 ARGUMENTS = {
     "drones": ("3", "How many Tello drones: drone_1, drone_2, ..."),
@@ -35,7 +35,10 @@ def start_robots(context: LaunchContext) -> list[Node]:
     kinds = [("drone", "tello", int(values["drones"])), ("arm", "indy7", int(values["arms"]))]
     robots = [(f"{kind}_{i + 1}", model) for kind, model, count in kinds for i in range(count)]
     tellos = [address.strip() for address in values["tellos"].split(",") if address.strip()][: int(values["drones"])]
-    real = [{"driver": "tello", "address": address, "take_off": True} for address in tellos]
+    real = [
+        {"driver": "tello", "address": address, "take_off": True, "allow_world": is_emulated(address)}
+        for address in tellos
+    ]
     is_physical = values["sim"] == "mujoco"
     if values["sim"] not in ("kinematic", "mujoco"):
         raise ValueError(f"sim is {values['sim']!r}; it must be kinematic or mujoco")

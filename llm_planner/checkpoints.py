@@ -1,6 +1,5 @@
 """Names -> checkpoints: where a model lies, how it wants to be asked, and what predicts the lengths of its answers."""
 
-import json
 import logging
 from pathlib import Path
 
@@ -66,10 +65,16 @@ def prompt_encoder(directory: Path, tokenizer: Tokenizer, start_text: str) -> Pr
 def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, PromptMarkup]:
     """Returns how to ask the model: as its ``planner.json`` says, else in full, in its chat template if it has one."""
     from llm_planner.engine.chat import load_chat_format
+    from llm_planner.engine.model_config import read_json
 
     own = directory / "planner.json"
     if own.is_file():
-        return PromptStyle(json.loads(own.read_text(encoding="utf-8"))["prompt_style"]), PromptMarkup()
+        style = read_json(own).get("prompt_style")
+        known = {style.value: style for style in PromptStyle}
+        if not isinstance(style, str) or style not in known:
+            message = f"{own}: prompt_style must be one of {', '.join(known)}"
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, message)
+        return known[style], PromptMarkup()
     chat = load_chat_format(directory)
     if chat is None:
         return PromptStyle.INSTRUCT, PromptMarkup(before_static=start_text)

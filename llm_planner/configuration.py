@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.documents import DocumentError, read_yaml
 
 T = TypeVar("T")
 NODE_ONLY = frozenset(
@@ -29,7 +29,7 @@ def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = 
     Raises:
         PlannerError: INVALID_CONFIG with the path of every field that is unknown, of a wrong type or out of range.
     """
-    values = _read_yaml(path) if path else {}
+    values = _planner_part(_mapping(path)) if path else {}
     for dotted, value in (overrides or {}).items():
         *parents, leaf = dotted.split(".")
         section = values
@@ -61,7 +61,7 @@ def plain_parameters(path: Path) -> dict[str, str]:
             else:
                 parameters[prefix + name] = json.dumps(getattr(section, name))
 
-    if not _is_ros_file(document := yaml.safe_load(path.read_text(encoding="utf-8")) or {}):
+    if not _is_ros_file(document := _mapping(path)):
         walk(document, config, "")
     return parameters
 
@@ -70,14 +70,14 @@ def _is_ros_file(values: Mapping[str, Any]) -> bool:
     return any(isinstance(section, dict) and "ros__parameters" in section for section in values.values())
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _mapping(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
+        values = read_yaml(path)
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} {error}") from error
     if not isinstance(values, dict | None):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} holds {type(values).__name__} instead of a mapping")
-    return _planner_part(values or {})
+    return values or {}
 
 
 def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +85,11 @@ def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
     sections = [s["ros__parameters"] for s in values.values() if isinstance(s, dict) and "ros__parameters" in s]
     if not sections:
         return values
-    settings = {key: value for section in sections for key, value in section.items() if key not in NODE_ONLY}
-    if "robot_models" in settings:  # ROS has no empty list of strings
+    named = [section for section in sections if isinstance(section, dict)]
+    if len(named) < len(sections):
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "ros__parameters must hold names and values")
+    settings = {key: value for section in named for key, value in section.items() if key not in NODE_ONLY}
+    if isinstance(settings.get("robot_models"), list):  # ROS has no empty list of strings
         settings["robot_models"] = [directory for directory in settings["robot_models"] if directory]
     return settings
 

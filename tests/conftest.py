@@ -1,39 +1,38 @@
 """Isolation of test runs: one ROS domain per process, localhost only, one thread, no network, no display."""
 
-import fcntl
 import importlib.util
 import os
+import socket
 import sys
 import tempfile
-from pathlib import Path
-from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from llm_planner.ros.network import Network, environment
 
-_DOMAINS = range(1, 102)  # above 101 the DDS ports meet Linux's ephemeral ports; 0 is everybody's default
+_DOMAINS = range(101, 0, -1)  # above 101 the DDS ports meet Linux's ephemeral ports; 0 is everybody's default
 
 
-def _claim_ros_domain() -> tuple[int, IO[str]]:
-    """Returns a ROS domain that no other test process on this machine uses, and the lock that keeps it ours."""
+def _claim_ros_domain() -> tuple[int, socket.socket]:
+    """Returns a ROS domain that no other test process on this machine uses, and what keeps it ours.
+
+    The claim is a socket with an abstract name (Linux): no file that somebody else could have put there before, and the
+    system frees it when this process ends, however it ends. Somebody else's claim is a domain that is taken, no more.
+    """
     for domain in _DOMAINS:
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            lock = (Path(tempfile.gettempdir()) / f"llm_planner_ros_domain_{domain}.lock").open("w")
-        except PermissionError:  # another user's
+            claim.bind(f"\0llm_planner/tests/ros_domain_{domain}")
+        except OSError:
+            claim.close()
             continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            continue
-        return domain, lock  # freed by the system when this process ends, however it ends
+        return domain, claim
     raise RuntimeError(f"every ROS domain in {_DOMAINS} is taken by a running test process")
 
 
 # At import, before any test module imports rclpy or torch; children of the tests inherit all of it.
-_ros_domain, _ros_domain_lock = _claim_ros_domain()
+_ros_domain, _ros_domain_claim = _claim_ros_domain()
 _log_directory = tempfile.TemporaryDirectory(prefix="llm_planner_ros_log_", ignore_cleanup_errors=True)
 os.environ.update(
     ROS_DOMAIN_ID=str(_ros_domain),

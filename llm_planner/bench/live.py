@@ -192,7 +192,7 @@ def run_live(
     Raises:
         PlannerError: If the planner cannot start, or its engine fails.
     """
-    config = replace(config, max_queued=max(config.max_queued, len(trace.requests)))
+    config = replace(config, max_queued=max(config.max_queued, len(trace.requests)), urgent_share=0.0)
     replay = LiveReplay(trace, bounds_s, config.scheduler.network_latency_s)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "steps.json"

@@ -1,7 +1,7 @@
 """``llm-planner plan``: one plan without ROS, streamed to the terminal."""
 
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,9 +92,10 @@ def plan(
         budget_scope=budget_scope_of(budget_scope, overrun),
     )
     build_admission(settings).check(request, {})
-    with nullcontext() if as_json else console.status("loading the model"):
+    with console.status("loading the model") if console.is_terminal and not as_json else nullcontext():
         loop = build_loop(settings, do_clients_report=False)
-    result = _run(loop, request, show=not as_json)
+    with closing(loop):
+        result = _run(loop, request, show=not as_json)
     if as_json:
         print_json(_as_json(result))
     elif result.error_code is ErrorCode.PLAN_PARTIAL:
@@ -111,7 +112,11 @@ def plan(
 
 
 def _run(loop: "PlannerLoop", request: PlanRequest, *, show: bool) -> PlanResult:
-    """Returns the result of a request, which the loop serves alone; sleeps while there is nothing to do."""
+    """Returns the result of a request, which the loop serves alone; sleeps while there is nothing to do.
+
+    Raises:
+        PlannerError: ENGINE_FAILED if there will never be anything to do, although the request has not ended.
+    """
     clock = MonotonicClock()
     start_s = clock.now_s()
     events = loop.submit(request, start_s)
@@ -122,7 +127,10 @@ def _run(loop: "PlannerLoop", request: PlanRequest, *, show: bool) -> PlanResult
             if isinstance(event, SegmentReady) and show:
                 _print_segment(event.segment, clock.now_s() - start_s, is_chat=request.urgency is Urgency.CHAT)
         now_s = clock.now_s()
-        time.sleep(max(0.0, (loop.next_wakeup_s(now_s) or now_s) - now_s))
+        wakeup_s = loop.next_wakeup_s(now_s)
+        if wakeup_s is None:
+            raise PlannerError(ErrorCode.ENGINE_FAILED, "the plan has not ended, and nothing is left to do for it")
+        time.sleep(max(0.0, wakeup_s - now_s))
         events = loop.step(clock.now_s())
 
 

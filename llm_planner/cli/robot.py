@@ -22,6 +22,10 @@ def robot(
     take_off: Annotated[bool, typer.Option("--take-off", help="A real drone takes off at once: plans begin there.")] = (
         False
     ),
+    allow_world: Annotated[
+        bool,
+        typer.Option("--allow-world", help="Instructions may tell a real robot its world and its pose."),
+    ] = False,
     tool_length: Annotated[float, typer.Option(min=0.0, help="Of a real arm's gripper from the flange, in m.")] = 0.0,
     planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time; 1 if real.")] = 1.0,
@@ -39,6 +43,7 @@ def robot(
         "time_scale": f"{float(time_scale)}",
         "tool_length_m": f"{float(tool_length)}",
         "take_off": "true" if take_off else "false",
+        "allow_world": "true" if allow_world else "false",
         **({"address": address} if address else {}),
         **({"robot_models": f"[{','.join(str(path.absolute()) for path in models)}]"} if models else {}),
     }

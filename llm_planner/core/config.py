@@ -133,6 +133,15 @@ class PlannerConfig:
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
     max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)
+    urgent_share: float = setting(
+        0.125, "Share of max_queued that only urgent goals may take.", minimum=0.0, maximum=0.9
+    )
+    max_goals_per_client: int = setting(
+        64,
+        "Most goals of one client that may be unfinished at once; urgent goals in the places kept for them aside.",
+        minimum=1,
+        maximum=100_000,
+    )
     max_replans: int = setting(
         2,
         "How often a plan goes on another way when a segment fails on the robot, before its goal ends; 0: never.",

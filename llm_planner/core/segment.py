@@ -23,6 +23,8 @@ class ExpectedDuration:
         )
 
 
+LONGEST_DURATION_S = 1e7
+"""Four months: longer than any segment takes."""
 ZERO_DURATION = ExpectedDuration(min_s=0.0, p50_s=0.0, p90_s=0.0)
 
 
@@ -119,3 +121,8 @@ class SegmentReport:
     value: Value | None = None
     reason: str = ""
     situation: Situation | None = None
+
+    @property
+    def measured_s(self) -> float | None:
+        """The execution time in seconds; None if ``duration_s`` is no time that a segment can take."""
+        return self.duration_s if 0 <= self.duration_s <= LONGEST_DURATION_S else None

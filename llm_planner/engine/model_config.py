@@ -1,15 +1,27 @@
 """The shape of a model, read from ``config.json``; whatever the engine cannot compute exactly is refused here."""
 
-import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_planner import documents
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
 # Fields that would change the computation, with the only values that leave it as implemented here.
+MAX_JSON_BYTES = 64_000_000  # a tokenizer of 256,000 tokens takes 33 MB
+_LARGEST = {  # far above any model: names and shapes of all weights are made of these before a file is opened
+    "vocab_size": 10**7,
+    "hidden_size": 10**6,
+    "intermediate_size": 10**7,
+    "num_layers": 1_000,
+    "num_heads": 10_000,
+    "num_kv_heads": 10_000,
+    "head_dim": 10_000,
+    "max_model_len": 10**8,
+}
 _NEUTRAL = {
     "hidden_act": ("silu",),
     "use_sliding_window": (False,),
@@ -80,15 +92,15 @@ def read_model_config(model_dir: Path) -> ModelConfig:
             ErrorCode.MODEL_NOT_FOUND, f"{model_dir} has no config.json; pass a Hugging Face checkpoint directory"
         )
     values = read_json(path)
-    family = _family(values, path)
-    for name, neutral in _NEUTRAL.items():
-        if values.get(name) is not None and values[name] not in neutral:
-            raise _unsupported(path, f"{name} = {values[name]!r}")
-    if any(kind != "full_attention" for kind in values.get("layer_types") or ()):
-        raise _unsupported(path, f"layer_types = {sorted(set(values['layer_types']))}")
     try:
+        family = _family(values, path)
+        for name, neutral in _NEUTRAL.items():
+            if values.get(name) is not None and values[name] not in neutral:
+                raise _unsupported(path, f"{name} = {values[name]!r}"[:200])
+        if any(kind != "full_attention" for kind in values.get("layer_types") or ()):
+            raise _unsupported(path, f"layer_types = {sorted(set(values['layer_types']))}"[:200])
         return _parse(values, family, path)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: missing or wrong value: {error!r}") from error
 
 
@@ -99,16 +111,17 @@ def read_json(path: Path) -> dict[str, Any]:
         PlannerError: CHECKPOINT_INVALID if the file is not one.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} cannot be read as JSON: {error}") from error
+        values = documents.read_json(path, MAX_JSON_BYTES)
+    except documents.DocumentError as error:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} {error}") from error
     if not isinstance(values, dict):
         raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} holds no JSON object")
     return values
 
 
 def _family(values: Mapping[str, Any], path: Path) -> str:
-    names = values.get("architectures") or [values.get("model_type")]
+    named = values.get("architectures") or [values.get("model_type")]
+    names = [str(name)[:80] for name in named]
     for name in names:
         if name in ARCHITECTURES:
             return ARCHITECTURES[name]
@@ -149,8 +162,12 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         is_tied=bool(values.get("tie_word_embeddings", False)),
         dtype=str(values.get("dtype") or values.get("torch_dtype") or "float32"),
     )
-    if min(config.vocab_size, hidden_size, config.num_layers, config.num_kv_heads, config.max_model_len) < 1:
-        raise ValueError("sizes must be positive")
+    for name, largest in _LARGEST.items():
+        if not 1 <= getattr(config, name) <= largest:
+            raise ValueError(f"{name} must be from 1 to {largest}")
+    scaling = (1.0,) if rope_scaling is None else astuple(rope_scaling)
+    if not all(math.isfinite(number) and number > 0 for number in (config.rms_norm_eps, rope_theta, *scaling)):
+        raise ValueError("rms_norm_eps and the numbers of rotary embeddings must be finite and positive")
     if config.num_heads % config.num_kv_heads or config.head_dim % 2:
         raise ValueError("query heads must be a multiple of KV heads, and the head size even")
     return config

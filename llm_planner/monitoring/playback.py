@@ -1,25 +1,39 @@
-"""Reads a recording, whole or cut, and tells a fleet's state what was said in it."""
+"""Reads a recording, whole or cut, and tells a fleet's state what was said in it.
+
+A recording may come from anybody, and compressed zeros are small: 64 kB can hold gigabytes, or millions of messages. So
+a file is read no further than its size allows.
+"""
 
 import io
+import re
 import struct
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcap.exceptions import InvalidMagic, McapError
-from mcap.records import Channel, Message, Schema
+from lz4.frame import LZ4FrameDecompressor
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import InvalidMagic, McapError, RecordLengthLimitExceeded
+from mcap.opcode import Opcode
+from mcap.records import Channel, Chunk, Message, Schema
 from mcap.stream_reader import StreamReader
 from mcap_ros2.decoder import DecoderFactory
-from zstandard import ZstdError
+from zstandard import ZstdDecompressor, ZstdError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring import hearing
 from llm_planner.monitoring.fleet import FleetState
 
-DAMAGE = (McapError, struct.error, ValueError, ZstdError, MemoryError, OverflowError, AssertionError)
-"""What mcap raises where a record ends too early, or is not what it says."""
+MAX_RECORD_BYTES = 256 * 2**20
+MAX_CHUNK_BYTES = 64 * 2**20  # decompressed; recorders write chunks of about 1 MB
+MAX_GROWTH = 1000  # of a file by decompression: JSON that repeats itself grows 20 to 100 times
+FIXED_ARRAY = re.compile(rb"\[\d+\]")
+
+DAMAGE = (McapError, struct.error, ValueError, ZstdError, MemoryError, OverflowError, AssertionError, RuntimeError)
+"""What mcap raises where a record ends too early, or is not what it says; RuntimeError also from lz4."""
 TEXT, REFLEX, DIAGNOSTICS = "std_msgs/msg/String", "llm_planner/msg/Reflex", "diagnostic_msgs/msg/DiagnosticArray"
 
 
@@ -78,7 +92,11 @@ class Recording:
     def _records(self) -> Iterator[object]:
         try:
             with _BoundedFile(self.path) as file:
-                yield from StreamReader(file, validate_crcs=True).records
+                records = StreamReader(file, emit_chunks=True, validate_crcs=True, record_size_limit=MAX_RECORD_BYTES)
+                yield from _bounded(records.records, file.size)
+        except (_TooLargeError, RecordLengthLimitExceeded) as error:
+            message = f"{self.path} is no recording of a fleet: {error}"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
         except InvalidMagic as error:
             if self.counts:  # where the end should be is something else
                 self.is_cut = True
@@ -96,11 +114,75 @@ class _BoundedFile(io.BufferedReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path))
-        self._size = path.stat().st_size
+        self.size = path.stat().st_size
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Returns at most so many bytes."""
-        return super().read(self._size if size is None or size < 0 else min(size, self._size))
+        return super().read(self.size if size is None or size < 0 else min(size, self.size))
+
+
+class _TooLargeError(Exception):
+    """A file holds more than one of its size can."""
+
+
+def _bounded(records: Iterable[object], file_bytes: int) -> Iterator[object]:
+    """Yields records, and what is in chunks; a file has no more of them than bytes, however well it is compressed.
+
+    Raises:
+        _TooLargeError: If it says that it has.
+    """
+    num_records = num_bytes = 0
+    for record in records:
+        inner: Iterable[object] = (record,)
+        if isinstance(record, Chunk):
+            data = _decompressed(record)
+            num_bytes += len(data)
+            inner = _records_of(data)
+        if num_bytes > MAX_GROWTH * file_bytes:
+            raise _TooLargeError(f"its {file_bytes} bytes are more than {num_bytes} when they are decompressed")
+        for one in inner:
+            num_records += 1
+            if num_records > file_bytes:
+                raise _TooLargeError(f"it has more records than its {file_bytes} bytes")
+            yield one
+
+
+def _decompressed(chunk: Chunk) -> bytes:
+    """Returns the data of a chunk.
+
+    Raises:
+        _TooLargeError: If it says that it is larger than any chunk.
+        ValueError: If it is not what it says.
+    """
+    size = chunk.uncompressed_size
+    if size > MAX_CHUNK_BYTES:
+        raise _TooLargeError(f"one of its chunks is {size} bytes when it is decompressed, more than {MAX_CHUNK_BYTES}")
+    data = chunk.data
+    if chunk.compression == "zstd":
+        data = ZstdDecompressor(max_window_size=MAX_CHUNK_BYTES).stream_reader(data).read(size + 1)
+    elif chunk.compression == "lz4":
+        data = LZ4FrameDecompressor().decompress(data, max_length=size + 1)
+    if chunk.compression not in {"", "zstd", "lz4"} or len(data) != size:
+        raise ValueError("a chunk is not what it says")
+    if chunk.uncompressed_crc not in {0, zlib.crc32(data)}:
+        raise ValueError("a chunk does not have its checksum")
+    return data
+
+
+def _records_of(data: bytes) -> Iterator[object]:
+    """Yields the records of a chunk, one at a time; None for one of another kind."""
+    stream = ReadDataStream(io.BytesIO(data))
+    while stream.count < len(data):
+        opcode, length = stream.read1(), stream.read8()
+        if opcode == Opcode.SCHEMA:
+            yield Schema.read(stream)
+        elif opcode == Opcode.CHANNEL:
+            yield Channel.read(stream)
+        elif opcode == Opcode.MESSAGE:
+            yield Message.read(stream, length)
+        else:
+            stream.read(length)
+            yield None
 
 
 class _Decoders:
@@ -111,16 +193,21 @@ class _Decoders:
 
     def of(self, channel: Channel, schema: Schema, data: bytes) -> Callable[[], Any]:
         def decode() -> object:
-            problem = f"a message of {channel.topic} cannot be decoded"
             try:
-                decoder = self._factory.decoder_for(channel.message_encoding, schema)
-                if decoder is None:
-                    raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem}: it is not encoded as ROS 2 does")
-                return decoder(data)
-            except (*DAMAGE, LookupError, NameError, TypeError, AttributeError) as error:
-                raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem}: {error}") from error
+                return self._decoded(channel, schema, data)
+            except Exception as error:  # whatever the library throws: definition and data are the file's
+                problem = f"a message of {channel.topic} cannot be decoded: {error}"
+                raise PlannerError(ErrorCode.INVALID_CONFIG, problem) from error
 
         return decode
+
+    def _decoded(self, channel: Channel, schema: Schema, data: bytes) -> object:
+        if FIXED_ARRAY.search(schema.data):  # none of ours has one; very many things that take no data could be in it
+            raise ValueError("its definition has arrays of fixed size")
+        decoder = self._factory.decoder_for(channel.message_encoding, schema)
+        if decoder is None:
+            raise ValueError("it is not encoded as ROS 2 does")
+        return decoder(data)
 
 
 def retell(heard: Heard, state: FleetState, now_s: float) -> None:

@@ -60,6 +60,8 @@ class RobotView:
         held: Name of what the gripper holds; empty for nothing.
         fence_m: Of a mobile robot, least and greatest x, then y; None for an arm.
         home: Where its home is in the fleet's map; None if nobody said.
+        num_faults: How many unexpected errors have halted the robot since its node began.
+        last_fault: What the last one was; empty without any.
         reach_m: Of an arm, least and greatest distance from its base; None for a mobile robot.
     """
 
@@ -78,6 +80,8 @@ class RobotView:
     fence_m: tuple[float, float, float, float] | None = None
     reach_m: tuple[float, float] | None = None
     home: Pose | None = None
+    num_faults: int = 0
+    last_fault: Word = ""
     things: Annotated[tuple[Thing, ...], Field(max_length=4 * MAX_THINGS)] = ()
 
     def to_json(self) -> str:

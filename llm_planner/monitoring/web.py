@@ -35,6 +35,8 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STOP_TIMEOUT_S = 3.0
+STALL_S = 20.0  # a browser that takes nothing for so long is cut off: the hub has long sent it away
+MAX_CONNECTIONS = 256  # more get 503
 
 
 def build_app(hub: Hub, whole: Callable[[], str], hosts: Collection[str] = ()) -> ASGIApp:
@@ -131,6 +133,7 @@ class WebServer:
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self._socket = socket.create_server((host, port), family=family)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * STALL_S))  # inherited
         except (OSError, OverflowError) as error:
             raise PlannerError(
                 ErrorCode.INVALID_CONFIG,
@@ -140,7 +143,7 @@ class WebServer:
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}/"
         config = uvicorn.Config(
             app, log_config=None, access_log=False, loop="asyncio", http="h11", ws="none", lifespan="off",
-            server_header=False, timeout_graceful_shutdown=1,
+            server_header=False, timeout_graceful_shutdown=1, limit_concurrency=MAX_CONNECTIONS,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(

@@ -1,16 +1,17 @@
 """An arm as a driver: skills as ways of the tool, from above, and orders to the gripper.
 
-The joints move together to each target; nobody plans a path, so the tool travels above everything that lies there.
+The joints move together to each target. The tool travels above everything that lies there, and by intermediate targets
+where it would leave the workspace; other obstacles are not planned for.
 """
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from llm_planner.physics.driver import Course, PhysicsDriver
+from llm_planner.physics.driver import Course, PhysicsDriver, dated
 from llm_planner.physics.inverse import ChainKinematics
 from llm_planner.physics.port import ArmPort
 from llm_planner.physics.things import WALL_M
@@ -21,6 +22,7 @@ from llm_planner.robots.duration import sample_s
 from llm_planner.robots.effect import Grasp, Gripper, Home, MoveTool, Place, Push, Stop
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.shape import ChainBody, Point
+from llm_planner.robots.tool_path import Joints, joint_legs
 from llm_planner.robots.world import HELD, ObjectRole, World, WorldObject
 
 CLEARANCE_M = 0.06  # between what is carried and what lies below
@@ -43,7 +45,8 @@ class ArmDriver(PhysicsDriver[ArmPort]):
 
     def __init__(self, model: RobotModel, port: ArmPort, rng: random.Random) -> None:
         assert isinstance(model.body, ChainBody)
-        self._rng, self._shape = rng, model.body
+        assert model.workspace is not None
+        self._rng, self._shape, self._space = rng, model.body, model.workspace
         self._chain = ChainKinematics(model.body)
         self._may_touch: str | None = None
         super().__init__(model, port)
@@ -63,7 +66,7 @@ class ArmDriver(PhysicsDriver[ArmPort]):
     def _survey(self) -> None:
         """Brings positions up to date, and what lies on what."""
         believed = self._world.objects
-        found = {thing.name: self._dated(thing) for thing in self._port.survey()}
+        found = {thing.name: dated(thing, self._now_s) for thing in self._port.survey()}
         self._world.objects = {
             name: replace(thing, support=believed[name].support) if name in believed else thing
             for name, thing in found.items()
@@ -238,30 +241,36 @@ class ArmDriver(PhysicsDriver[ArmPort]):
 
     def _reach_high(self, point: Point) -> Course:
         """Goes to a point, or to the highest one below it that can be reached."""
+        x, y, z = point[0], point[1], min(point[2], self._space.z_m[1])
         for lower_m in (0.0, 0.05, 0.1, 0.15, 0.2):
-            if self._solve((point[0], point[1], point[2] - lower_m)) is not None:
-                yield from self._reach((point[0], point[1], point[2] - lower_m))
+            legs = self._legs((x, y, z - lower_m))
+            if legs is not None:
+                yield from self._follow(legs)
                 return None
         yield from self._reach(point)
         return None
 
     def _reach(self, point: Point) -> Course:
-        joints = self._solve(point)
-        if joints is None:
+        legs = self._legs(point)
+        if legs is None:
             x, y, z = point
-            raise SkillFailedError(f"({x:.2f}, {y:.2f}, {z:.2f}) m is unreachable from above")
-        self._port.move(tuple(float(angle) for angle in joints))
-        yield None
+            raise SkillFailedError(f"({x:.2f}, {y:.2f}, {z:.2f}) m is unreachable from above, inside the workspace")
+        yield from self._follow(legs)
         return None
 
-    def _solve(self, point: Point) -> np.ndarray | None:
-        return self._chain.joints(point, self._telemetry.joints)
+    def _follow(self, legs: Sequence[Joints]) -> Course:
+        for joints in legs:
+            self._port.move(joints)
+            yield None
+        return None
+
+    def _legs(self, point: Point) -> tuple[Joints, ...] | None:
+        return joint_legs(self._chain, self._space, tuple(self._telemetry.joints), point)
 
     @property
     def _over_m(self) -> float:
         """Height of the tool at which it, and what it holds, passes over all that lies there."""
-        space = self._model.workspace
-        reach_m = space.reach_m[1] if space else math.inf
+        reach_m = self._space.reach_m[1]
         near = (o for o in self._world.objects.values() if math.hypot(*o.position_m[:2]) < reach_m)
         things = [o for o in near if o.role is not ObjectRole.AREA]
         held = self._telemetry.held

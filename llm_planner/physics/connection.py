@@ -20,6 +20,8 @@ class PhysicsConnection:
         seed: Of how long looks and words take.
     """
 
+    takes_worlds = True
+
     def __init__(self, model: RobotModel, port: RobotPort, seed: int = 0) -> None:
         rng = random.Random(seed)
         self.driver: PhysicsDriver[RobotPort] = (

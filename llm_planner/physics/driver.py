@@ -4,7 +4,6 @@ What a skill means is planned by the same code as for the kinematic robot (``Mob
 takes, and whether it succeeds, the physical world decides.
 """
 
-import bisect
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from llm_planner.physics.port import RobotPort, Telemetry
 from llm_planner.robots.body import Body, BodyState, Job
 from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 PortT_co = TypeVar("PortT_co", bound=RobotPort, covariant=True)
@@ -41,9 +41,9 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._wait_s: float | None = None
         self._target: Pose | None = None
         self._limit_s = 0.0
-        self._epoch_s = self._zero_s = 0.0
+        self._epoch_s = self._zero_s = self._read_at_s = 0.0
         self._world = World()
-        self._track: list[tuple[float, Pose]] = []
+        self._track = Track(model.start)
         self._body = self._body_at(model.start, World())
         self._telemetry = Telemetry(time_s=0.0, pose=model.start, is_settled=True)
         self._touched: list[str] = []  # since the call began
@@ -71,11 +71,14 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
     def in_sight(self, now_s: float) -> tuple[WorldObject, ...]:
         """Returns what nothing hides from the robot."""
         self._read(now_s)
-        return tuple(self._dated(thing) for thing in self._port.look())
+        return tuple(dated(thing, self._read_at_s) for thing in self._port.look())
 
     def noticed(self, _now_s: float) -> tuple[WorldObject, ...]:
-        """Returns what it noticed at the last tick that moves."""
-        return tuple(self._dated(thing) for thing in self._telemetry.near)
+        """Returns what it noticed at the last tick that moves.
+
+        Dated by the caller's clock then: a world that was slow, or lost for a while, is behind it.
+        """
+        return tuple(dated(thing, self._read_at_s) for thing in self._telemetry.near)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float) -> None:
         """Takes another world; its time starts at 0 when the robot's clock shows ``epoch_s``.
@@ -89,13 +92,17 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._result, self._course = SkillResult(SkillStatus.SUCCEEDED), None
         self._body = self._body_at(start, World(answers=world.answers))
         self._world = World(world.objects.values(), world.answers)
-        self._track = [(float("-inf"), start)]
+        self._track = Track(start)
         self._read(0.0)
         self._survey()
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where it was at a past time, by its own account."""
-        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
@@ -191,22 +198,23 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         return self._telemetry.time_s - self._zero_s
 
     def _read(self, now_s: float) -> None:
-        self._telemetry = self._port.read(self._zero_s + now_s)
+        self._telemetry, self._read_at_s = self._port.read(self._zero_s + now_s), now_s
         self._touched += self._telemetry.collisions
         pose = self._telemetry.pose
         if pose != self._body.state.pose:
             self._body.state.pose = pose
-            self._track.append((self._now_s, pose))
+            self._track.note(now_s, pose)
 
     def _survey(self) -> None:
         """Brings the world for judges up to date."""
-        self._world.objects = {thing.name: self._dated(thing) for thing in self._port.survey()}
+        self._world.objects = {thing.name: dated(thing, self._now_s) for thing in self._port.survey()}
 
     def _look(self) -> None:
         """Fills the body's own world with what is in sight now."""
-        self._body.world.objects = {thing.name: self._dated(thing) for thing in self._port.look()}
+        self._body.world.objects = {thing.name: dated(thing, self._now_s) for thing in self._port.look()}
 
-    def _dated(self, thing: WorldObject) -> WorldObject:
-        """Returns an object that is somewhere now as one that was elsewhere at time 0."""
-        x, y, z = (p - v * self._now_s for p, v in zip(thing.position_m, thing.velocity_m_per_s, strict=True))
-        return replace(thing, position_m=(x, y, z))
+
+def dated(thing: WorldObject, now_s: float) -> WorldObject:
+    """Returns an object that is somewhere now as one that was elsewhere at time 0."""
+    x, y, z = (p - v * now_s for p, v in zip(thing.position_m, thing.velocity_m_per_s, strict=True))
+    return replace(thing, position_m=(x, y, z))

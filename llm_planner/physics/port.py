@@ -3,7 +3,6 @@
 ``LocalPort`` is in the same process as the world; ``physics.client`` has one that is not.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,8 @@ from llm_planner.robots.shape import QuadrotorBody
 from llm_planner.robots.world import WorldObject
 
 Vector = NDArray[np.float64]
+MAX_OBJECTS = 1_000  # of one robot: MuJoCo compiles them all again whenever something comes or goes
+MAX_NUMBER = 1e5  # metres, degrees, radians
 NUM_LOOKS, LOOK_S = 5, 0.05  # of the world's time, after a robot was put somewhere
 
 
@@ -131,7 +132,7 @@ class LocalPort:
     def __init__(self, world: PhysicsWorld, name: str, model: RobotModel) -> None:
         self._world, self._name, self._model = world, name, model
         self._senses = Senses(world, name, model)
-        self._num_collisions = 0
+        self._num_collisions = world.num_collisions
 
     def enter(self, objects: Sequence[WorldObject], pose: Pose) -> float:
         """Clears the robot's stage, puts objects and the robot there; returns the world's time.
@@ -158,7 +159,7 @@ class LocalPort:
         for _ in range(NUM_LOOKS):  # a robot has looked around before anybody tells it what to do
             world.advance(world.time_s + LOOK_S)
             self._senses.near(world.time_s)
-        self._num_collisions = len(world.collisions)
+        self._num_collisions = world.num_collisions
         return world.time_s
 
     def read(self, until_s: float) -> Telemetry:
@@ -166,8 +167,8 @@ class LocalPort:
         world = self._world
         world.advance(until_s)
         now_s = world.time_s
-        news = world.collisions[self._num_collisions :]
-        self._num_collisions = len(world.collisions)
+        news = world.collisions_since(self._num_collisions)
+        self._num_collisions = world.num_collisions
         touched = tuple(c.other.rpartition(":")[2] for c in news if c.robot == self._name)
         near = self._senses.near(now_s)
         drone = world.drones.get(self._name)
@@ -211,10 +212,12 @@ class LocalPort:
 
     def fly(self, target: Pose, turn_deg: float) -> None:
         """Flies a drone straight to a pose, turning meanwhile."""
+        _require_sane(target.x_m, target.y_m, target.z_m, target.yaw_deg, turn_deg)
         self._world.drones[self._name].fly(target, turn_deg, self._world.time_s)
 
     def take_off(self, altitude_m: float) -> None:
         """Starts a drone's motors and lets it rise."""
+        _require_sane(altitude_m)
         self._world.drones[self._name].take_off(altitude_m, self._world.time_s)
 
     def land(self) -> None:
@@ -223,7 +226,13 @@ class LocalPort:
 
     def move(self, joints: Sequence[float]) -> None:
         """Brings an arm's joints to angles."""
-        self._world.arms[self._name].move(np.array(joints), self._world.time_s)
+        _require_sane(*joints)
+        arm = self._world.arms[self._name]
+        if len(joints) != len(arm.joints):
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, f"{self._name} has {len(arm.joints)} joints, not {len(joints)}"
+            )
+        arm.move(np.array(joints), self._world.time_s)
 
     def grip(self, *, is_open: bool) -> None:
         """Opens or closes an arm's gripper."""
@@ -262,10 +271,22 @@ class LocalPort:
 
 
 def require_finite(objects: Sequence[WorldObject], pose: Pose) -> None:
-    """Raises PlannerError INVALID_POSE or INVALID_CONFIG if a number is none."""
-    if not all(map(math.isfinite, (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))):
+    """Raises PlannerError INVALID_POSE or INVALID_CONFIG if a number is none, or too large; or there are too many."""
+    if not _are_sane(pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg):
         raise PlannerError(ErrorCode.INVALID_POSE, f"the robot's pose is {pose}; give finite numbers")
+    if len(objects) > MAX_OBJECTS:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {len(objects)} things are more than {MAX_OBJECTS}")
     for thing in objects:
         numbers = (*thing.position_m, *thing.size_m, *thing.velocity_m_per_s)
-        if not all(map(math.isfinite, numbers)) or any(size < 0 for size in thing.size_m):
+        if not _are_sane(*numbers) or any(size < 0 for size in thing.size_m):
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {thing.name} has a number that is none: {numbers}")
+
+
+def _are_sane(*numbers: float) -> bool:
+    """Whether physics can reckon with numbers: a single one that is not finite would spoil the world of all robots."""
+    return all(abs(number) <= MAX_NUMBER for number in numbers)
+
+
+def _require_sane(*numbers: float) -> None:
+    if not _are_sane(*numbers):
+        raise PlannerError(ErrorCode.INVALID_POSE, f"an order has a number that is none, or too large: {numbers}")

@@ -1,10 +1,13 @@
 """One world process for a fleet: it steps behind a clock, and drivers in other processes connect to it."""
 
+import contextlib
+import logging
 import socketserver
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
@@ -13,7 +16,10 @@ from llm_planner.physics.port import LocalPort
 from llm_planner.physics.world import PhysicsWorld
 from llm_planner.robots.model import RobotModel
 
+_log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
+HELLO_TIMEOUT_S = 10.0  # for a connection to say which robot it drives
+SPARE_CONNECTIONS = 16  # beside one for each robot
 SLICE_S = 0.01  # of the world's time, stepped without letting anybody in
 MOST_BEHIND_S = 0.5  # a machine that is too slow has a slower world, and does not hurry after it
 
@@ -30,6 +36,7 @@ class WorldServer:
 
     Attributes:
         lock: Held while the world steps or obeys.
+        world_id: Another one for each server.
     """
 
     def __init__(
@@ -41,17 +48,28 @@ class WorldServer:
         time_scale: float = 1.0,
         port: int = 0,
     ) -> None:
-        self.world, self.lock = world, threading.Lock()
+        self.world, self.lock, self.world_id = world, threading.Lock(), uuid.uuid4().hex
         self._models, self._clock, self._time_scale = models, clock, time_scale
         self._taken: set[str] = set()
         self._is_closed = threading.Event()
+        self._places = threading.BoundedSemaphore(len(models) + SPARE_CONNECTIONS)
         server = self
 
         class Handler(socketserver.StreamRequestHandler):
             disable_nagle_algorithm = True
+            timeout: ClassVar[float | None] = HELLO_TIMEOUT_S
 
             def handle(self) -> None:
-                server.serve(self.rfile.readline, self.wfile.write)
+                if not server._places.acquire(blocking=False):
+                    _log.warning("a connection to the world's port is refused: there are too many")
+                    return
+                try:
+                    server.serve(self._read_line, self.wfile.write, lambda: self.connection.settimeout(None))
+                finally:
+                    server._places.release()
+
+            def _read_line(self) -> bytes:
+                return self.rfile.readline(wire.MAX_LINE_BYTES + 1)
 
         self._server = socketserver.ThreadingTCPServer((LOOPBACK, port), Handler, bind_and_activate=False)
         try:
@@ -84,22 +102,39 @@ class WorldServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def serve(self, read_line: Callable[[], bytes], write: Callable[[bytes], Any]) -> None:
-        """Obeys one connection until it ends; a robot whose driver has gone is made safe."""
+    def serve(
+        self,
+        read_line: Callable[[], bytes],
+        write: Callable[[bytes], Any],
+        greeted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Obeys one connection until it ends; a robot whose driver has gone is made safe.
+
+        Args:
+            read_line: Returns the next line, or ``MAX_LINE_BYTES`` + 1 bytes of one that is longer; nothing at the end.
+            write: Sends an answer.
+            greeted: Called once the connection drives a robot.
+        """
         name, port = "", None
         try:
             for line in iter(read_line, b""):
+                wire.require_whole(line)
                 try:
                     method, arguments = wire.read_order(line)
                     if method == "hello":
                         port, name = self._take(arguments[0], name), arguments[0]
-                        write(wire.answer(method, None))
+                        greeted()
+                        write(wire.answer(method, self.world_id))
                     else:
                         write(wire.answer(method, self._obey(port, method, arguments)))
                 except PlannerError as error:
                     write(wire.refusal(error))
         except OSError:
             pass  # the client is gone: its robot is made safe below
+        except PlannerError as error:
+            _log.warning("a connection to the world's port is dropped: %s", error.message)
+            with contextlib.suppress(OSError):
+                write(wire.refusal(error))
         finally:
             if port is not None:
                 with self.lock:
@@ -123,10 +158,12 @@ class WorldServer:
         with self.lock:
             if method == "read":
                 return port.read(self.world.time_s)
-            if method == "grip":
-                port.grip(is_open=arguments[0])
-                return None
-            return getattr(port, method)(*arguments)
+            try:
+                if method == "grip":
+                    return port.grip(is_open=arguments[0])
+                return getattr(port, method)(*arguments)
+            except (ValueError, ArithmeticError, LookupError) as error:  # of MuJoCo and numpy: what cannot be
+                raise PlannerError(ErrorCode.INVALID_CONFIG, f"the world cannot {method}: {error!r}"[:300]) from error
 
     def _step(self) -> None:
         """Keeps the world as far as the clock is; where that is too much, the world is slower."""

@@ -71,8 +71,8 @@ def run_trial(
     now_s = 0.0
     executor.begin("trial", now_s)
     for segment in segments:
-        executor.add(segment, now_s)
-    executor.expect(len(segments), now_s)
+        executor.add("trial", segment, now_s)
+    executor.expect("trial", len(segments), now_s)
     while (executor.state is ExecutorState.ACTIVE or executor.is_acting) and now_s < MOST_S:
         now_s += PERIOD_S
         executor.tick(now_s)

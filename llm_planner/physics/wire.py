@@ -13,10 +13,12 @@ from llm_planner.physics.port import Telemetry
 from llm_planner.robots.model import Pose
 from llm_planner.robots.world import WorldObject
 
+MAX_LINE_BYTES = 4_000_000  # some ten thousand objects
+
 _INFINITE = ConfigDict(ser_json_inf_nan="constants")
 _OBJECTS = tuple[WorldObject, ...]
 _TYPES: dict[str, tuple[Any, Any]] = {  # method -> arguments, value
-    "hello": (tuple[str], None),
+    "hello": (tuple[str], str),  # the world's id: another one after it was started again
     "enter": (tuple[_OBJECTS, Pose], float),
     "read": (tuple[()], Telemetry),
     "look": (tuple[()], _OBJECTS),
@@ -37,6 +39,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(tuple[kind], config=_INFINITE) if kind is not None else TypeAdapter(None)
 
 
+_CODES = {str(int(code)): code for code in ErrorCode}
 _ARGUMENTS = {method: _adapter(arguments) for method, (arguments, _) in _TYPES.items()}
 _VALUES = {method: _adapter(value) for method, (_, value) in _TYPES.items()}
 
@@ -44,6 +47,15 @@ _VALUES = {method: _adapter(value) for method, (_, value) in _TYPES.items()}
 def order(method: str, *arguments: Any) -> bytes:
     """Returns an order as a line."""
     return f"{method} {_ARGUMENTS[method].dump_json((arguments,)).decode()}\n".encode()
+
+
+def require_whole(line: bytes) -> None:
+    """Raises PlannerError INVALID_CONFIG if a line of at most ``MAX_LINE_BYTES`` + 1 bytes does not end."""
+    if not line.endswith(b"\n"):
+        problem = (
+            f"a line of more than {MAX_LINE_BYTES} bytes" if len(line) > MAX_LINE_BYTES else "a line without an end"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem} at a world's port")
 
 
 def read_order(line: bytes) -> tuple[str, tuple[Any, ...]]:
@@ -76,14 +88,15 @@ def read_answer(method: str, line: bytes) -> Any:
     """Returns the value of an answer.
 
     Raises:
-        PlannerError: What the world says, or INVALID_CONFIG if it says nothing that could be understood.
+        PlannerError: What the world says, or SERVER_UNREACHABLE if it says nothing that could be understood.
     """
     kind, _, text = line.decode(errors="replace").rstrip("\n").partition(" ")
     if kind == "error":
         code, _, message = text.partition(" ")
-        raise PlannerError(ErrorCode(int(code)), message)
+        if code in _CODES:
+            raise PlannerError(_CODES[code], message)
     try:
         value = _VALUES[method].validate_json(text)
-    except ValidationError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"the world answers {line[:80]!r} to {method}") from error
+    except ValueError as error:  # pydantic's are, too
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"the world answers {line[:80]!r} to {method}") from error
     return None if value is None else value[0]

@@ -6,8 +6,10 @@ behind a clock (``physics.server``). The same seed and the same orders at the sa
 
 import math
 import random
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ Vector = NDArray[np.float64]
 CONTROL_STEPS = 2  # control at 250 Hz
 WIND_EVERY_S, WIND_MEMORY_S = 0.02, 2.0
 AGAIN_S = 0.5  # the same two are reported again after so long
+MAX_COLLISIONS, MAX_TOUCHED = 10_000, 1000  # remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,15 @@ class PhysicsWorld:
         seed: Of wind, latencies and drift.
 
     Attributes:
+        collisions: The last ones, in order.
+        num_collisions: How many there have been.
         pictures: Directory that drones' pictures are written to; None for no pictures.
     """
 
     def __init__(self, *, wind_m_per_s: float = 0.3, seed: int = 0) -> None:
         self.scene = Scene()
-        self.collisions: list[Collision] = []
+        self.collisions: deque[Collision] = deque(maxlen=MAX_COLLISIONS)
+        self.num_collisions = 0
         self.pictures: Path | None = None
         self.drones: dict[str, Drone] = {}
         self.arms: dict[str, Arm] = {}
@@ -249,7 +255,15 @@ class PhysicsWorld:
             return
         if now_s - self._touched_s.get((robot, other), -math.inf) > AGAIN_S:
             self.collisions.append(Collision(now_s, robot, other, speed))
+            self.num_collisions += 1
+        if len(self._touched_s) > MAX_TOUCHED:
+            self._touched_s = {pair: at_s for pair, at_s in self._touched_s.items() if now_s - at_s <= AGAIN_S}
         self._touched_s[robot, other] = now_s
+
+    def collisions_since(self, number: int) -> list[Collision]:
+        """Returns the collisions but for the first ``number`` ones, as far as they are remembered."""
+        num_forgotten = self.num_collisions - len(self.collisions)
+        return list(islice(self.collisions, max(0, number - num_forgotten), None))
 
     def _name_of(self, geom: int) -> str:
         """Returns what a geom belongs to: a robot, the body of a thing, or the floor."""

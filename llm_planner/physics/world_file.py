@@ -1,23 +1,20 @@
 """Worlds as data: ``worlds/<name>.yaml`` says what stands where, what walks about, and where robots begin."""
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
+from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.physics.frame import Home
 from llm_planner.physics.things import Thing, Walk
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.shape import Point, Shape
 from llm_planner.robots.world import ObjectRole, WorldObject
-
-MAX_FILE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +148,11 @@ def load_world_file(name: str) -> WorldFile:
         known = ", ".join(world_names())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no world {name!r}; known are {known}, or give a YAML file")
     try:
-        require(path.stat().st_size <= MAX_FILE_BYTES, f"is larger than {MAX_FILE_BYTES} bytes")
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return _ADAPTER.validate_json(json.dumps(document, default=str))
+        return _ADAPTER.validate_json(json_of(read_yaml(path)))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
-    except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError, RecursionError) as error:
+    except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {error}") from error
 
 

@@ -92,7 +92,8 @@ class Forecast:
             case Land():
                 return (poses.at_height(0.0),)
             case Home():
-                return self._if_ready(poses, poses.within(self.start(self._model.start)[0].anchor))
+                home = poses.within(self.start(self._model.start)[0].anchor)
+                return self._if_ready(poses, self._checked(skill, poses, home))
             case Grasp() | Place() | Push() | MoveTool():
                 return (poses.within(self._space.bounds),)
             case Stop() | Delay() | Perceive() | Say() | Ask() | TakePicture() | Replan() | Gripper() | NoEffect():

@@ -17,8 +17,8 @@ class Space(Protocol):
         """The smallest box that holds the space."""
         ...
 
-    def problem(self, start: Box, end: Box) -> str:
-        """Returns which limit straight ways from ``start`` to ``end`` could break, and by how much; or nothing."""
+    def problem(self, start: Box, end: Box, /) -> str:
+        """Returns which limit a robot that moves from ``start`` to ``end`` could break, and by how much; or nothing."""
         ...
 
 
@@ -31,7 +31,7 @@ class FencedSpace:
     def __init__(self, fence: Geofence) -> None:
         self.bounds = Box(fence.x_m, fence.y_m, fence.z_m)
 
-    def problem(self, start: Box, end: Box) -> str:
+    def problem(self, start: Box, end: Box, /) -> str:
         """Returns the side of the fence that is crossed farthest, or an empty string."""
         names = "xy" if start.is_on_floor and end.is_on_floor else "xyz"
         sides = zip(names, end.sides, self.bounds.sides, strict=False)
@@ -40,17 +40,20 @@ class FencedSpace:
 
 
 class ArmSpace:
-    """The ring that an arm reaches, between two heights."""
+    """The ring that an arm reaches, between two heights.
+
+    It is not convex, so a straight way between points inside may leave it. But it is connected, and an arm's driver
+    takes no way that leaves it (``robots.tool_path``): around the pedestal, or not at all. So the end is enough.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         reach_m = workspace.reach_m[1]
         self.bounds = Box((-reach_m, reach_m), (-reach_m, reach_m), workspace.z_m)
         self._reach_m = workspace.reach_m
 
-    def problem(self, start: Box, end: Box) -> str:
-        """Returns the limit that is broken farthest, or an empty string. The ring is not convex: ways count too."""
-        swept = start.hull(end)
-        nearest = math.hypot(*(max(low, -high, 0.0) for low, high in (swept.x, swept.y)))
+    def problem(self, _start: Box, end: Box, /) -> str:
+        """Returns the limit that is broken farthest, or an empty string."""
+        nearest = math.hypot(*(max(low, -high, 0.0) for low, high in (end.x, end.y)))
         farthest = math.hypot(*(max(abs(low), abs(high)) for low, high in (end.x, end.y)))
         reach = _excess("reach", (nearest, farthest), self._reach_m)
         return max(reach, _excess("z", end.z, self.bounds.z))[1]

@@ -1,17 +1,16 @@
 """An engine profile: how long a step of one model on one device takes, each number with its source; read from YAML."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.resources import share_dir
+from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import Parameter, Source
 
@@ -187,13 +186,12 @@ def load_profile(path: Path) -> EngineProfile:
             finite or unknown.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return _ADAPTER.validate_json(json.dumps(document))
+        return _ADAPTER.validate_json(json_of(read_yaml(path)))
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc'])) or 'profile'}: {_message(e['msg'])}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path}: {'; '.join(problems)}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path} cannot be read: {error}") from error
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path} {error}") from error
 
 
 def find_profile(name: str) -> EngineProfile:

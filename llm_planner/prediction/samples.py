@@ -9,6 +9,8 @@ from pathlib import Path
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 
+MAX_TOKENS = 10**12
+
 
 class StepKind(Enum):
     """What a measured step did, and nothing else."""
@@ -63,7 +65,11 @@ def read_samples(path: Path) -> Sequence[StepSample]:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"samples {path} cannot be read: {error}") from error
     if not lines or lines[0].split(",") != names:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"samples {path}: the first line must be {','.join(names)}")
-    return [_sample(path, number, row) for number, row in enumerate(csv.reader(lines[1:]), start=2)]
+    try:
+        rows = list(csv.reader(lines[1:]))
+    except csv.Error as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"samples {path} cannot be read as CSV: {error}") from error
+    return [_sample(path, number, row) for number, row in enumerate(rows, start=2)]
 
 
 def _sample(path: Path, number: int, row: list[str]) -> StepSample:
@@ -74,7 +80,8 @@ def _sample(path: Path, number: int, row: list[str]) -> StepSample:
         )
     except ValueError as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"samples {path}, line {number}: {error}") from error
-    is_valid = sample.num_seqs > 0 and sample.num_tokens > 0 and sample.kv_tokens >= 0
+    numbers = (sample.num_seqs, sample.num_tokens, sample.kv_tokens)
+    is_valid = sample.num_seqs > 0 and sample.num_tokens > 0 and sample.kv_tokens >= 0 and max(numbers) <= MAX_TOKENS
     if not (is_valid and 0.0 < sample.duration_s < math.inf):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"samples {path}, line {number}: a number is out of range")
     return sample

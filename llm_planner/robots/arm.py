@@ -9,15 +9,15 @@ from llm_planner.core.skill import Value
 from llm_planner.robots.body import Body, Course, Job
 from llm_planner.robots.driver import SkillFailedError
 from llm_planner.robots.effect import Grasp, Gripper, Home, MoveTool, Place, Push
-from llm_planner.robots.model import trapezoids
-from llm_planner.robots.motion import sample_timing
+from llm_planner.robots.model import Workspace, trapezoids
+from llm_planner.robots.motion import lengths_m, sample_timing
+from llm_planner.robots.shape import Point
+from llm_planner.robots.tool_path import straight_legs
 from llm_planner.robots.world import GAP_M, HELD, ObjectRole, World, WorldObject
-
-Point = tuple[float, float, float]
 
 
 class ArmBody(Body):
-    """An arm at the origin of its world. Its tool never leaves the workspace: such a call fails."""
+    """An arm at the origin of its world. Its tool never leaves the workspace, at no point of its way."""
 
     def carry(self) -> None:
         """Moves the held object along with the tool."""
@@ -145,25 +145,32 @@ class ArmBody(Body):
         return None
 
     def _reach(self, job: Job, point: Point, finish: Callable[[], Value | None] = lambda: None) -> Course:
+        """Returns a straight way, or one around the pedestal where the straight one would leave the workspace."""
         self._require_reachable(point, "the target")
-        pose = self.state.pose
-        end = replace(pose, x_m=point[0], y_m=point[1], z_m=point[2])
+        begin = self.state.pose
+        legs = straight_legs(self.space, (begin.x_m, begin.y_m, begin.z_m), point)
+        if legs is None:
+            raise SkillFailedError(f"no way to ({point[0]:.2f}, {point[1]:.2f}, {point[2]:.2f}) m inside the workspace")
+        poses = [replace(begin, x_m=x, y_m=y, z_m=z) for x, y, z in legs]
         known = trapezoids(job.skill.duration)
-        distance_m = math.dist((pose.x_m, pose.y_m, pose.z_m), point)
         trapezoid = known[0] if known else None
-        timing = sample_timing(job.skill, trapezoid, job.number, distance_m, job.start_s, self._rng)
-        return Course(timing.over_s, (timing.straight(pose, end),), finish)
+        length_m = sum(lengths_m((begin, *poses)))
+        timing = sample_timing(job.skill, trapezoid, job.number, length_m, job.start_s, self._rng)
+        return Course(timing.over_s, (timing.straight(begin, poses[-1], tuple(poses[:-1])),), finish)
 
     def _require_reachable(self, point: Point, what: str) -> None:
         if not self._is_reachable(point):
             raise SkillFailedError(f"{what} at ({point[0]:.2f}, {point[1]:.2f}, {point[2]:.2f}) m is unreachable")
 
     def _is_reachable(self, point: Point) -> bool:
+        return self.space.excess_m(point) == 0.0
+
+    @property
+    def space(self) -> Workspace:
+        """Where the tool may be."""
         space = self.model.workspace
-        if space is None:
-            return False
-        reach_m = math.hypot(point[0], point[1])
-        return space.reach_m[0] <= reach_m <= space.reach_m[1] and space.z_m[0] <= point[2] <= space.z_m[1]
+        assert space is not None  # every arm has one
+        return space
 
 
 def highest_under(world: World, thing: WorldObject) -> WorldObject | None:

@@ -27,9 +27,10 @@ class ExecutorState(Enum):
 class SegmentExecutor:
     """Executes the segments of one goal at a time. Call ``tick`` often; nothing blocks.
 
-    Segments may come twice, out of order, or late: each index runs once, in order, without gaps. When the planner is
-    silent while the robot has nothing to do, the silence steps of the robot model run. The segments of a chat are text
-    that a person reads: carrying one out takes its reading time, and the body holds still.
+    Segments may come twice, out of order, or late: each index of the current goal runs once, in order, without gaps,
+    and nothing of any other goal runs. When the planner is silent while the robot has nothing to do, the silence steps
+    of the robot model run. The segments of a chat are text that a person reads: carrying one out takes its reading
+    time, and the body holds still.
 
     Args:
         model: Of the robot.
@@ -99,33 +100,52 @@ class SegmentExecutor:
 
     def begin(self, request_id: str, now_s: float, *, is_chat: bool = False) -> None:
         """Starts a new goal. What is left of the one before is halted and forgotten."""
-        self._halt_segment(now_s, "superseded")
-        self._reset(request_id, ExecutorState.ACTIVE, now_s, is_chat=is_chat)
+        try:
+            self._halt_segment(now_s, "superseded")
+        finally:
+            self._reset(request_id, ExecutorState.ACTIVE, now_s, is_chat=is_chat)
 
     def hear(self, now_s: float) -> None:
         """Notes a sign of life from the planner."""
         self._heard_s = max(self._heard_s, now_s)
         self._num_silence_steps = 0
 
-    def add(self, segment: Segment, now_s: float) -> bool:
-        """Takes a segment; returns False if it has come before, is too far ahead, or no goal is active."""
-        self.hear(now_s)
+    def add(self, request_id: str, segment: Segment, now_s: float) -> bool:
+        """Takes a segment of a goal.
+
+        Returns:
+            False if the goal is not the current one or not active, or if the segment has come before or is too far
+            ahead: then nothing has changed.
+        """
+        if not self._is_at(request_id):
+            return False
         is_new = segment.index not in self._waiting and segment.index >= self.next_missing_index
         is_near = segment.index < self._next_index + MAX_AHEAD
-        if self._state is not ExecutorState.ACTIVE or not is_new or not is_near:
+        self.hear(now_s)
+        if not is_new or not is_near:
             return False
         self._waiting[segment.index] = segment
         return True
+
+    def _is_at(self, request_id: str) -> bool:
+        return self._state is ExecutorState.ACTIVE and request_id == self._request_id
 
     @property
     def is_acting(self) -> bool:
         """Whether the robot acts on its own account: reflex, cancel, silence, the end of a partial plan."""
         return self._is_own_call_running or bool(self._own_calls)
 
-    def expect(self, num_segments: int, now_s: float, *, is_partial: bool = False) -> None:
-        """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the stop skill holds."""
+    def expect(self, request_id: str, num_segments: int, now_s: float, *, is_partial: bool = False) -> bool:
+        """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the stop skill holds.
+
+        Returns:
+            False if the goal is not the current one or not active: then nothing has changed.
+        """
+        if not self._is_at(request_id):
+            return False
         self.hear(now_s)
         self._num_segments, self._is_partial = num_segments, is_partial
+        return True
 
     def reflex(self, now_s: float, calls: Sequence[SkillCall] = (), reason: str = "reflex") -> None:
         """Halts at once and runs ``calls`` (the model's stop skill if empty); ends the goal, if there is one."""
@@ -215,20 +235,26 @@ class SegmentExecutor:
         self._is_busy_with_own_calls(now_s)
 
     def _halt_segment(self, now_s: float, reason: str) -> None:
-        if self._started_s is not None:
+        """Halts and reports the segment at work, if there is one; it is reported even if the driver cannot halt."""
+        if self._started_s is None:
+            return
+        duration_s, self._started_s = now_s - self._started_s, None
+        try:
             if not self._is_chat:
                 self._interpreter.halt(now_s, reason)
-            duration_s, self._started_s = now_s - self._started_s, None
+        finally:
             self._report(ReportStatus.FAILED, duration_s, SkillResult(SkillStatus.FAILED, reason=reason))
 
     def _end_goal(self, now_s: float, calls: Sequence[SkillCall], reason: str) -> None:
-        self._halt_segment(now_s, reason)
+        """Ends the goal before it touches the driver, so that nothing of it runs whatever the driver does."""
         if self._state is ExecutorState.ACTIVE:
             self._state = ExecutorState.FAILED
-        if self._is_own_call_running:
-            self._driver.halt(now_s)
-            self._is_own_call_running = False
+        self._waiting.clear()
         self._own_calls = deque(calls or (SkillCall(self._model.stop_skill),))
+        self._halt_segment(now_s, reason)
+        if self._is_own_call_running:
+            self._is_own_call_running = False
+            self._driver.halt(now_s)
         self._is_busy_with_own_calls(now_s)
 
     def _mind_silence(self, now_s: float) -> None:

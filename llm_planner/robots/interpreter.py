@@ -131,15 +131,15 @@ class Interpreter:
         self.has_ended = self.wants_replan = False
 
     def halt(self, now_s: float, reason: str = "halted") -> None:
-        """Stops the robot at once; the part and the plan have failed."""
-        if self._pending is not None:
-            self._driver.halt(now_s)
-            call, start_s = self._pending
-            self._calls.append(ExecutedCall(call, SkillResult(SkillStatus.FAILED, reason=reason), start_s, now_s))
-            self._pending = None
+        """Stops the robot at once; the part and the plan have failed, whatever the driver does."""
+        pending, self._pending = self._pending, None
         if self._steps is not None:
             self._end(SkillStatus.FAILED, reason)
         self.has_ended = True
+        if pending is not None:
+            call, start_s = pending
+            self._calls.append(ExecutedCall(call, SkillResult(SkillStatus.FAILED, reason=reason), start_s, now_s))
+            self._driver.halt(now_s)
 
     def _advance(self, value: Value | None, now_s: float) -> None:
         """Goes on to the next call and starts it."""

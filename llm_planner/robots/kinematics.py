@@ -127,6 +127,11 @@ class KinematicDriver:
         motion, until_s = self._history[index - 1]
         return motion.pose_at(min(time_s, until_s))
 
+    def forget(self, before_s: float) -> None:
+        """Drops the motions that are needed for earlier times only."""
+        index = bisect.bisect_right(self._history, before_s, key=lambda entry: entry[0].start_s)
+        del self._history[: max(0, index - 1)]
+
     def _plan(self, call: SkillCall, now_s: float) -> Course:
         skill = self.model.skills.get(call.name)
         if skill is None:

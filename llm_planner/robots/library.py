@@ -1,31 +1,17 @@
 """Reads robot models from YAML files: the edge where everything is checked once."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
+from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.robots.model import RobotModel
 
-MAX_FILE_BYTES = 1_000_000
 _ADAPTER = TypeAdapter(RobotModel)
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML's safe loader, but a key that is given twice is an error instead of the last one winning in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} appears twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def load_robot_model(path: Path) -> RobotModel:
@@ -40,11 +26,10 @@ def load_robot_model(path: Path) -> RobotModel:
         document["skills"] = {k: {"name": k, **v} if isinstance(v, dict) else v for k, v in skills.items()}
     document.pop("definitions", None)  # a place for YAML anchors
     try:
-        # JSON is the form in which pydantic's strict mode takes lists for tuples and strings for enums, and no more
-        model = _ADAPTER.validate_json(json.dumps(document, default=str))
+        model = _ADAPTER.validate_json(json_of(document))
     except ValidationError as error:
         raise _invalid(path, "; ".join(_problem(e["loc"], e["msg"]) for e in error.errors())) from error
-    except (TypeError, ValueError) as error:
+    except DocumentError as error:
         raise _invalid(path, str(error)) from error
     if model.name != path.stem:
         raise _invalid(path, f"name: is {model.name!r} but the file is named {path.name!r}; make them equal")
@@ -87,11 +72,9 @@ class RobotLibrary:
 
 def _read(path: Path) -> dict[Any, Any]:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise _invalid(path, f"is larger than {MAX_FILE_BYTES} bytes")
-        document = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)  # noqa: S506 (a safe loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise _invalid(path, f"cannot be read as YAML: {error}") from error
+        document = read_yaml(path)
+    except DocumentError as error:
+        raise _invalid(path, str(error)) from error
     if not isinstance(document, dict):
         raise _invalid(path, f"holds {type(document).__name__} instead of a mapping")
     return document

@@ -52,14 +52,14 @@ class MobileBody(Body):
     def _take_off(self, effect: TakeOff, job: Job) -> Course:
         if self._is_off_the_floor:
             return Course(job.start_s)
-        return self._straight(job, replace(self.state.pose, z_m=effect.altitude_m))
+        return self._straight(job, self._permitted(replace(self.state.pose, z_m=effect.altitude_m)))
 
     def _land(self, _: Land, job: Job) -> Course:
         return self._straight(job, replace(self.state.pose, z_m=0.0))
 
     def _home(self, _: Home, job: Job) -> Course:
         self._require_ready()
-        return self._straight(job, replace(self.model.start, yaw_deg=self.state.pose.yaw_deg))
+        return self._straight(job, self._permitted(replace(self.model.start, yaw_deg=self.state.pose.yaw_deg)))
 
     def _orient(self, _: Orient, job: Job) -> Course:
         self._require_ready()

@@ -1,5 +1,6 @@
 """A robot model: everything the planner knows of one kind of robot. Immutable; read from YAML by ``robots.library``."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -154,6 +155,13 @@ class Workspace(Record):
         require(0 <= self.reach_m[0] < self.reach_m[1], "reach_m must be two rising numbers >= 0")
         require(self.z_m[0] < self.z_m[1], "z_m must be two rising numbers")
 
+    def excess_m(self, point: tuple[float, float, float]) -> float:
+        """Returns how far a point lies outside in level distance or height; 0 inside. The base is the origin."""
+        level_m, z = math.hypot(point[0], point[1]), point[2]
+        (nearest, farthest), (low, high) = self.reach_m, self.z_m
+        excess_m = max(nearest - level_m, level_m - farthest, low - z, z - high, 0.0)
+        return excess_m if math.isfinite(level_m + z) else math.inf  # max would drop a NaN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Camera(Record):
@@ -307,12 +315,14 @@ class RobotModel(Record):
         require(not doubles, f"names and aliases must differ; used twice: {', '.join(doubles)}")
 
     def _check_space(self) -> None:
+        start = self.start
         if self.kind is RobotKind.ARM:
             require(self.workspace is not None and self.geofence is None, "an arm has a workspace and no geofence")
+            outside_m = 0.0 if self.workspace is None else self.workspace.excess_m((start.x_m, start.y_m, start.z_m))
+            require(outside_m == 0.0, "the start pose is outside the workspace")
             return
         fence = self.geofence
         require(fence is not None and self.workspace is None, "a mobile robot has a geofence and no workspace")
-        start = self.start
         is_inside = fence is not None and fence.contains(start.x_m, start.y_m, start.z_m)
         require(is_inside or start.z_m == 0, "the start pose is outside the geofence")
 

@@ -2,7 +2,9 @@
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from llm_planner.robots.duration import noise_s, sample_s, trap
 from llm_planner.robots.model import Pose, Skill
@@ -11,7 +13,7 @@ from llm_planner.robots.timing import Trapezoid
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """From rest to rest in a straight line, turning evenly.
+    """From rest to rest in a straight line, turning evenly; or through the points of ``via``, which do not slow it.
 
     Attributes:
         ramp: Share of the time spent accelerating, and again braking: 0.5 for a triangle.
@@ -23,6 +25,7 @@ class Motion:
     end: Pose
     turn_deg: float = 0.0
     ramp: float = 1.0 / 3.0
+    via: tuple[Pose, ...] = ()
 
     def pose_at(self, now_s: float) -> Pose:
         """Returns the pose at a time; before and after, the first and last one."""
@@ -30,13 +33,32 @@ class Motion:
             return self.end
         elapsed = max(0.0, now_s - self.start_s) / (self.end_s - self.start_s)
         share = travelled_share(elapsed, self.ramp)
-        begin, end = self.begin, self.end
+        begin, end, leg_share = self._leg_at(share)
         return Pose(
-            x_m=begin.x_m + share * (end.x_m - begin.x_m),
-            y_m=begin.y_m + share * (end.y_m - begin.y_m),
-            z_m=begin.z_m + share * (end.z_m - begin.z_m),
-            yaw_deg=wrapped_deg(begin.yaw_deg + share * self.turn_deg),
+            x_m=begin.x_m + leg_share * (end.x_m - begin.x_m),
+            y_m=begin.y_m + leg_share * (end.y_m - begin.y_m),
+            z_m=begin.z_m + leg_share * (end.z_m - begin.z_m),
+            yaw_deg=wrapped_deg(self.begin.yaw_deg + share * self.turn_deg),
         )
+
+    def _leg_at(self, share: float) -> tuple[Pose, Pose, float]:
+        """Returns the leg that is being covered after a share of the whole way, and the share of that leg."""
+        if not self.via:
+            return self.begin, self.end, share
+        poses = (self.begin, *self.via, self.end)
+        legs_m = lengths_m(poses)
+        left_m = share * sum(legs_m)
+        for (begin, end), leg_m in zip(pairwise(poses), legs_m, strict=True):
+            if left_m < leg_m:
+                return begin, end, left_m / leg_m
+            left_m -= leg_m
+        return self.end, self.end, 0.0
+
+
+def lengths_m(poses: Sequence[Pose]) -> list[float]:
+    """Returns the distance from each pose to the next."""
+    points = [(pose.x_m, pose.y_m, pose.z_m) for pose in poses]
+    return [math.dist(begin, end) for begin, end in pairwise(points)]
 
 
 def travelled_share(elapsed: float, ramp: float) -> float:
@@ -58,9 +80,9 @@ class Timing:
     over_s: float
     ramp: float = 1.0 / 3.0
 
-    def straight(self, begin: Pose, end: Pose) -> Motion:
-        """Returns the motion between two poses of the same yaw."""
-        return Motion(self.start_s, self.end_s, begin, end, ramp=self.ramp)
+    def straight(self, begin: Pose, end: Pose, via: tuple[Pose, ...] = ()) -> Motion:
+        """Returns the motion between poses of the same yaw."""
+        return Motion(self.start_s, self.end_s, begin, end, ramp=self.ramp, via=via)
 
     def turn(self, begin: Pose, turn_deg: float) -> Motion:
         """Returns a turn on the spot, counter-clockwise if positive."""

@@ -44,6 +44,10 @@ class RobotDriver(SkillDriver, Protocol):
         """Returns where the robot was at a past time."""
         ...
 
+    def forget(self, before_s: float) -> None:
+        """Drops what ``pose_at`` needs for earlier times only: it is not asked for these any more."""
+        ...
+
     def attend(self, now_s: float) -> float:
         """Does what a robot needs that has nothing to do; returns after how many seconds to call again."""
         ...

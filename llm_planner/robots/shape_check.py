@@ -41,14 +41,12 @@ def _check_drone(model: "RobotModel", body: QuadrotorBody) -> None:
 
 
 def _check_arm(model: "RobotModel", body: ChainBody) -> None:
-    space, limits, start = model.workspace, model.speed_limits, model.start
+    space, limits = model.workspace, model.speed_limits
     if space is not None:
         require(
             space.reach_m[1] <= body.reach_m,
             f"body: its links add up to {body.reach_m:.2f} m, and workspace.reach_m says {space.reach_m[1]:g}",
         )
-        level_m = (start.x_m**2 + start.y_m**2) ** 0.5
-        require(level_m <= space.reach_m[1], "body: the start pose is out of reach")
     for joint in body.joints:
         speed = joint.speed_deg_per_s.value * body.speed_share.value
         too_fast = f"body: joint {joint.name} turns at {speed:g} deg/s, over {limits.rotation_deg_per_s:g}"

@@ -11,6 +11,7 @@ from llm_planner.robots.driver import SkillFailedError
 
 HELD = "(held)"  # support of an object in a gripper
 GAP_M = 0.01  # between objects that a robot puts side by side
+MOST_STEPS = 50  # from the middle of an area, that a free place is looked for
 
 
 class ObjectRole(Enum):
@@ -133,13 +134,15 @@ class World:
     def spot(self, name: str, area: WorldObject) -> tuple[float, float, float]:
         """Returns the centre of a free place for an object in an area: the middle, or else the nearest to it.
 
+        In an area that is many times as large as the object, only places near its middle are looked at.
+
         Raises:
-            SkillFailedError: If the area is full.
+            SkillFailedError: If there is no free place.
         """
         thing = self.objects[name]
         length, width = (max(0.0, (a - o) / 2) for a, o in zip(area.size_m[:2], thing.size_m[:2], strict=True))
         step = max(thing.size_m[0], thing.size_m[1]) + GAP_M
-        steps_x, steps_y = (int(half / step) for half in (length, width))
+        steps_x, steps_y = (int(min(half / step, MOST_STEPS)) for half in (length, width))
         grid = ((ix * step, iy * step) for ix in range(-steps_x, steps_x + 1) for iy in range(-steps_y, steps_y + 1))
         z = area.position_m[2] + thing.size_m[2] / 2
         for dx, dy in sorted(grid, key=lambda d: (math.hypot(*d), d)):

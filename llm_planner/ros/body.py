@@ -12,6 +12,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers.connection import DRIVERS, DriverSettings, RobotConnection, connect
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.guard import Guard
 
 if TYPE_CHECKING:
     from llm_planner.physics.client import RemotePort
@@ -32,6 +33,9 @@ class BodySettings:
     )
     take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
     tool_length_m: float = setting(0.0, "Length of a real arm's gripper, from the flange.", minimum=0.0, maximum=0.5)
+    allow_world: bool = setting(
+        False, "Whether instructions may tell a real robot what there is around it, and where it is."
+    )
     time_scale: float = setting(
         1.0, "How much faster than real time the robot lives; 1 for a real one.", minimum=0.01, maximum=1000.0
     )
@@ -39,9 +43,17 @@ class BodySettings:
 
 
 def connect_body(
-    node: Node, bridge: Bridge, model: RobotModel, settings: BodySettings, clock: Clock
+    node: Node, bridge: Bridge, guard: Guard, model: RobotModel, settings: BodySettings, clock: Clock
 ) -> RobotConnection:
     """Returns the body, connected; that may take some seconds.
+
+    Args:
+        node: Of the robot.
+        bridge: Of the node.
+        guard: For callbacks of the node.
+        model: Of the robot.
+        settings: Which body.
+        clock: Source of monotonic time.
 
     Raises:
         PlannerError: INVALID_CONFIG for parameters that do not fit together, or what the body's connection says.
@@ -50,35 +62,40 @@ def connect_body(
         from llm_planner.robots.drivers.connection import Indy7Robot
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
-        return Indy7Robot(model, open_trajectory_port(node, bridge), tool_length_m=settings.tool_length_m)
+        port = open_trajectory_port(node, bridge, guard)
+        length_m = settings.tool_length_m
+        return Indy7Robot(model, port, tool_length_m=length_m, takes_worlds=settings.allow_world)
     if settings.driver == GAZEBO:
         from llm_planner.physics.connection import PhysicsConnection
         from llm_planner.ros.gazebo_port import open_gazebo_port
 
-        return PhysicsConnection(model, open_gazebo_port(node, model, settings.address, clock), settings.seed)
+        return PhysicsConnection(model, open_gazebo_port(node, guard, model, settings.address, clock), settings.seed)
     if settings.driver == MUJOCO:
         from llm_planner.physics.connection import PhysicsConnection
 
-        return PhysicsConnection(model, _world_port(node.get_name(), settings.address or WORLD_ADDRESS), settings.seed)
+        return PhysicsConnection(
+            model, _world_port(node.get_name(), settings.address or WORLD_ADDRESS, clock), settings.seed
+        )
     driver = DriverSettings(
         name=settings.driver,
         address=settings.address,
         takes_off=settings.take_off,
         tool_length_m=settings.tool_length_m,
+        takes_worlds=settings.allow_world,
         time_scale=settings.time_scale,
         seed=settings.seed,
     )
     return connect(model, driver, clock)
 
 
-def _world_port(name: str, address: str) -> "RemotePort":
+def _world_port(name: str, address: str, clock: Clock) -> "RemotePort":
     """Returns the way to a robot's body; waits for a world that is not there yet."""
     from llm_planner.physics.client import RemotePort
 
     give_up_s = time.monotonic() + WORLD_PATIENCE_S
     while True:
         try:
-            return RemotePort(name, address)
+            return RemotePort(name, address, clock)
         except PlannerError as error:
             if error.code is not ErrorCode.SERVER_UNREACHABLE or time.monotonic() > give_up_s:
                 raise

@@ -21,9 +21,14 @@ class Bridge:
     """
 
     def __init__(self, node: Node, on_error: Callable[..., None] = lambda *_: None) -> None:
+        self._node, self._on_error = node, on_error
         self._calls: deque[Callable[[], None]] = deque()
-        self._make = guarded(node, self._call, on_error)
+        self._make = self.guard(self._call)
         self._guard = node.create_guard_condition(self._drain)
+
+    def guard(self, callback: Callable[..., None]) -> Callable[..., None]:
+        """Returns a callback that is made at once and handled as a posted call if it fails."""
+        return guarded(self._node, callback, self._on_error)
 
     def post(self, call: Callable[[], None]) -> None:
         """Hands over a call from any thread and returns at once."""

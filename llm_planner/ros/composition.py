@@ -1,5 +1,7 @@
 """Planner and simulated robots as plain processes: what ``fleet_sim.launch.py`` starts, without launch."""
 
+import contextlib
+import ipaddress
 import os
 import subprocess
 import sys
@@ -121,7 +123,12 @@ class Composition:
         """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
         if number >= min(self.drones, len(self.tellos)):
             return {"driver": "mujoco", "address": self.world.address} if self.world else {}
-        return {"driver": "tello", "address": self.tellos[number], "take_off": "true"}
+        return {
+            "driver": "tello",
+            "address": self.tellos[number],
+            "take_off": "true",
+            "allow_world": "true" if is_emulated(self.tellos[number]) else "false",
+        }
 
     def home(self, number: int) -> dict[str, str]:
         """Returns the parameter ``home`` of a robot, if it lives in a world with places; drones are numbered first."""
@@ -293,6 +300,13 @@ def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
 def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
     if process.stdin is not None:
         process.stdin.close()
+
+
+def is_emulated(address: str) -> bool:
+    """Returns whether a Tello at an address is an emulated one on this machine."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.IPv4Address(address).is_loopback
+    return False
 
 
 def _python(module: str) -> list[str]:

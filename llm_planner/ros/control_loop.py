@@ -1,10 +1,8 @@
 """The control loop of a robot: a thread that nothing in rclpy can hold up."""
 
-import logging
 import threading
 from collections.abc import Callable
 
-_log = logging.getLogger(__name__)
 AFTER_ERROR_S = 0.1
 
 
@@ -12,10 +10,11 @@ class ControlLoop:
     """Calls ``tick`` again and again.
 
     Args:
-        tick: Returns after how many seconds it wants to be called again.
+        tick: Returns after how many seconds it wants to be called again, None if it has failed; raises nothing
+            (``ros.guard``), because a robot whose loop ends has no reflex any more.
     """
 
-    def __init__(self, tick: Callable[[], float]) -> None:
+    def __init__(self, tick: Callable[[], float | None]) -> None:
         self._tick = tick
         self._woken = threading.Event()
         self._is_closed = False
@@ -38,12 +37,6 @@ class ControlLoop:
 
     def _run(self) -> None:
         while not self._is_closed:
-            self._woken.wait(self._period_s())
+            period_s = self._tick()
+            self._woken.wait(AFTER_ERROR_S if period_s is None else period_s)
             self._woken.clear()
-
-    def _period_s(self) -> float:
-        try:
-            return self._tick()
-        except Exception:  # noqa: BLE001 (a robot whose loop ends has no reflex any more)
-            _log.exception("the robot's control loop failed")
-            return AFTER_ERROR_S

@@ -25,6 +25,8 @@ from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
 
+ANONYMOUS = "anonymous"
+"""The client of all goals that name none: the limit of goals per client counts for them together."""
 _ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
@@ -64,6 +66,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
     return PlanRequest(
         request_id=goal_id,
         robot_id=goal.robot_id,
+        client_id=goal.client_id or ANONYMOUS,
         robot_model=_text(goal.robot_model, "robot_model"),
         instruction=_text(goal.instruction, "instruction"),
         scene=_text(goal.scene, "scene"),
@@ -125,6 +128,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
     """
     goal = PlanTask.Goal(
         robot_id=request.robot_id,
+        client_id=request.client_id,
         robot_model=request.robot_model,
         instruction=_text(request.instruction, "instruction"),
         scene=_text(request.scene, "scene"),
@@ -180,12 +184,17 @@ def from_report(report: SegmentReport) -> msgs.SegmentReport:
     )
 
 
-def to_segment(message: msgs.Segment) -> Segment:
-    """Returns a segment that came from the planner.
+def to_segment(message: msgs.Segment, goal_id: str) -> Segment:
+    """Returns a segment that came from the planner for a goal.
 
     Raises:
-        PlannerError: INVALID_ARGUMENT if a value or duration is not as ``Segment.msg`` says.
+        PlannerError: UNKNOWN_GOAL if it belongs to another goal, INVALID_ARGUMENT if a value or duration is not as
+            ``Segment.msg`` says.
     """
+    if message.goal_id != goal_id:
+        raise PlannerError(
+            ErrorCode.UNKNOWN_GOAL, f"a segment for goal {goal_id} belongs to goal {message.goal_id[:80]!r}"
+        )
     durations = (message.expected_min_s, message.expected_p50_s, message.expected_p90_s, message.generation_time_s)
     if not all(math.isfinite(d) and d >= 0 for d in durations):
         raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"durations must be finite and >= 0; got {durations}")
@@ -217,14 +226,14 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
     """Returns the result of a goal; a number that this version does not know becomes ENGINE_FAILED, named in the text.
 
     Raises:
-        PlannerError: INVALID_ARGUMENT if a segment is not as ``Segment.msg`` says.
+        PlannerError: UNKNOWN_GOAL or INVALID_ARGUMENT if a segment is not as ``to_segment`` wants it.
     """
     code, text = to_error(message.error_code, message.error_msg)
     return PlanResult(
         request_id=goal_id,
         error_code=code,
         error_msg=text,
-        segments=tuple(to_segment(s) for s in message.segments),
+        segments=tuple(to_segment(s, goal_id) for s in message.segments),
         metrics=metrics.to_metrics(message.metrics),
     )
 

@@ -111,4 +111,6 @@ def _judge(status: ServerStatus, is_active: bool) -> tuple[bytes, str]:
         return DiagnosticStatus.ERROR, str(status.error)
     if not status.is_ready:
         return DiagnosticStatus.WARN, "the engine is starting"
+    if status.silent_s is not None:
+        return DiagnosticStatus.WARN, f"the engine has not answered for {status.silent_s:.1f} s"
     return (DiagnosticStatus.OK, "accepts goals") if is_active else (DiagnosticStatus.WARN, "inactive")

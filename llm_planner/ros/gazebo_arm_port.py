@@ -21,16 +21,21 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.robots.shape import ChainBody
 from llm_planner.ros import qos
 from llm_planner.ros.gazebo_messages import yaw_of
+from llm_planner.ros.guard import Guard
+from llm_planner.ros.steady import steady_timer
 
 TICK_S = 0.1
 ATTACHED = "attached"  # what DetachableJoint says; the other word is ``detached``
 
 
-def open_arm_port(node: Node, model: RobotModel, *, home: Home, things: Sequence[Thing], clock: Clock) -> GazeboArmPort:
+def open_arm_port(
+    node: Node, guard: Guard, model: RobotModel, *, home: Home, things: Sequence[Thing], clock: Clock
+) -> GazeboArmPort:
     """Returns the way to the arm in Gazebo that has the node's name.
 
     Args:
         node: Of the robot.
+        guard: For callbacks of the node.
         model: Of the robot, with a chain for a body.
         home: Where its base is in Gazebo's world.
         things: What stands there.
@@ -80,10 +85,10 @@ def open_arm_port(node: Node, model: RobotModel, *, home: Home, things: Sequence
     def note_grip(name: str, message: Any) -> None:  # noqa: ANN401 (a generated message)
         port.note_grip(name, is_attached=message.data == ATTACHED)
 
-    node.create_subscription(JointState, f"{base}/joint_states", note_joints, qos.REPORTS)
+    node.create_subscription(JointState, f"{base}/joint_states", guard(note_joints), qos.REPORTS)
     for name in (thing.known.name for thing in things if thing.is_loose):
-        node.create_subscription(Odometry, f"/model/{name}/odometry", partial(note_place, name), qos.REPORTS)
+        node.create_subscription(Odometry, f"/model/{name}/odometry", guard(partial(note_place, name)), qos.REPORTS)
     for name in held:
-        node.create_subscription(String, f"{base}/grip/{name}", partial(note_grip, name), qos.REPORTS)
-    node.create_timer(TICK_S, port.tick)
+        node.create_subscription(String, f"{base}/grip/{name}", guard(partial(note_grip, name)), qos.REPORTS)
+    steady_timer(node, TICK_S, guard(port.tick))
     return port

@@ -22,15 +22,18 @@ from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros import qos
 from llm_planner.ros.gazebo_arm_port import open_arm_port
 from llm_planner.ros.gazebo_messages import yaw_of
+from llm_planner.ros.guard import Guard
+from llm_planner.ros.steady import steady_timer
 
 _NUMBER = re.compile(r"(\d+)$")
 
 
-def open_gazebo_port(node: Node, model: RobotModel, world: str, clock: Clock) -> RobotPort:
+def open_gazebo_port(node: Node, guard: Guard, model: RobotModel, world: str, clock: Clock) -> RobotPort:
     """Returns the way to the robot in Gazebo that has the node's name.
 
     Args:
         node: Of the robot; its name ends in its number, from 1, as in the world that was written for it.
+        guard: For callbacks of the node.
         model: Of the robot.
         world: Name of a bundled world, or its YAML file; empty for empty stages.
         clock: Times set points of drones, and tells when nothing is heard any more.
@@ -50,8 +53,8 @@ def open_gazebo_port(node: Node, model: RobotModel, world: str, clock: Clock) ->
     things = [] if world_file is None else world_file.things
     try:
         if is_arm:
-            return open_arm_port(node, model, home=home, things=things, clock=clock)
-        return open_drone_port(node, model, home=home, things=things, clock=clock)
+            return open_arm_port(node, guard, model, home=home, things=things, clock=clock)
+        return open_drone_port(node, guard, model, home=home, things=things, clock=clock)
     except ImportError as error:
         package = (error.name or "nav_msgs").partition(".")[0]
         raise PlannerError(
@@ -62,9 +65,9 @@ def open_gazebo_port(node: Node, model: RobotModel, world: str, clock: Clock) ->
 
 
 def open_drone_port(
-    node: Node, model: RobotModel, *, home: Home, things: Sequence[Thing], clock: Clock
+    node: Node, guard: Guard, model: RobotModel, *, home: Home, things: Sequence[Thing], clock: Clock
 ) -> GazeboDronePort:
-    """Returns the way to the drone in Gazebo that has the node's name.
+    """Returns the way to the drone in Gazebo that has the node's name; arguments as ``open_arm_port``.
 
     Raises:
         ImportError: Where ROS 2 has no ``geometry_msgs`` or ``nav_msgs``.
@@ -87,6 +90,6 @@ def open_drone_port(
         place = message.pose.pose.position
         port.note_odometry((place.x, place.y, place.z), yaw_of(message))
 
-    node.create_subscription(Odometry, f"{topic}/odometry", note, qos.REPORTS)
-    node.create_timer(1.0 / ODOMETRY_HZ, port.tick)
+    node.create_subscription(Odometry, f"{topic}/odometry", guard(note), qos.REPORTS)
+    steady_timer(node, 1.0 / ODOMETRY_HZ, guard(port.tick))
     return port

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from prometheus_client import start_http_server
 from rclpy.node import Node
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult
+from llm_planner.monitoring.metrics_server import MetricsServer
 from llm_planner.monitoring.prometheus import PlannerMetrics
 from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.steady import steady_timer
@@ -41,13 +41,13 @@ class MetricsEndpoint:
         self._server = server
         self._describe = describe
         self._metrics: PlannerMetrics | None = None
-        self._http = None
+        self._http: MetricsServer | None = None
         self.failure: PlannerError | None = None
         if not settings.metrics_port:
             return
         metrics = PlannerMetrics(node.get_parameter("engine.model").value)
         try:
-            self._http, _ = start_http_server(settings.metrics_port, settings.metrics_host, metrics.registry)
+            self._http = MetricsServer(metrics.registry, settings.metrics_host, settings.metrics_port)
         except OSError as error:
             self.failure = PlannerError(
                 ErrorCode.INVALID_CONFIG,
@@ -68,8 +68,7 @@ class MetricsEndpoint:
     def close(self) -> None:
         """Ends the thread and frees the port."""
         if self._http is not None:
-            self._http.shutdown()
-            self._http.server_close()
+            self._http.close()
             self._http = None
 
     def _tick(self) -> None:

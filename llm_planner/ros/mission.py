@@ -19,7 +19,8 @@ class Mission:
 
     Attributes:
         order: As it came in.
-        handle: Of the plan.
+        goal_id: Of the plan that was asked for.
+        handle: Of that plan; set as soon as the planner is asked.
         asked_at: System time.
         num_replans: How many plans before this one asked for a new plan.
         is_given_up: Whether the robot does nothing for it any more.
@@ -28,12 +29,13 @@ class Mission:
     """
 
     order: Instruct.Request
-    handle: PlanHandle
+    goal_id: str
     asked_at: Time
     num_replans: int = 0
     is_given_up: bool = False
     world: str = ""
     reflexes: list[msgs.Reflex] = field(default_factory=list)
+    handle: PlanHandle = field(init=False)
     _has_failed: bool = False
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
 
@@ -44,9 +46,14 @@ class Mission:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all segments that came have been carried out, or one has failed."""
-        is_run = (outcome.status != msgs.SegmentOutcome.NOT_RUN for outcome in self._outcomes.values())
-        return self.has_failed or all(is_run)
+        """Whether nothing that came is left to be carried out: what follows a failure is void up to the next detour."""
+        is_void = False
+        for _, outcome in sorted(self._outcomes.items()):
+            if not outcome.segment.text or outcome.status == msgs.SegmentOutcome.FAILED:
+                is_void = bool(outcome.segment.text)
+            elif outcome.status == msgs.SegmentOutcome.NOT_RUN and not is_void:
+                return self.has_failed
+        return True
 
     def is_unanswered(self, result: PlanResult) -> bool:
         """Whether the planner ended an emergency without a single segment, though nobody had called it off."""
@@ -60,12 +67,13 @@ class Mission:
         return any(not reflex.finished_at.sec for reflex in self.reflexes)
 
     def receive(self, segment: Segment, now: Time) -> None:
-        """Notes a segment that came."""
-        message = conversions.from_segment(segment, self.handle.goal_id)
-        self._outcomes[segment.index] = msgs.SegmentOutcome(segment=message, received_at=now)
+        """Notes a segment that came; of each index the first one counts."""
+        if segment.index not in self._outcomes:
+            message = conversions.from_segment(segment, self.goal_id)
+            self._outcomes[segment.index] = msgs.SegmentOutcome(segment=message, received_at=now)
 
     def note(self, report: SegmentReport, now: Time) -> None:
-        """Notes the robot's word on a segment."""
+        """Notes the robot's word on a segment of this goal."""
         if (outcome := self._outcomes.get(report.index)) is None:
             return  # a reflex before the first segment
         if report.status is ReportStatus.STARTED:
@@ -86,7 +94,7 @@ class Mission:
         return msgs.PlanOutcome(
             robot_id=robot_id,
             robot_model=robot_model,
-            goal_id=self.handle.goal_id,
+            goal_id=self.goal_id,
             tag=self.order.tag,
             instruction=self.order.instruction,
             urgency=self.order.urgency,

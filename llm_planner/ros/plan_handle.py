@@ -4,18 +4,23 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
 
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import Value
 from llm_planner.ros.segment_inbox import SegmentInbox
+
+CARRIED_OUT = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
+"""How a goal ends whose plan was carried out as far as it goes; a segment that comes with another end is not run."""
 
 
 class PlanHandle:
     """One goal. Usable from any thread; what blocks says so.
 
     Either iterate over it (``for segment in handle``, blocking, not in a callback of the node), or give
-    ``PlannerClient.plan`` an ``on_segment`` callback. Each segment comes exactly once and in order.
+    ``PlannerClient.plan`` an ``on_segment`` callback. Each segment comes exactly once and in order. None comes any more
+    once the goal was cancelled, was replaced by an urgent one of the same robot, or was ended by the planner with an
+    error: only its result is still to come. (A callback that has begun when another thread cancels goes on to its end.)
 
     Attributes:
         request: What was asked.
@@ -38,6 +43,7 @@ class PlanHandle:
         self._on_segment = on_segment or self._queue.put
         self._inbox = SegmentInbox()
         self._segments: list[Segment] = []
+        self._is_closed = False
 
     @property
     def goal_id(self) -> str:
@@ -50,8 +56,8 @@ class PlanHandle:
         return self.future.done()
 
     def __iter__(self) -> Iterator[Segment]:
-        """Yields the segments; blocks until the next one is there, ends when the goal has ended."""
-        while (segment := self._queue.get()) is not None:
+        """Yields the segments; blocks until the next one is there, ends when none will come any more."""
+        while (segment := self._queue.get()) is not None and not self._is_closed:
             yield segment
         self._queue.put(None)  # a second loop ends too
 
@@ -98,34 +104,58 @@ class PlanHandle:
 
     def cancel(self) -> None:
         """Asks the planner to end the goal; the result follows with CANCELLED (or as it had ended before)."""
+        self.close()
         self._request_cancel(self)
+
+    # For the client
+
+    def close(self) -> None:
+        """Delivers no segment any more; usable from any thread."""
+        self._is_closed = True
+        self._queue.put(None)
 
     # For the client, in the executor's thread
 
     @property
-    def inbox(self) -> SegmentInbox:
-        """Where segments come in."""
-        return self._inbox
+    def next_index(self) -> int:
+        """Index of the first segment that was not delivered yet."""
+        return self._inbox.next_index
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether the planner has sent a segment that is to be delivered and is not here."""
+        return self._inbox.has_gap and not self._is_closed
 
     def offer(self, segments: list[Segment], num_segments: int) -> None:
         """Delivers what may be executed now."""
-        if self.is_done:
-            return
         for segment in self._inbox.offer(segments, num_segments):
+            if self._is_closed or self.is_done:
+                return
             self._segments.append(segment)
+            self._deliver(segment)
+
+    def _deliver(self, segment: Segment) -> None:
+        try:
             self._on_segment(segment)
+        except Exception:
+            self.cancel()  # no segment may follow one that was not taken
+            raise
 
     def finish(self, result: PlanResult) -> None:
-        """Delivers what only the result brought, and ends the goal; the first call wins."""
+        """Ends the goal as the planner says; delivers what only the result brought if the plan was carried out."""
         if self.is_done:
             return
-        self.offer(list(result.segments), len(result.segments))
-        self._queue.put(None)
-        self.future.set_result(result)
+        if result.error_code in CARRIED_OUT:
+            self.offer(list(result.segments), len(result.segments))
+        else:
+            self.close()
+        self._end(result)
 
     def fail(self, error: PlannerError) -> None:
-        """Ends the goal with an error found on this side; keeps what was delivered."""
-        self.finish(
+        """Ends the goal with an error found on this side; what was delivered stays delivered. The first end wins."""
+        if self.is_done:
+            return
+        self._end(
             PlanResult(
                 request_id=self.goal_id,
                 error_code=error.code,
@@ -133,3 +163,7 @@ class PlanHandle:
                 segments=tuple(self._segments),
             )
         )
+
+    def _end(self, result: PlanResult) -> None:
+        self._queue.put(None)
+        self.future.set_result(result)

@@ -10,6 +10,8 @@ import functools
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from rclpy.action.client import ActionClient
 from rclpy.node import Node
@@ -24,8 +26,10 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.guard import guarded
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.remote_goal import NEVER_S, Endpoints, RemoteGoal
+from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import GetSegments
 
 TICK_S = 0.25
@@ -43,9 +47,11 @@ class PlannerClient:
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
             the goal's time budget; ``server_timeout_s`` later it ends with NOT_ACTIVE.
         clock: Source of monotonic time.
+        on_error: Called first, with the exception, if a callback of the client fails unexpectedly, ``on_segment``
+            included: stops the robot. Then the client's goals are cancelled.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all but two have defaults
         self,
         node: Node,
         robot_model: str,
@@ -55,6 +61,7 @@ class PlannerClient:
         server_timeout_s: float = 5.0,
         loading_timeout_s: float = 120.0,
         clock: Clock | None = None,
+        on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._robot_model = robot_model
         self._clock = clock or MonotonicClock()
@@ -62,7 +69,10 @@ class PlannerClient:
         self._status_at_s = self._loading_at_s = NEVER_S
         self._is_active = False
         self._activated = threading.Event()
-        self._bridge = Bridge(node)
+        self._handles: list[PlanHandle] = []  # of goals that may be unfinished
+        self._lock = threading.Lock()  # of the handles, which any thread may add to
+        self._on_error = on_error
+        self._bridge = Bridge(node, self._fail)
         self._endpoints = Endpoints(
             node=node,
             action=ActionClient(
@@ -75,10 +85,11 @@ class PlannerClient:
             server_timeout_s=server_timeout_s,
             loading_timeout_s=loading_timeout_s,
             clock=self._clock,
+            guard=self._guard,
         )
         self._reports = node.create_publisher(msgs.SegmentReport, f"{planner}/report", qos.REPORTS)
-        node.create_subscription(msgs.PlannerStatus, f"{planner}/status", self._on_status, qos.STATUS)
-        node.create_timer(TICK_S, self._tick)
+        node.create_subscription(msgs.PlannerStatus, f"{planner}/status", self._guard(self._on_status), qos.STATUS)
+        steady_timer(node, TICK_S, self._guard(self._tick))
 
     @property
     def robot_id(self) -> str:
@@ -134,16 +145,42 @@ class PlannerClient:
         return self.ask(request, on_segment=on_segment)
 
     def ask(self, request: PlanRequest, *, on_segment: Callable[[Segment], None] | None = None) -> PlanHandle:
-        """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex."""
+        """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex.
+
+        An urgent request replaces the goals of the same robot that are not urgent: from now on they deliver no segment,
+        and end with SUPERSEDED, or, if the planner refuses the urgent one, with CANCELLED. Without a ``client_id`` a
+        request gets the full name of the node.
+        """
+        request = replace(request, client_id=request.client_id or self._endpoints.node.get_fully_qualified_name())
         handle = PlanHandle(
             request, send_report=self.report, request_cancel=self._request_cancel, on_segment=on_segment
         )
+        with self._lock:
+            self._handles = [other for other in self._handles if not other.is_done]
+            replaced = [other for other in self._handles if _replaces(request, other.request)]
+            self._handles.append(handle)
+        for other in replaced:
+            other.close()
+            handle.future.add_done_callback(functools.partial(_cancel_unless_done, other))
         self._bridge.post(functools.partial(self._begin, handle))
         return handle
 
     def report(self, report: SegmentReport) -> None:
         """Tells the planner how a segment stands; ``PlanHandle.report`` is the easier way."""
         self._reports.publish(conversions.from_report(report))
+
+    def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+        return guarded(self._endpoints.node, callback, self._fail)
+
+    def _fail(self, error: Exception, *_: object) -> None:
+        """Ends all goals after an unexpected error: a segment may be lost, or a word to the planner."""
+        try:
+            self._on_error(error)
+        finally:
+            with self._lock:
+                handles = [handle for handle in self._handles if not handle.is_done]
+            for handle in handles:
+                handle.cancel()
 
     def _request_cancel(self, handle: PlanHandle) -> None:
         self._bridge.post(functools.partial(self._cancel, handle))
@@ -175,3 +212,14 @@ class PlannerClient:
         self._goals = {goal_id: goal for goal_id, goal in self._goals.items() if not goal.is_done}
         for goal in list(self._goals.values()):
             goal.tick(self._status_at_s, self._loading_at_s)
+
+
+def _replaces(request: PlanRequest, other: PlanRequest) -> bool:
+    """Returns whether a planner ends one goal for another, by its rules (``serving.admission``)."""
+    is_same_robot = request.robot_id == other.robot_id
+    return is_same_robot and request.urgency is Urgency.URGENT and other.urgency is not Urgency.URGENT
+
+
+def _cancel_unless_done(handle: PlanHandle, _: object) -> None:
+    if not handle.is_done:
+        handle.cancel()

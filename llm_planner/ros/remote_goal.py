@@ -22,7 +22,8 @@ from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import conversions
-from llm_planner.ros.plan_handle import PlanHandle
+from llm_planner.ros.guard import Guard
+from llm_planner.ros.plan_handle import CARRIED_OUT, PlanHandle
 from llm_planner.srv import GetSegments
 
 RETRY_S = 1.0  # after which a request that was not answered is sent again
@@ -40,6 +41,7 @@ class Endpoints:
         planner: Full name of the planner node.
         server_timeout_s: Without a sign of life from the planner for this long, a goal is lost.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model.
+        guard: Makes a callback that raises nothing.
     """
 
     node: Node
@@ -51,6 +53,7 @@ class Endpoints:
     server_timeout_s: float
     loading_timeout_s: float
     clock: Clock
+    guard: Guard
 
 
 class RemoteGoal:
@@ -66,6 +69,8 @@ class RemoteGoal:
         self._handle = handle
         self._uuid = UUID(uuid=list(bytes.fromhex(handle.goal_id)))
         self._remote: ClientGoalHandle | None = None  # once the planner has the goal
+        self._result: Future | None = None
+        self._asked: Future | None = None  # for segments, the last time
         self._begun_at_s = endpoints.clock.now_s()
         self._sent_at_s = NEVER_S
         self._heartbeat_at_s = NEVER_S
@@ -95,7 +100,7 @@ class RemoteGoal:
             self._endpoints.heartbeats.publish(msgs.Heartbeat(goal_id=self._handle.goal_id, robot_id=robot_id))
         if self._is_cancelled and now_s - self._cancel_sent_at_s >= RETRY_S:
             self._send_cancel(now_s)
-        if self._handle.inbox.has_gap or self._is_in_limbo(status_at_s):
+        if self._handle.has_gap or self._is_in_limbo(status_at_s):
             self._resync(status_at_s)
         self._give_up_in_time(now_s, status_at_s, loading_at_s)
 
@@ -128,8 +133,10 @@ class RemoteGoal:
         except PlannerError as error:
             self._end(error)
             return
-        sent = self._endpoints.action.send_goal_async(goal, feedback_callback=self._on_feedback, goal_uuid=self._uuid)
-        sent.add_done_callback(self._on_response)
+        guard = self._endpoints.guard
+        on_feedback = guard(self._on_feedback)
+        sent = self._endpoints.action.send_goal_async(goal, feedback_callback=on_feedback, goal_uuid=self._uuid)
+        sent.add_done_callback(guard(self._on_response))
 
     def _on_response(self, _: Future) -> None:
         """A planner rejects only a goal that it has already, so either answer means that it has it."""
@@ -142,7 +149,8 @@ class RemoteGoal:
         self._listed_at_s = now_s
         accepted = PlanTask.Impl.SendGoalService.Response(accepted=True)
         self._remote = ClientGoalHandle(self._endpoints.action, self._uuid, accepted)
-        self._remote.get_result_async().add_done_callback(self._on_result)
+        self._result = self._remote.get_result_async()
+        self._result.add_done_callback(self._endpoints.guard(self._on_result))
         if self._is_cancelled or self.is_done:
             self._send_cancel(now_s)
 
@@ -154,17 +162,19 @@ class RemoteGoal:
         self._take(message.feedback.segments, message.feedback.num_segments, now_s)
 
     def _take(self, messages: list[msgs.Segment], num_segments: int, status_at_s: float) -> None:
-        """Delivers segments; asks for those that are missing."""
+        """Delivers segments of this goal; asks for those that are missing."""
         try:
-            segments = [conversions.to_segment(message) for message in messages]
+            segments = [conversions.to_segment(message, self._handle.goal_id) for message in messages]
         except PlannerError as error:
-            self._endpoints.node.get_logger().error(f"segments of goal {self._handle.goal_id} are garbage: {error}")
+            self._endpoints.node.get_logger().error(f"segments are refused: {error}", throttle_duration_sec=1.0)
             segments = []
         self._handle.offer(segments, num_segments)
-        if self._handle.inbox.has_gap:
+        if self._handle.has_gap:
             self._resync(status_at_s)
 
     def _on_result(self, future: Future) -> None:
+        if future.cancelled():
+            return
         response = future.result()
         if response.status == GoalStatus.STATUS_UNKNOWN:
             return  # from a planner that never had the goal; the status will tell
@@ -184,9 +194,16 @@ class RemoteGoal:
         if now_s - self._asked_at_s < RETRY_S or not self._endpoints.get_segments.service_is_ready():
             return
         self._asked_at_s = now_s
-        request = GetSegments.Request(goal_id=self._handle.goal_id, first_index=self._handle.inbox.next_index)
-        asked = self._endpoints.get_segments.call_async(request)
-        asked.add_done_callback(functools.partial(self._on_segments, self._is_in_limbo(status_at_s)))
+        self._forget_question()
+        request = GetSegments.Request(goal_id=self._handle.goal_id, first_index=self._handle.next_index)
+        self._asked = self._endpoints.get_segments.call_async(request)
+        on_segments = functools.partial(self._on_segments, self._is_in_limbo(status_at_s))
+        self._asked.add_done_callback(self._endpoints.guard(on_segments))
+
+    def _forget_question(self) -> None:
+        if self._asked is not None:
+            self._endpoints.get_segments.remove_pending_request(self._asked)
+            self._asked = None
 
     def _on_segments(self, is_in_limbo: bool, future: Future) -> None:
         response, self._asked_at_s = future.result(), NEVER_S
@@ -194,9 +211,11 @@ class RemoteGoal:
             if is_in_limbo:  # else it was another planner of that name, which is about to end itself
                 self._lose("does not know the goal (any more): it was restarted")
             return
-        self._take(response.segments, response.num_segments, self._listed_at_s)
+        code, text = conversions.to_error(response.goal_error_code, response.goal_error_msg)
+        if code in CARRIED_OUT:  # it has ended so, or not yet
+            self._take(response.segments, response.num_segments, self._listed_at_s)
         if response.is_finished and is_in_limbo:
-            self._end(PlannerError(*conversions.to_error(response.goal_error_code, response.goal_error_msg)))
+            self._end(PlannerError(code, text))
 
     # Ends
 
@@ -227,3 +246,6 @@ class RemoteGoal:
         if error.code is not ErrorCode.NONE:
             self._endpoints.node.get_logger().warning(f"goal {self._handle.goal_id} ended: {error}")
         self._handle.fail(error)
+        self._forget_question()
+        if self._result is not None:
+            self._result.cancel()  # else rclpy keeps it for ever

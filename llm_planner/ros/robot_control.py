@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport, Situation
@@ -15,8 +16,9 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible
 from llm_planner.robots.reflex import Reaction, Reflex
-from llm_planner.ros.snapshot import Mark, Snapshot
+from llm_planner.ros.snapshot import Log, Snapshot
 
+REMEMBERED_S = 1.0  # where the robot was, of its own time: for its speed, and for the ends of its calls
 BUSY_PERIOD_S, SHORTEST_PERIOD_S, IDLE_PERIOD_S = 0.02, 0.005, 0.25
 
 
@@ -47,9 +49,11 @@ class ReflexEvent:
 class RobotControl:
     """Carries out the segments of one goal at a time. Safe to use from any thread; nothing blocks.
 
-    ``ros.control_loop`` ticks it from a thread of its own, so that neither a slow callback nor the network delays a
-    reflex. Its own clock starts at 0 with each world and runs ``time_scale`` times as fast as the given one. Durations
-    in reports are in the time of the given clock, because that is what the planner waits for.
+    What comes of a goal names it, and is dropped unless that goal is the current one: a message that was on its way
+    while another goal took the place changes nothing. ``ros.control_loop`` ticks it from a thread of its own, so that
+    neither a slow callback nor the network delays a reflex; what comes in between waits for the next tick: wake the
+    loop. Its own clock starts at 0 with each world and runs ``time_scale`` times as fast as the given one. Durations in
+    reports are in the time of the given clock, because that is what the planner waits for.
 
     Args:
         model: Of the robot.
@@ -58,6 +62,10 @@ class RobotControl:
         connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Hears of every reflex, likewise.
+
+    Attributes:
+        num_faults: How many unexpected errors have halted the robot.
+        last_fault: What the last one was; empty without any.
     """
 
     def __init__(
@@ -77,7 +85,8 @@ class RobotControl:
         self._report_to = report
         self._on_reflex = on_reflex
         self._lock = threading.RLock()
-        self.enter(Snapshot(objects=()))
+        self.num_faults, self.last_fault = 0, ""
+        self._enter(Snapshot(objects=()))
 
     @property
     def is_active(self) -> bool:
@@ -90,9 +99,14 @@ class RobotControl:
         return self._reflex_event is not None
 
     @property
-    def wants_replan(self) -> bool:
-        """Whether the plan ended by asking for a new one."""
-        return self._executor.wants_replan
+    def goal_id(self) -> str:
+        """The current goal, or the last one; empty in a world in which none has begun."""
+        return self._executor.request_id
+
+    def wants_replan(self, goal_id: str) -> bool:
+        """Whether the plan of a goal ended by asking for a new one; False if another goal has begun."""
+        with self._lock:
+            return goal_id == self.goal_id and self._executor.wants_replan
 
     @property
     def view(self) -> str:
@@ -106,15 +120,30 @@ class RobotControl:
         return Situation(scene=self.view, pose=self._driver.state.pose)
 
     def enter(self, snapshot: Snapshot) -> None:
-        """Puts the robot into a world."""
+        """Puts the robot into a world.
+
+        Raises:
+            PlannerError: INVALID_CONFIG for a real robot whose parameters do not allow it: where it is and what there
+                is are not for whoever reaches its service to say. Nothing has changed then.
+        """
+        if not self._connection.takes_worlds:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                "a real robot takes no world and no pose from an instruction; start its node with allow_world:=true if "
+                "whoever instructs it knows where it is",
+            )
+        self._enter(snapshot)
+
+    def _enter(self, snapshot: Snapshot) -> None:
         with self._lock:
             self._born_at_s = self._clock.now_s()
             self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)
             self._executor = SegmentExecutor(self._model, self._driver, self._report, self._look_around)
             self._reflex = Reflex(self._model)
             self._reflex_event: ReflexEvent | None = None
+            self._must_halt = False  # because an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
-            self._mark = Mark.of(self._driver, 0.0)
+            self._log = Log(self._driver, 0.0)
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
         """Starts a new goal; what is left of the one before is halted.
@@ -127,35 +156,59 @@ class RobotControl:
         with self._lock:
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
             self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
-            self._mark = Mark.of(self._driver, self._now_s())
+            self._log = Log(self._driver, self._now_s())
 
-    def add(self, segment: Segment) -> None:
-        """Takes a segment and begins it if the robot is free."""
+    def add(self, goal_id: str, segment: Segment) -> None:
+        """Takes a segment of a goal; the next tick begins it if the robot is free."""
         with self._lock:
-            self._answer_by_s = None
-            self._executor.add(segment, self._now_s())
-            self.tick()
+            if self._executor.add(goal_id, segment, self._now_s()):
+                self._answer_by_s = None
 
-    def complete(self, num_segments: int, *, is_partial: bool = False) -> None:
+    def complete(self, goal_id: str, num_segments: int, *, is_partial: bool = False) -> None:
         """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the robot holds."""
         with self._lock:
-            self._executor.expect(num_segments, self._now_s(), is_partial=is_partial)
-            self.tick()
+            self._executor.expect(goal_id, num_segments, self._now_s(), is_partial=is_partial)
 
     def hear(self, at_s: float) -> None:
         """Notes when the planner last showed life, in the time of the given clock."""
         with self._lock:
             self._executor.hear((at_s - self._born_at_s) * self._time_scale)
 
-    def cancel(self, reason: str) -> None:
-        """Halts at once and gives the goal up."""
+    def cancel(self, goal_id: str, reason: str) -> None:
+        """Halts at once and gives a goal up."""
+        with self._lock:
+            if goal_id == self.goal_id:
+                self.halt(reason)
+
+    def halt(self, reason: str) -> None:
+        """Halts at once and gives the current goal up, whichever it is."""
         with self._lock:
             self._answer_by_s = None
             self._executor.cancel(self._now_s(), reason)
 
-    def refuse(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """Halts at once after an unexpected error; the current goal, if it is active, has failed.
+
+        Raises:
+            Exception: Whatever the driver raises; the goal has ended nevertheless.
+        """
+        with self._lock:
+            now_s = self._now_s()
+            self._answer_by_s = None
+            self.num_faults, self.last_fault = self.num_faults + 1, reason
+            self._must_halt = True  # until that has worked once
+            try:
+                self._executor.reflex(now_s, (), reason)
+            except Exception:
+                self._driver.halt(now_s)
+                raise
+            self._must_halt = False
+
+    def refuse(self, goal_id: str, reason: str) -> None:
         """Acts by reflex, because the planner has no answer to the emergency."""
         with self._lock:
+            if goal_id != self.goal_id:
+                return
             now_s = self._now_s()
             things = self._driver.noticed(now_s)
             self._react(ReflexCause.REFUSED, self._reflex.answer_missing(self.pose, things, now_s, reason), now_s)
@@ -164,8 +217,14 @@ class RobotControl:
         """Goes on with whatever is to be done now; returns after how many seconds to tick again."""
         with self._lock:
             now_s = self._now_s()
+            if self._must_halt:
+                self._driver.halt(now_s)
+                self._must_halt = False
+                self._executor.reflex(now_s, (), self.last_fault)
             self._executor.tick(now_s)
             self._look(now_s)
+            self._log.note(self._executor.calls)
+            self._driver.forget(now_s - REMEMBERED_S)
             if not self._executor.is_acting:
                 self._end_reflex()
             return min(self._period_s(), max(SHORTEST_PERIOD_S, self._driver.attend(now_s) / self._time_scale))
@@ -231,7 +290,7 @@ class RobotControl:
     def snapshot(self) -> Snapshot:
         """Returns the robot and its world as they are, and what it did for the present goal."""
         with self._lock:
-            return self._mark.snapshot(self._driver, self._executor.calls)
+            return self._log.snapshot(self._executor.calls)
 
     def _now_s(self) -> float:
         return (self._clock.now_s() - self._born_at_s) * self._time_scale

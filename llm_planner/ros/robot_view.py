@@ -15,7 +15,7 @@ PERIOD_S = 0.2
 
 
 class RobotViewPublisher:
-    """Publishes where a robot is, and what it knows around it, five times a second while somebody is subscribed.
+    """Publishes where a robot is, and what it knows around it, while somebody is subscribed. Tick it each ``PERIOD_S``.
 
     Args:
         node: The robot's node.
@@ -32,9 +32,9 @@ class RobotViewPublisher:
         self._robot = robot
         self._last = outline(model, robot_id, driver, home)
         self._publisher = node.create_publisher(String, "~/view", qos.VIEW)
-        node.create_timer(PERIOD_S, self._tick)
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Publishes the present view."""
         if self._publisher.get_subscription_count() == 0:
             return
         robot = self._robot
@@ -46,6 +46,8 @@ class RobotViewPublisher:
             is_busy=robot.is_active,
             is_in_reflex=robot.is_in_reflex,
             held=held,
+            num_faults=robot.num_faults,
+            last_fault=robot.last_fault,
             things=nearest(things, pose),
         )
         self._publisher.publish(String(data=self._last.to_json()))

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
+from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.srv import Instruct
+
+MAX_FILE_BYTES = 4_000_000  # what twenty robots are told in seven hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +75,10 @@ def load_scenario(path: Path, robot: str) -> list[Event]:
         PlannerError: INVALID_CONFIG, naming what is wrong with the file.
     """
     try:
-        events = _ADAPTER.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        events = _ADAPTER.validate_json(json_of(read_yaml(path, MAX_FILE_BYTES) or {}))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} {error}") from error
     return sorted(events.get(robot, []), key=lambda event: event.at_s)

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 
 from llm_planner.core.segment import Segment
 
+MAX_AHEAD = 1024  # segments that may wait for a missing one
+
 
 class SegmentInbox:
-    """Collects segments of one plan; feedback, re-sync and result all end up here."""
+    """Collects segments of one plan; feedback, re-sync and result all end up here. Of each index the first counts."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Segment] = {}
@@ -31,8 +33,8 @@ class SegmentInbox:
             num_segments: How many segments the plan has by now, as far as the sender says.
         """
         for segment in segments:
-            if segment.index >= self._next_index:
-                self._waiting[segment.index] = segment
+            if self._next_index <= segment.index < self._next_index + MAX_AHEAD:
+                self._waiting.setdefault(segment.index, segment)
         ready = []
         while self._next_index in self._waiting:
             ready.append(self._waiting.pop(self._next_index))

@@ -1,9 +1,11 @@
 """A robot and its world as JSON: what an instruction begins with, and what a goal test judges afterwards."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FailFast, TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import Value
@@ -11,6 +13,12 @@ from llm_planner.robots.interpreter import ExecutedCall
 from llm_planner.robots.model import Pose
 from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner.robots.world import World, WorldObject
+
+MAX_CHARACTERS = 200_000  # of an order's world, before anything is parsed
+MAX_OBJECTS, MAX_ANSWERS, MAX_TAGS, MAX_WORD = 256, 256, 32, 300
+MAX_DISTANCE_M, MAX_SIZE_M, MAX_SPEED_M_PER_S = 1000.0, 100.0, 100.0
+MAX_DEG, MAX_ANSWER = 1e6, 1e9
+MAX_PROBLEMS, MAX_MESSAGE = 3, 500  # that are named, characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +38,14 @@ class Snapshot:
 
     __pydantic_config__: ClassVar[dict[str, object]] = {"extra": "forbid", "ser_json_inf_nan": "constants"}
 
-    objects: tuple[WorldObject, ...]
+    objects: Annotated[tuple[WorldObject, ...], FailFast()]
     answers: dict[str, Value] = field(default_factory=dict)
     pose: Pose | None = None
     held: str | None = None
-    said: tuple[str, ...] = ()
-    pictures: tuple[Pose, ...] = ()
-    waypoints: tuple[Pose, ...] = ()
-    calls: tuple[ExecutedCall, ...] = ()
+    said: Annotated[tuple[str, ...], FailFast()] = ()
+    pictures: Annotated[tuple[Pose, ...], FailFast()] = ()
+    waypoints: Annotated[tuple[Pose, ...], FailFast()] = ()
+    calls: Annotated[tuple[ExecutedCall, ...], FailFast()] = ()
 
     @property
     def world(self) -> World:
@@ -58,35 +66,94 @@ class Snapshot:
         try:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problems}") from error
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:MAX_PROBLEMS])
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problems}"[:MAX_MESSAGE]) from error
+
+    @staticmethod
+    def from_order(text: str) -> "Snapshot":
+        """Returns the snapshot that an instruction begins with, from whoever reaches the robot's service.
+
+        Raises:
+            PlannerError: INVALID_CONFIG as ``from_json``, or if it is larger than any world that a robot could be in.
+        """
+        if len(text) > MAX_CHARACTERS:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, f"world: has {len(text)} characters, more than {MAX_CHARACTERS}"
+            )
+        snapshot = Snapshot.from_json(text)
+        if problem := next(_problems(snapshot), None):
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problem}")
+        return snapshot
+
+
+def _problems(snapshot: Snapshot) -> Iterator[str]:
+    """Yields what is beyond the limits, the first first."""
+    objects, answers, pose = snapshot.objects, snapshot.answers, snapshot.pose
+    if len(objects) > MAX_OBJECTS or len(answers) > MAX_ANSWERS:
+        yield f"has {len(objects)} objects and {len(answers)} answers; the most are {MAX_OBJECTS} and {MAX_ANSWERS}"
+        return
+    if len({thing.name for thing in objects}) < len(objects):
+        yield "two objects have one name"
+    if pose is not None:
+        yield from _too_large("pose", (pose.x_m, pose.y_m, pose.z_m), MAX_DISTANCE_M)
+        yield from _too_large("pose.yaw_deg", (pose.yaw_deg,), MAX_DEG)
+    for number, thing in enumerate(objects):
+        where = f"objects.{number}"
+        yield from _too_long(where, (thing.name, thing.kind, thing.support or "", *thing.tags[:MAX_TAGS]))
+        yield from _too_large(f"{where}.position_m", thing.position_m, MAX_DISTANCE_M)
+        yield from _too_large(f"{where}.size_m", thing.size_m, MAX_SIZE_M)
+        yield from _too_large(f"{where}.velocity_m_per_s", thing.velocity_m_per_s, MAX_SPEED_M_PER_S)
+        if len(thing.tags) > MAX_TAGS:
+            yield f"{where} has {len(thing.tags)} tags; the most are {MAX_TAGS}"
+        if min(thing.size_m) < 0.0 or not thing.moves_for_s >= 0.0:
+            yield f"{where} has a size or a time below 0: {thing.size_m}, {thing.moves_for_s}"
+    for key, value in answers.items():
+        yield from _too_long("answers", (key, value if isinstance(value, str) else ""))
+        yield from _too_large("answers", () if isinstance(value, str) else (value,), MAX_ANSWER)
+
+
+def _too_large(where: str, numbers: tuple[float, ...], most: float) -> Iterator[str]:
+    if not all(math.isfinite(number) and abs(number) <= most for number in numbers):
+        yield f"{where} is {numbers}; numbers must be finite and at most {most:g}"
+
+
+def _too_long(where: str, texts: tuple[str, ...]) -> Iterator[str]:
+    if any(len(text) > MAX_WORD for text in texts):
+        yield f"{where} has a text of more than {MAX_WORD} characters"
 
 
 _ADAPTER = TypeAdapter(Snapshot)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a driver stood when a plan began."""
+class Log:
+    """What a driver does for one plan, noted while it happens: the driver itself soon forgets where it was.
 
-    start_s: float
-    num_said: int
-    num_pictures: int
+    Args:
+        driver: Says and photographs for this plan from now on.
+        now_s: When the plan begins.
+    """
 
-    @staticmethod
-    def of(driver: RobotDriver, now_s: float) -> "Mark":
-        """Returns the mark for a plan that begins now."""
-        return Mark(now_s, len(driver.state.said), len(driver.state.pictures))
+    def __init__(self, driver: RobotDriver, now_s: float) -> None:
+        self._driver = driver
+        self._waypoints = [driver.pose_at(now_s)]
+        driver.state.said.clear()
+        driver.state.pictures.clear()
 
-    def snapshot(self, driver: RobotDriver, calls: tuple[ExecutedCall, ...]) -> Snapshot:
-        """Returns what a driver did since the mark."""
+    def note(self, calls: tuple[ExecutedCall, ...]) -> None:
+        """Notes where the robot was at the ends of new calls; ``calls`` are all of the plan so far."""
+        self._waypoints += [self._driver.pose_at(call.end_s) for call in calls[len(self._waypoints) - 1 :]]
+
+    def snapshot(self, calls: tuple[ExecutedCall, ...]) -> Snapshot:
+        """Returns what the driver did since the plan began."""
+        self.note(calls)
+        driver = self._driver
         return Snapshot(
             objects=tuple(driver.world.objects.values()),
             answers=dict(driver.world.answers),
             pose=driver.state.pose,
             held=driver.state.held,
-            said=tuple(driver.state.said[self.num_said :]),
-            pictures=tuple(driver.state.pictures[self.num_pictures :]),
-            waypoints=(driver.pose_at(self.start_s), *(driver.pose_at(call.end_s) for call in calls)),
+            said=tuple(driver.state.said),
+            pictures=tuple(driver.state.pictures),
+            waypoints=tuple(self._waypoints),
             calls=calls,
         )

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 from rclpy.node import Node
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.drivers.indy7 import Joints
 from llm_planner.robots.drivers.indy7_kinematics import JOINTS
+from llm_planner.robots.tool_path import Joints
 from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.guard import Guard
 
 ACTION = "/joint_trajectory_controller/follow_joint_trajectory"  # an absolute name in Neuromeka's driver
 SUCCESSFUL = 0  # control_msgs/FollowJointTrajectory
@@ -56,7 +57,7 @@ class TrajectoryPort:
     def note_joints(self, names: list[str], positions: list[float]) -> None:
         """Takes a ``JointState``, whatever other joints it names."""
         known = dict(zip(names, positions, strict=False))
-        if all(name in known for name in JOINTS):
+        if all(math.isfinite(known.get(name, math.nan)) for name in JOINTS):
             self._joints = tuple(math.degrees(known[name]) for name in JOINTS)
 
     def joints_deg(self) -> Joints | None:
@@ -89,14 +90,16 @@ class TrajectoryPort:
         elif self._is_stopped:
             self._end(number, CANCELED)
         else:
-            self._client.send_goal_async(goal).add_done_callback(lambda future: self._accepted(number, future.result()))
+            sent = self._client.send_goal_async(goal)
+            sent.add_done_callback(lambda future: self._post(lambda: self._accepted(number, future.result())))
 
     def _accepted(self, number: int, handle: Any) -> None:  # noqa: ANN401 (rclpy)
         if not handle.accepted:
             self._end(number, "the arm's driver refuses the motion")
             return
         self._handle = handle
-        handle.get_result_async().add_done_callback(lambda future: self._finished(number, future.result().result))
+        ended = handle.get_result_async()
+        ended.add_done_callback(lambda future: self._post(lambda: self._finished(number, future.result().result)))
         if self._is_stopped or number != self._number:
             handle.cancel_goal_async()
 
@@ -114,8 +117,8 @@ class TrajectoryPort:
             self._ending = ending
 
 
-def open_trajectory_port(node: Node, bridge: Bridge) -> TrajectoryPort:
-    """Returns the way to Neuromeka's driver, through a node.
+def open_trajectory_port(node: Node, bridge: Bridge, guard: Guard) -> TrajectoryPort:
+    """Returns the way to Neuromeka's driver, through a node whose callbacks are guarded.
 
     Raises:
         PlannerError: INVALID_CONFIG where ROS 2 has no ``control_msgs``, ``trajectory_msgs`` or ``sensor_msgs``.
@@ -139,5 +142,5 @@ def open_trajectory_port(node: Node, bridge: Bridge) -> TrajectoryPort:
     def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
         port.note_joints(list(message.name), list(message.position))
 
-    node.create_subscription(JointState, "/joint_states", note, 10)
+    node.create_subscription(JointState, "/joint_states", guard(note), 10)
     return port

@@ -24,6 +24,8 @@ from llm_planner.physics.world_file import load_world_file
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import parameters, process
+from llm_planner.ros.guard import guarded
+from llm_planner.ros.steady import steady_timer
 from llm_planner.ros.world_view import WorldView
 
 WORLD_PORT = 8870
@@ -74,7 +76,7 @@ class WorldNode(Node):
         self.get_logger().info(f"world of {', '.join(models) or 'nobody'} on port {self.port}")
         if settings.publish_hz > 0:
             self._view = WorldView(self, world, models)
-            self.create_timer(1.0 / settings.publish_hz, self._publish)
+            steady_timer(self, 1.0 / settings.publish_hz, guarded(self, self._publish, lambda *_: None))
 
     def end_goals(self) -> None:
         """Has none."""

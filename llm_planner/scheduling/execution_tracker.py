@@ -1,6 +1,5 @@
 """When will the robot be idle: delivered segments, their expected durations, and what the robot says of them."""
 
-import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,8 +27,8 @@ class Reception(Enum):
     """What a report changed."""
 
     ACCEPTED = "accepted"
-    IGNORED = "ignored"  # duplicate, outdated or about a segment that was never delivered
-    FAILED = "failed"  # the first word on this segment's end, and it says that a skill failed
+    IGNORED = "ignored"  # duplicate, outdated, behind a failure, or about a segment that was never delivered
+    FAILED = "failed"  # the first report of this segment's end, and it says that a skill failed
 
 
 @dataclass(slots=True)
@@ -50,6 +49,10 @@ class ExecutionTracker:
     of order or never: the end of segment k implies the end of all before it, the first word on an end counts, and what
     was never reported is estimated.
 
+    After a failure, every report is ignored until the detour is delivered: the robot waits, and what else it was sent
+    is void. So a plan has at most one failure that is not answered yet, and failure number n belongs to detour number
+    n. The parent's book and the engine's goal both apply this rule (``serving.goal_book``, ``serving.goal``).
+
     Args:
         arrival_s: When the request arrived.
         network_latency_s: One-way delay between planner and robot.
@@ -63,6 +66,7 @@ class ExecutionTracker:
         self._executions: list[_Execution] = []
         self._num_ended = 0  # executions[:num_ended] have ended, as reported or implied
         self._last_word_s = arrival_s
+        self._has_failed = False
 
     @property
     def num_delivered(self) -> int:
@@ -79,40 +83,49 @@ class ExecutionTracker:
         """True if the robot has ended everything that it was sent."""
         return self._num_ended == len(self._executions)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a segment has failed and no detour was delivered since."""
+        return self._has_failed
+
     def deliver(self, segment: Segment, now_s: float) -> None:
-        """Notes that the planner sent ``segment``, the next one in order."""
+        """Notes that the planner sent ``segment``, the next one in order; a detour voids what has not ended."""
         if segment.index != len(self._executions):
             raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
         self._executions.append(_Execution(segment.expected, now_s))
+        if segment.is_detour:
+            self._has_failed = False
+            self._discard()
 
     def report(self, report: SegmentReport, now_s: float) -> Reception:
-        """Sharpens the picture by the robot's word, heard at ``now_s``."""
-        if not self._num_ended <= report.index < len(self._executions):
+        """Sharpens the picture by the robot's report, received at ``now_s``; one that is ignored changes nothing."""
+        if self._has_failed or not self._num_ended <= report.index < len(self._executions):
             return Reception.IGNORED
         execution = self._executions[report.index]
         happened_s = now_s - self.network_latency_s
+        if report.status is ReportStatus.STARTED and execution.started_at_s is not None:
+            return Reception.IGNORED
         self._last_word_s = now_s
         if report.status is ReportStatus.STARTED:
-            return self._start(report.index, execution, happened_s)
-        duration_s = report.duration_s if math.isfinite(report.duration_s) and report.duration_s >= 0 else None
+            self._start(report.index, execution, happened_s)
+            return Reception.ACCEPTED
+        duration_s = report.measured_s
         self._end_until(report.index, happened_s - (duration_s or 0.0))
         execution.reported_duration_s = duration_s
         self._set_end(execution, happened_s)
-        return Reception.FAILED if report.status is ReportStatus.FAILED else Reception.ACCEPTED
+        self._has_failed = report.status is ReportStatus.FAILED
+        return Reception.FAILED if self._has_failed else Reception.ACCEPTED
 
-    def discard(self) -> None:
+    def _discard(self) -> None:
         """Ends all that was delivered and has not ended, as if it had taken no time: it will not be carried out."""
         for execution in self._executions[self._num_ended :]:
             execution.reported_duration_s = 0.0
             execution.started_at_s = execution.ended_at_s = self._idle_since_s(self._num_ended)
             self._num_ended += 1
 
-    def _start(self, index: int, execution: _Execution, happened_s: float) -> Reception:
-        if execution.started_at_s is not None:
-            return Reception.IGNORED
+    def _start(self, index: int, execution: _Execution, happened_s: float) -> None:
         self._end_until(index, happened_s)
         execution.started_at_s = max(happened_s, self._idle_since_s(index))
-        return Reception.ACCEPTED
 
     def _end_until(self, index: int, latest_s: float) -> None:
         """Ends the segments before ``index``, whose reports were lost or are late, by ``latest_s`` at the latest."""
@@ -165,7 +178,7 @@ class ExecutionTracker:
 
         The segment at work may take its p90 from its start, or from the last word, and the report its way back.
         """
-        if self.is_all_reported:
+        if self.is_all_reported or self._has_failed:
             return None
         index = self._num_ended
         since_s = max(self._start_s(index), self._last_word_s)

@@ -1,6 +1,5 @@
 """How much slower, or faster, a robot is than its model says: learned from what it reports, outliers aside."""
 
-import math
 import statistics
 from collections import OrderedDict, deque
 
@@ -39,14 +38,14 @@ class RobotPace:
             expected: By the robot's model, as ``scaled`` left it out.
             report: The robot's word; only a success with a duration counts.
         """
-        has_time = math.isfinite(report.duration_s) and report.duration_s > 0.0
-        if report.status is not ReportStatus.SUCCEEDED or not has_time:
+        measured_s = report.measured_s
+        if report.status is not ReportStatus.SUCCEEDED or not measured_s:
             return
         if expected.p50_s < SHORTEST_S or is_uncertain(expected):
             return
         ratios = self._ratios.setdefault(robot_id, deque(maxlen=MEMORY))
         self._ratios.move_to_end(robot_id)
-        ratios.append(report.duration_s / expected.p50_s)
+        ratios.append(measured_s / expected.p50_s)
         while len(self._ratios) > MAX_ROBOTS:
             self._ratios.popitem(last=False)
 

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.segment import SegmentReport
 from llm_planner.core.text import has_control_characters
 
 ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
+CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
+MAX_REASON_CHARACTERS = 500
 MAX_PLAN_TOKENS = 8192
 """Most tokens that a request may ask for; a model with a shorter context gives fewer."""
 MAX_NUMBER = 1e9
@@ -47,8 +51,8 @@ class Admission:
         if request.request_id in unfinished:
             raise PlannerError(ErrorCode.ROBOT_BUSY, f"goal {request.request_id} is being planned already")
         previous = next((r for r in unfinished.values() if r.robot_id == request.robot_id), None)
-        if previous is None and len(unfinished) >= self.config.max_queued:
-            raise PlannerError(ErrorCode.OVERLOADED, f"{len(unfinished)} goals are unfinished; try again later")
+        if previous is None:
+            self._check_room(request, unfinished.values())
         if previous is not None and not _supersedes(request, previous):
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
@@ -57,10 +61,57 @@ class Admission:
             )
         return previous
 
+    def bounded(self, report: SegmentReport) -> SegmentReport:
+        """Returns what the planner reads of a report: no value, texts that are short and can be encoded, a finite pose.
+
+        A robot whose pose is not finite may be anywhere.
+        """
+        situation = report.situation
+        if situation is not None:
+            scene = _encodable(situation.scene[: self.config.max_scene_bytes])
+            situation = replace(situation, scene=scene, pose=situation.pose if _is_somewhere(situation.pose) else None)
+        reason = _encodable(report.reason[:MAX_REASON_CHARACTERS])
+        return replace(report, value=None, reason=reason, situation=situation)
+
+    @property
+    def num_urgent_places(self) -> int:
+        """How many of the places for unfinished goals are kept for urgent ones."""
+        return int(self.config.urgent_share * self.config.max_queued)
+
+    def _check_room(self, request: PlanRequest, unfinished: Collection[PlanRequest]) -> None:
+        """Refuses a goal for which there is no place.
+
+        The last places are kept for urgent goals: no other goal takes them, and an urgent one is taken whenever fewer
+        urgent ones are unfinished than there are such places.
+        """
+        max_goals, num_kept = self.config.max_queued, self.num_urgent_places
+        if request.urgency is Urgency.URGENT:
+            if sum(other.urgency is Urgency.URGENT for other in unfinished) < num_kept:
+                return
+        else:
+            max_goals -= num_kept
+        if len(unfinished) >= max_goals:
+            raise PlannerError(
+                ErrorCode.OVERLOADED,
+                f"{len(unfinished)} goals are unfinished of at most {max_goals} ({num_kept} more places are kept for "
+                "urgent goals); try again later",
+            )
+        num_own = sum(other.client_id == request.client_id for other in unfinished) if request.client_id else 0
+        if num_own >= self.config.max_goals_per_client:
+            raise PlannerError(
+                ErrorCode.TOO_MANY_GOALS,
+                f"client {request.client_id} has {num_own} unfinished goals, of at most "
+                f"{self.config.max_goals_per_client}; wait until some have ended, or cancel them",
+            )
+
     def _check_names(self, request: PlanRequest) -> None:
         if ROBOT_ID.fullmatch(request.robot_id) is None:
             raise PlannerError(
                 ErrorCode.INVALID_ROBOT_ID, f"robot_id {request.robot_id[:80]!r} is not a name ({ROBOT_ID.pattern})"
+            )
+        if CLIENT_ID.fullmatch(request.client_id) is None:
+            raise PlannerError(
+                ErrorCode.INVALID_ROBOT_ID, f"client_id {request.client_id[:80]!r} is not a name ({CLIENT_ID.pattern})"
             )
         if request.robot_model not in self.robot_models:
             known = ", ".join(sorted(self.robot_models)) or "none"
@@ -87,6 +138,14 @@ def _supersedes(request: PlanRequest, previous: PlanRequest) -> bool:
     return request.urgency is Urgency.URGENT and previous.urgency is not Urgency.URGENT
 
 
+def _is_somewhere(pose: Pose | None) -> bool:
+    return pose is None or all(abs(n) <= MAX_NUMBER for n in (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
 def _too_long(name: str, max_bytes: int) -> PlannerError:
     return PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
 
@@ -101,7 +160,7 @@ def _check_numbers(request: PlanRequest) -> None:
     if max(utility.ert_s, -utility.alpha, utility.beta) > MAX_NUMBER:
         raise PlannerError(ErrorCode.INVALID_TIME_UTILITY, f"{utility} has a number above {MAX_NUMBER:g}")
     pose = request.start_pose
-    if pose is not None and not all(abs(n) <= MAX_NUMBER for n in (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg)):
+    if not _is_somewhere(pose):
         raise PlannerError(
             ErrorCode.INVALID_POSE, f"start_pose {pose} is not finite, or nowhere; leave it out if it is unknown"
         )

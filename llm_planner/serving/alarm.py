@@ -1,11 +1,13 @@
 """Calls at given times, from one thread."""
 
 import heapq
+import logging
 import threading
 from collections.abc import Callable
 
 from llm_planner.core.interfaces import Clock
 
+_log = logging.getLogger(__name__)
 LONGEST_WAIT_S = 3600.0  # a thread cannot wait for any number
 
 
@@ -45,7 +47,10 @@ class Alarm:
 
     def _run(self) -> None:
         while self._wait():
-            self._on_ring()
+            try:
+                self._on_ring()
+            except Exception:  # noqa: BLE001 (whatever it is, the next time must be kept)
+                _log.exception("an alarm was not handled")
 
     def _wait(self) -> bool:
         """Returns True when it is time, False at the end."""

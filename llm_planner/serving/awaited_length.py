@@ -5,17 +5,19 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
-from llm_planner.core.errors import PlannerError
 from llm_planner.prediction.length import LengthDistribution
 
 _log = logging.getLogger(__name__)
+LONGEST_WAIT_S = 5.0
+"""A prediction takes milliseconds; the engine stands still while it waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitedLength:
     """A prediction on another thread: whoever does not need it at once does not wait for it.
 
-    So TimeBill, section 5.1, hides it behind the prefill. One that fails is as good as none, and the log says so.
+    So TimeBill, section 5.1, hides it behind the prefill. One that fails, or takes longer than ``LONGEST_WAIT_S``, is
+    as good as none, and the log says so.
 
     Attributes:
         predict: Makes it.
@@ -42,13 +44,17 @@ class AwaitedLength:
         """Whether there is nothing to wait for."""
         return self.future.done()
 
+    def cancel(self) -> None:
+        """Takes it back unless it has begun: others wait behind it, and the end of the process waits for them all."""
+        self.future.cancel()
+
     def wait(self) -> LengthDistribution | None:
         """Returns the prediction as soon as it is there; None if it failed.
 
         One that waits behind others is made here and now.
         """
         try:
-            return self.predict() if self.future.cancel() else self.future.result()
-        except PlannerError as error:
-            _log.warning("a length could not be predicted: %s", error)
+            return self.predict() if self.future.cancel() else self.future.result(LONGEST_WAIT_S)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the plan needs no prediction)
+            _log.warning("a length could not be predicted: %r", error)
             return None

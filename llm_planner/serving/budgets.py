@@ -227,8 +227,11 @@ class Budgets:
         has_free_slot = scheduler.num_running + scheduler.num_ready <= config.max_num_seqs
         company: Iterable[Generation] = (*scheduler.running, *scheduler.ready) if has_free_slot else scheduler.running
         others = [g for g in company if g.request_id != own_id and g.request_id not in promised]
-        reserved = [k for r, k in self._kept.items() if r in promised and r != own_id and k.decision is not None]
-        waiting = [k for r, k in self._kept.items() if r not in promised and r != own_id and k.decision is not None]
+        decided = {r: k for r, k in self._kept.items() if r != own_id and k.decision is not None}
+        beside = set() if not kept.goal.generation.is_decoding else self._decoding_beside(decided)
+        reserved = [k for r, k in decided.items() if r in promised or r in beside]
+        waiting = [k for r, k in decided.items() if r not in promised and r not in beside]
+        others = [g for g in others if g.request_id not in beside]
         worst_s = [self._worst_s(k) for k in reserved]
         companies = [r.max_company for name, r in promised.live.items() if name != own_id]
         return Load(
@@ -246,6 +249,14 @@ class Budgets:
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.forecast.steps.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )
+
+    def _decoding_beside(self, decided: Iterable[str]) -> set[str]:
+        """Returns the goals with budgets that decode with no slot promised.
+
+        One of them that needs a slot does not take theirs: they go on beside it, and get slots of their own when they
+        are decided about next.
+        """
+        return {g.request_id for g in self._scheduler.running if g.is_decoding}.intersection(decided)
 
     def _worst_s(self, kept: KeptBudget) -> float:
         """Returns how long another goal still takes at the worst, in the slot that it was, or would be, promised."""

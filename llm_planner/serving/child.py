@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.core.request import PlanRequest
+from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Patience
@@ -16,6 +17,7 @@ from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.quarantine import Quarantine
 from llm_planner.serving.server import ServerStatus
 from llm_planner.serving.view import LoopStatus, LoopView
 
@@ -31,7 +33,8 @@ class ChildServer:
     """Implements ``PlanServer`` with a child process that is watched and restarted.
 
     When the child dies or hangs, the next one goes on with every unfinished goal behind the segments that were
-    delivered. No segment is delivered twice, and what the old child said too late is not heard.
+    delivered. No segment is delivered twice, and what the old child said too late is not heard. A goal that ends one
+    child after the other ends itself (``quarantine``).
 
     Args:
         factory: Builds the loop in the child; picklable, e.g. ``functools.partial(build_loop, config)``.
@@ -53,11 +56,15 @@ class ChildServer:
         self._factory = factory
         self._clock = clock
         self._patience = patience or Patience()
+        self._admission = admission
         self._book = GoalBook(admission)
         self._dispatcher = Dispatcher(on_event)
         self._alarm = Alarm(clock, self._keep_budgets)
         self._watcher = threading.Thread(target=self._watch, name="planner-watch", daemon=True)
-        self._lock = threading.Lock()  # a goal is opened and sent, or a child replaced: one at a time
+        self._lock = (
+            threading.Lock()
+        )  # a goal changes and is sent, an event is taken, or a child replaced: one at a time
+        self._quarantine = Quarantine(self._patience.max_attempts)
         self._link: ChildLink | None = None
         self._loop_status: LoopStatus | None = None
         self._view: LoopView | None = None
@@ -66,7 +73,8 @@ class ChildServer:
         self._is_ready = threading.Event()
         self._is_closing = threading.Event()
         self._num_restarts = 0
-        self._num_failures = 0  # children in a row that ended without a single event
+        self._num_failures = 0  # children in a row that ended without a single event, and for no goal's sake
+        self._num_hangs = 0  # children that were replaced for their silence since the last event
 
     # --- What the owner calls
 
@@ -102,25 +110,23 @@ class ChildServer:
                 self._announce_end(superseded)
             if request.time_budget_s is not None:
                 self._alarm.set(now_s + request.time_budget_s + BUDGET_GRACE_S)
-            if self._link is not None:
-                self._hand_over(request.request_id, self._link)
+            self._quarantine.add(request.request_id, is_urgent=request.urgency is Urgency.URGENT)
+            self._hand_over(now_s)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> bool:
         """Ends a goal at once, whatever the child does; returns False if it has ended already."""
         with self._lock:
-            finished = self._book.end(request_id, code, message)
-            if finished is not None:
-                self._announce_end(finished)
-            return finished is not None
+            return self._end(request_id, code, message)
 
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
+        report = self._admission.bounded(report)
         with self._lock:
             now_s = self._clock.now_s()
-            is_known = self._book.report(report, now_s)
-            if is_known and self._link is not None:
-                self._link.send(Report(report, now_s))
-        return is_known
+            reception = self._book.report(report, now_s)
+            if reception in (Reception.ACCEPTED, Reception.FAILED):
+                self._send(Report(report, now_s), report.request_id)
+        return reception is not None
 
     def look(self) -> None:
         """Asks the loop for a view, unless it owes one; ``status.view`` holds it soon."""
@@ -132,6 +138,7 @@ class ChildServer:
     @property
     def status(self) -> ServerStatus:
         """How it is."""
+        link = self._link
         return ServerStatus(
             is_ready=self._is_ready.is_set() and self._error is None,
             num_restarts=self._num_restarts,
@@ -139,6 +146,7 @@ class ChildServer:
             loop=self._loop_status,
             view=self._view,
             error=self._error,
+            silent_s=None if link is None else link.silent_s,
         )
 
     @property
@@ -159,8 +167,24 @@ class ChildServer:
         self._alarm.close()
         self._dispatcher.close()
 
+    def _send(self, message: Submit | Report, request_id: str) -> None:
+        """Tells the child something about a goal, which ends if it cannot be told."""
+        try:
+            if self._link is not None:
+                self._link.send(message)
+        except PlannerError as error:
+            _log.error("goal %s: %s", request_id, error)
+            self._end(request_id, error.code, error.message)
+
+    def _end(self, request_id: str, code: ErrorCode, message: str) -> bool:
+        finished = self._book.end(request_id, code, message)
+        if finished is not None:
+            self._announce_end(finished)
+        return finished is not None
+
     def _announce_end(self, finished: Finished) -> None:
         self._dispatcher.put(finished)
+        self._quarantine.remove(finished.request_id)
         if self._link is not None:
             self._link.send(Cancel(finished.request_id))
 
@@ -201,53 +225,83 @@ class ChildServer:
         Raises:
             PlannerError: If another one would do no better.
         """
-        link = ChildLink(self._factory, self._clock, self._patience)
+        try:
+            link = ChildLink(self._factory, self._clock, self._patience, self._hear, self._num_hangs)
+        except OSError as error:  # no memory, or too many processes: that may pass
+            self._note_failure(PlannerError(ErrorCode.ENGINE_FAILED, f"no engine process can be started: {error}"))
+            return
         try:
             self._adopt(link)
-            link.listen(self._hear, self._is_closing)
+            link.watch(self._is_closing)
         finally:
+            link.end(self._patience.stop_timeout_s if self._is_closing.is_set() else 0.0)
             self._is_ready.clear()
             with self._lock:
                 self._link, self._is_looking = None, False
-            link.end(self._patience.stop_timeout_s if self._is_closing.is_set() else 0.0)
         if self._is_closing.is_set():
             return
-        self._num_failures += 1
         if link.error is not None and self._num_restarts == 0:
             raise link.error
+        self._num_hangs += link.has_hung
+        has_found_reason = link.is_ready and self._end_blamed()
+        self._note_failure(link.error, is_explained=has_found_reason)
+
+    def _end_blamed(self) -> bool:
+        """Ends the goals for which the child that had them ended; returns whether there were any."""
+        with self._lock:
+            blamed = self._quarantine.end_process()
+            for request_id in blamed:
+                message = "the engine failed again and again while it planned this"
+                self._end(request_id, ErrorCode.ENGINE_FAILED, message)
+        return bool(blamed)
+
+    def _note_failure(self, error: PlannerError | None, *, is_explained: bool = False) -> None:
+        """Counts a child that has ended by itself, and waits a little before the next one.
+
+        Raises:
+            PlannerError: If there were too many without an explanation.
+        """
+        self._num_failures = 0 if is_explained else self._num_failures + 1
         if self._num_failures > self._patience.max_restarts:
             message = f"the engine failed {self._num_failures} times in a row; see its log, then restart the planner"
-            raise link.error or PlannerError(ErrorCode.ENGINE_FAILED, message)
+            raise error or PlannerError(ErrorCode.ENGINE_FAILED, message)
         self._num_restarts += 1
         _log.warning("the engine process ended or hung; restart %d", self._num_restarts)
         self._is_closing.wait(min(2.0, 0.05 * 2**self._num_failures))
 
     def _adopt(self, link: ChildLink) -> None:
-        """Makes ``link`` the present one and tells it all unfinished goals."""
+        """Makes ``link`` the present one and tells it the unfinished goals."""
         with self._lock:
             self._link = link
-            for request_id in self._book.request_ids:
-                self._hand_over(request_id, link)
+            self._quarantine.begin_process()
+            self._hand_over(self._clock.now_s())
 
-    def _hand_over(self, request_id: str, link: ChildLink) -> None:
-        handed = self._book.hand_over(request_id, self._patience.max_attempts)
-        if handed is not None:
-            link.send(Submit(*handed))
+    def _hand_over(self, now_s: float) -> None:
+        """Tells the present child the goals that it may have by now."""
+        if self._link is None:
             return
-        message = f"the engine failed {self._patience.max_attempts} times while planning this"
-        finished = self._book.end(request_id, ErrorCode.ENGINE_FAILED, message)
-        if finished is not None:
-            self._dispatcher.put(finished)
+        for request_id in self._quarantine.take(now_s):
+            handed = self._book.hand_over(request_id)
+            if handed is not None:
+                self._send(Submit(*handed), request_id)
 
     def _hear(self, message: ChildWord) -> None:
-        match message:
-            case Beat(status):
-                self._loop_status = status
-                self._is_ready.set()
-            case Seen(view):
-                self._view, self._is_looking = view, False
-            case event:
-                self._num_failures = 0
-                accepted = self._book.accept(event, self._clock.now_s())
-                if accepted is not None:
-                    self._dispatcher.put(accepted)
+        now_s = self._clock.now_s()
+        with self._lock:
+            match message:
+                case Beat(status):
+                    self._loop_status = status
+                    self._is_ready.set()
+                case Seen(view):
+                    self._view, self._is_looking = view or self._view, False
+                case event:
+                    self._num_failures = self._num_hangs = 0
+                    if self._link is not None:
+                        self._link.num_hangs = 0
+                    self._quarantine.progress(event.request_id)
+                    accepted = self._book.accept(event, now_s)
+                    if accepted is not None:
+                        self._dispatcher.put(accepted)
+                    if isinstance(accepted, Finished):
+                        self._quarantine.remove(accepted.request_id)
+            self._hand_over(now_s)

@@ -1,15 +1,19 @@
-"""One child process as its parent holds it: the pipe, a thread that writes to it, and what the child last said."""
+"""One child process as its parent holds it: the pipe, a thread for each direction, and how long it has been silent."""
 
+import atexit
 import logging
 import multiprocessing
+import os
 import queue
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from multiprocessing.reduction import ForkingPickler
 
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.serving.child_process import (
     Beat,
@@ -23,6 +27,10 @@ from llm_planner.serving.child_process import (
 from llm_planner.serving.loop import PlannerLoop
 
 _log = logging.getLogger(__name__)
+_KILL_TIMEOUT_S = 5.0
+"""How long a killed process may take to end; one that a device driver holds may never do."""
+_DRAIN_TIMEOUT_S = 1.0
+"""How long what a dead child has sent may take to be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,104 +39,207 @@ class Patience:
 
     Attributes:
         start_timeout_s: For loading the model.
-        hang_timeout_s: Longest silence of a child that is ready: longer than any step.
+        warn_timeout_s: Silence of a child that is ready, from which on the status says so.
+        least_hang_timeout_s: Silence for which a child that is ready is never replaced.
+        hang_timeout_s: Longest silence of a child that is ready.
+        hang_turns: In between, a child is replaced after so many times its longest command or step so far.
         stop_timeout_s: For an orderly end.
         beat_interval_s: How often the child says that it lives.
         max_restarts: Restarts in a row without any event in between; then the server gives up.
-        max_attempts: Children in a row that may be given the same goal without getting any further with it.
+        max_attempts: Children in a row that may end with the same goal and without getting any further with it.
     """
 
     start_timeout_s: float = 600.0
+    warn_timeout_s: float = 2.0
+    least_hang_timeout_s: float = 5.0
     hang_timeout_s: float = 60.0
+    hang_turns: float = 10.0
     stop_timeout_s: float = 2.0
     beat_interval_s: float = 0.5
     max_restarts: int = 5
     max_attempts: int = 3
 
+    def silence_limit_s(self, longest_turn_s: float, num_hangs: int) -> float:
+        """Returns after which silence a child that is ready is replaced.
+
+        Args:
+            longest_turn_s: Its longest command or step so far.
+            num_hangs: Children before it that were replaced for their silence, without any event since. Each doubles
+                the limit: the step that took too long may only be longer than any before it.
+        """
+        known_s = max(self.least_hang_timeout_s, self.hang_turns * longest_turn_s)
+        return min(self.hang_timeout_s, known_s * 2.0 ** min(num_hangs, 30))
+
 
 class ChildLink:
-    """One child from its birth to its end. The pipe may be full, so a thread writes to it and the owner never waits.
+    """One child from its birth to its end. No call waits for the child, except ``watch`` and ``end``.
+
+    Create it, and call ``watch`` and ``end``, on one thread that lives until the child has ended: the child dies with
+    the thread that created it (``parent_death``).
 
     Args:
         factory: Builds the loop in the child; picklable.
         clock: Tells the time.
         patience: Timeouts.
+        on_message: Called with what the child says, on a thread of the link. If it raises, the child is given up.
+        num_hangs: As ``Patience.silence_limit_s`` has it.
 
     Attributes:
+        num_hangs: The same; the owner sets it to 0 when there is an event.
         is_ready: Whether the child has said that its loop turns.
+        has_hung: Whether it was killed because it said nothing.
         error: Why the child did not start, if it said so.
     """
 
-    def __init__(self, factory: Callable[[], PlannerLoop], clock: Clock, patience: Patience) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], PlannerLoop],
+        clock: Clock,
+        patience: Patience,
+        on_message: Callable[[ChildWord], None],
+        num_hangs: int = 0,
+    ) -> None:
         self._clock = clock
         self._patience = patience
-        self._last_word_s = clock.now_s()
+        self._on_message = on_message
+        self.num_hangs = num_hangs
+        self._longest_turn_s = 0.0
+        self._awake_s = 0.0  # time in which ``watch`` ran; only that thread writes it
+        self._heard_at_s = 0.0  # the same when the child said something; only the reader writes it
         self.is_ready = False
+        self.has_hung = False
         self.error: PlannerError | None = None
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process: SpawnProcess = context.Process(
             target=run_child, args=(theirs, factory, patience.beat_interval_s), name="planner-engine", daemon=True
         )
-        self._outbox: queue.SimpleQueue[ParentMessage | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self._has_ended = threading.Event()
         self._writer = threading.Thread(target=self._write, name="planner-writer", daemon=True)
+        self._reader = threading.Thread(target=self._read, name="planner-reader", daemon=True)
         self._process.start()
+        atexit.register(self._process.kill)  # before multiprocessing waits for it, for ever if it is stopped
         theirs.close()  # or the end of the child would not show as the end of the pipe
         self._writer.start()
+        self._reader.start()
 
     @property
     def pid(self) -> int | None:
         """Process id of the child."""
         return self._process.pid
 
-    def send(self, message: ParentMessage) -> None:
-        """Queues a message; never blocks. What a dead child does not get, the next one is told anew."""
-        self._outbox.put(message)
+    @property
+    def silent_s(self) -> float | None:
+        """For how long a child that is ready has said nothing; None if that is nothing to speak of."""
+        silent_s = self._all_silent_s
+        return silent_s if self.is_ready and silent_s >= self._patience.warn_timeout_s else None
 
-    def listen(self, on_message: Callable[[ChildWord], None], is_closing: threading.Event) -> None:
-        """Hears the child until it has ended, hangs and is killed, or ``is_closing`` is set."""
-        while not is_closing.is_set():
-            timeout_s = self._patience.hang_timeout_s if self.is_ready else self._patience.start_timeout_s
-            left_s = self._last_word_s + timeout_s - self._clock.now_s()
-            if left_s <= 0:
-                _log.error("the engine process said nothing for %g s: killing it", timeout_s)
+    @property
+    def _all_silent_s(self) -> float:
+        """For how long the child has said nothing; up to one beat more, as ``_awake_s`` goes on in beats."""
+        return max(0.0, self._awake_s - self._heard_at_s - self._patience.beat_interval_s)
+
+    def send(self, message: ParentMessage) -> None:
+        """Queues a message; never blocks. What a dead child does not get, the next one is told again.
+
+        Raises:
+            PlannerError: ENGINE_FAILED if the message cannot be pickled; then nothing is sent.
+        """
+        try:
+            data = ForkingPickler.dumps(message)
+        except Exception as error:  # whatever the types in it raise
+            what = type(message).__name__
+            raise PlannerError(
+                ErrorCode.ENGINE_FAILED, f"{what} cannot be sent to the engine process: {error!r}"
+            ) from error
+        self._outbox.put(data)
+
+    def watch(self, is_closing: threading.Event) -> None:
+        """Returns when the child has ended, has hung and was killed, or ``is_closing`` is set.
+
+        Only time in which this thread ran counts as silence of the child: if the machine stood still, or both
+        processes were stopped, it is not to blame.
+        """
+        pause_s = self._patience.beat_interval_s
+        was_silent_s = None
+        while not is_closing.is_set() and self._process.is_alive():
+            began_s = self._clock.now_s()
+            if self._has_ended.wait(pause_s):
+                return
+            self._awake_s += min(self._clock.now_s() - began_s, 2 * pause_s)
+            if self._all_silent_s >= self._limit_s:
+                _log.error("the engine process said nothing for %.1f s: killing it", self._all_silent_s)
+                self.has_hung = self.is_ready
                 self._process.kill()
-                self._drain(on_message)
                 return
-            ready = wait([self._connection, self._process.sentinel], min(left_s, self._patience.beat_interval_s))
-            if ready and not self._drain(on_message):
-                return
+            silent_s = self.silent_s
+            if silent_s is not None and was_silent_s is None:
+                what = "the engine process has not answered for %.1f s; it is replaced after %.1f s"
+                _log.warning(what, silent_s, self._limit_s)
+            elif silent_s is None and was_silent_s is not None:
+                _log.warning("the engine process answers again, after %.1f s", was_silent_s)
+            was_silent_s = silent_s
 
     def end(self, timeout_s: float) -> None:
-        """Tells the child to end, kills it after ``timeout_s``, and frees everything."""
-        self._outbox.put(Stop())
+        """Tells the child to end, kills it after ``timeout_s``, hears what it has said, and frees everything."""
+        self.send(Stop())
         self._process.join(timeout_s)
         if self._process.is_alive():
             self._process.kill()
-            self._process.join()
+            self._process.join(_KILL_TIMEOUT_S)
+        self._reader.join(_DRAIN_TIMEOUT_S)
+        _shut_down(self._connection)
         self._outbox.put(None)
         self._writer.join()
+        self._reader.join()
         self._connection.close()
-        self._process.close()
+        atexit.unregister(self._process.kill)
+        if self._process.is_alive():
+            _log.error("the engine process %s was killed and does not end; it is left behind", self._process.pid)
+        else:
+            self._process.close()
+
+    @property
+    def _limit_s(self) -> float:
+        if not self.is_ready:
+            return self._patience.start_timeout_s
+        return self._patience.silence_limit_s(self._longest_turn_s, self.num_hangs)
 
     def _write(self) -> None:
         try:
-            while (message := self._outbox.get()) is not None:
-                self._connection.send(message)
+            while (data := self._outbox.get()) is not None:
+                self._connection.send_bytes(data)
         except (OSError, ValueError):
             return
 
-    def _drain(self, on_message: Callable[[ChildWord], None]) -> bool:
-        """Hears what has arrived; returns False at the end of the pipe."""
+    def _read(self) -> None:
+        """Hears the child to the end of the pipe."""
         try:
-            while self._connection.poll():
-                message: ChildMessage = self._connection.recv()
-                self._last_word_s = self._clock.now_s()
-                self.is_ready |= isinstance(message, Beat)
-                if isinstance(message, StartFailed):
-                    self.error = message.error
-                else:
-                    on_message(message)
+            while True:
+                self._take(self._connection.recv())
         except (EOFError, OSError):
-            return False
-        return True
+            return
+        except Exception:  # noqa: BLE001 (whatever it is, the parent must go on)
+            _log.exception("a message of the engine process cannot be read; giving it up")
+        finally:
+            self._has_ended.set()
+
+    def _take(self, message: ChildMessage) -> None:
+        self._heard_at_s = self._awake_s
+        if isinstance(message, StartFailed):
+            self.error = message.error
+            return
+        if isinstance(message, Beat):
+            self._longest_turn_s = max(self._longest_turn_s, message.longest_turn_s)
+            self.is_ready = True
+        self._on_message(message)
+
+
+def _shut_down(connection: Connection) -> None:
+    """Ends every read and write on a pipe, even if a process that its other end was handed on to still lives."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:  # the other end is closed
+            return

@@ -15,7 +15,8 @@ from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal import History
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.runner import Command, LoopRunner
+from llm_planner.serving.parent_death import die_with_parent
+from llm_planner.serving.runner import LoopRunner
 from llm_planner.serving.view import LoopStatus, LoopView
 
 _log = logging.getLogger(__name__)
@@ -58,16 +59,25 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Child to parent: the loop turns. The first one says that it is ready."""
+    """Child to parent: the loop turns. The first one says that it is ready.
+
+    The loop's thread sends it, between two turns. A thread of its own would say that the process lives, which the
+    parent knows anyhow, and would go on while the loop hangs in a step, which the parent must notice.
+
+    Attributes:
+        status: How busy the loop is.
+        longest_turn_s: Its longest command or step so far: as long as it may well say nothing.
+    """
 
     status: LoopStatus
+    longest_turn_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Child to parent: the answer to ``Look``."""
+    """Child to parent: the answer to ``Look``; None if there is none, because something unexpected happened."""
 
-    view: LoopView
+    view: LoopView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,7 @@ ChildMessage = ChildWord | StartFailed
 def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
     """Builds a loop and runs it until the parent says stop or dies. The parent decides about Ctrl-C too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
     try:
         loop = factory()
     except PlannerError as error:
@@ -112,7 +123,7 @@ class _Child:
         """Runs until told to stop."""
         threading.Thread(target=self._listen, name="planner-parent", daemon=True).start()
         try:
-            self._connection.send(Beat(self._loop.status))
+            self._beat()
             self._runner.run()
         except (BrokenPipeError, ConnectionResetError):
             return  # the parent is gone: nobody is interested any more
@@ -121,26 +132,32 @@ class _Child:
         """Turns the parent's messages into commands; when the parent dies, so does this process."""
         try:
             while not isinstance(message := self._connection.recv(), Stop):
-                self._runner.put(self._command(message))
+                self._put(message)
         except (EOFError, OSError):
             threading.Timer(_GRACE_S, os._exit, (1,)).start()
+        except Exception:  # noqa: BLE001 (a goal may be in it, which must not be lost: the next process is told again)
+            _log.exception("a message of the parent cannot be read; ending")
         self._runner.stop()
 
-    def _command(self, message: ParentMessage) -> Command:
+    def _put(self, message: ParentMessage) -> None:
         match message:
             case Submit(request, history):
-                return lambda loop: loop.submit(request, history.arrival_s, history)
+                self._runner.put(lambda loop: loop.submit(request, history.arrival_s, history), request.request_id)
             case Cancel(request_id):
-                return lambda loop: loop.cancel(request_id)
+                self._runner.put(lambda loop: loop.cancel(request_id), request_id)
             case Report(report, heard_at_s):
-                return lambda loop: loop.report(report, heard_at_s)
+                self._runner.put(lambda loop: loop.report(report, heard_at_s), report.request_id)
             case Look():
-                return self._look
+                self._runner.put(self._look)
             case Stop():
                 raise AssertionError("the listener ends before this")
 
     def _look(self, loop: PlannerLoop) -> list[Event]:
-        self._connection.send(Seen(loop.look(self._clock.now_s())))
+        view = None
+        try:
+            view = loop.look(self._clock.now_s())
+        finally:  # the parent asks for no other before it has this
+            self._connection.send(Seen(view))
         return []
 
     def _tell(self, events: list[Event]) -> None:
@@ -149,4 +166,7 @@ class _Child:
         now_s = self._clock.now_s()
         if now_s - self._last_beat_s >= self._beat_interval_s:
             self._last_beat_s = now_s
-            self._connection.send(Beat(self._loop.status))
+            self._beat()
+
+    def _beat(self) -> None:
+        self._connection.send(Beat(self._loop.status, self._runner.longest_turn_s))

@@ -1,5 +1,6 @@
 """What happens when a segment fails on the robot: the plan goes on another way, or the goal ends."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import Sequence
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.goal import Goal
+
+_log = logging.getLogger(__name__)
 
 
 class Detours:
@@ -38,9 +41,12 @@ class Detours:
         is_planned_anew = goal.take_detour is not None and not (goal.is_partial or goal.request.is_hurried)
         return is_planned_anew and len(goal.failures) < self._max_replans
 
-    def hear(self, goal: Goal, report: SegmentReport) -> None:
-        """Notes that a segment has failed."""
+    def hear(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
+        """Notes that a segment has failed, once per goal until ``take``; returns why its goal ends now, if it does."""
+        if report.situation is None or not self._is_possible(goal):
+            return PlannerError(ErrorCode.SKILL_FAILED, _ending(goal, report))
         self._waiting.append((goal, report))
+        return None
 
     def take(self, goals: Mapping[str, Goal], now_s: float) -> list[tuple[Goal, PlannerError | None]]:
         """Has plans go on around what failed, and leaves the segment that tells the robot so to be sent.
@@ -63,16 +69,18 @@ class Detours:
                     taken.append((goal, None))
                 except PlannerError as error:
                     taken.append((goal, error))
+                except Exception as error:  # noqa: BLE001 (whatever it is, no other goal must end)
+                    _log.exception("goal %s cannot be replanned", goal.request.request_id)
+                    taken.append((goal, PlannerError(ErrorCode.ENGINE_FAILED, f"replanning failed: {error!r}")))
         return taken
 
     def _take(self, goal: Goal, report: SegmentReport, now_s: float) -> Segment:
         """Has one plan go on; returns the segment that tells the robot.
 
         Raises:
-            PlannerError: SKILL_FAILED if there is no other way.
+            PlannerError: SKILL_FAILED if there is no room for another plan.
         """
-        if report.situation is None or not self._is_possible(goal) or goal.take_detour is None:
-            raise PlannerError(ErrorCode.SKILL_FAILED, _ending(goal, report))
+        assert goal.take_detour is not None  # ``hear`` has asked
         goal.failures.append(report)
         request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
         detour = goal.take_detour(request)
@@ -84,7 +92,8 @@ class Detours:
             goal.failures.pop()
             problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
-        goal.is_plan_complete, goal.awaited_length = False, None
+        goal.is_plan_complete = False
+        goal.cancel_foresight()
         go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.begin_anew
         go_on(request_id, detour.token_ids, max_output_tokens, now_s)
         return detour.segment

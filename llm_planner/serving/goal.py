@@ -24,7 +24,7 @@ class History:
     Attributes:
         arrival_s: When it arrived.
         delivered_at_s: Per segment of ``PlanRequest.delivered``, when it was delivered.
-        reports: The robot's reports so far, with the times when they were heard.
+        reports: The robot's reports so far that counted, in order, with the times when they were received.
         is_plan_complete: Whether the whole plan was delivered already.
         is_partial: Whether it was closed to keep its time budget.
     """
@@ -90,11 +90,20 @@ class Goal:
             self.generation.output_interval = self.length.interval()
         return True
 
+    def cancel_foresight(self) -> None:
+        """Takes back the prediction of its length, if it is awaited."""
+        if self.awaited_length is not None:
+            self.awaited_length.cancel()
+            self.awaited_length = None
+
     def replay(self, history: History) -> None:
-        """Brings the record up to what happened before: deliveries and reports in the order of their times."""
+        """Brings the record up to what happened before: deliveries and reports in the order of their times.
+
+        A report of a segment comes after its delivery, also where the clock shows the same time for both.
+        """
         reports = list(history.reports)
         for segment, delivered_at_s in zip(self.request.delivered, history.delivered_at_s, strict=True):
-            while reports and reports[0][0] <= delivered_at_s:
+            while reports and reports[0][0] <= delivered_at_s and reports[0][1].index < segment.index:
                 self._replay_report(*reports.pop(0))
             self.deliver(segment, delivered_at_s)
         for heard_at_s, report in reports:
@@ -107,8 +116,6 @@ class Goal:
     def deliver(self, segment: Segment, now_s: float) -> None:
         """Notes that ``segment`` goes to the robot now."""
         self.execution.deliver(segment, now_s)
-        if segment.is_detour:
-            self.execution.discard()
         self.delivered.append(segment)
         if self.first_delivered_at_s is None:
             self.first_delivered_at_s = now_s
@@ -158,7 +165,7 @@ class Goal:
         """Takes the robot's word on a segment."""
         reception = self.execution.report(report, now_s)
         nominal = (
-            self.nominal.pop(report.index, None) if reception is Reception.ACCEPTED and report.duration_s else None
+            self.nominal.pop(report.index, None) if reception is Reception.ACCEPTED and report.measured_s else None
         )
         if nominal is not None:
             self.pace.observe(self.request.robot_id, nominal, report)

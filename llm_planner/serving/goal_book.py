@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import History
@@ -19,10 +20,13 @@ class _Entry:
     arrival_s: float
     segments: list[Segment] = field(default_factory=list)
     delivered_at_s: list[float] = field(default_factory=list)
-    reports: dict[tuple[int, ReportStatus], tuple[float, SegmentReport]] = field(default_factory=dict)
+    reports: list[tuple[float, SegmentReport]] = field(default_factory=list)
     is_plan_complete: bool = False
     is_partial: bool = False
-    num_attempts: int = 0
+    execution: ExecutionTracker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.execution = ExecutionTracker(self.arrival_s, network_latency_s=0.0)
 
     def is_overrun(self, now_s: float) -> bool:
         """Whether the time budget is over and what it covers has not come."""
@@ -80,12 +84,12 @@ class GoalBook:
             entry = self._entries.get(event.request_id)
             if entry is None:
                 return None
-            entry.num_attempts = 1
             if isinstance(event, SegmentReady):
                 is_reopened = event.segment.is_detour  # a complete plan that failed goes on another way
                 if event.segment.index != len(entry.segments) or (entry.is_plan_complete and not is_reopened):
                     return None
                 entry.is_plan_complete = False
+                entry.execution.deliver(event.segment, now_s)
                 entry.segments.append(event.segment)
                 entry.delivered_at_s.append(now_s)
             elif isinstance(event, PlanComplete):
@@ -144,33 +148,35 @@ class GoalBook:
                 del self._entries[request.request_id]
         return events
 
-    def report(self, report: SegmentReport, now_s: float) -> bool:
-        """Enters a robot's report; returns whether its goal is known."""
-        with self._lock:
-            entry = self._entries.get(report.request_id)
-            if entry is not None and 0 <= report.index < len(entry.segments):
-                entry.reports.setdefault((report.index, report.status), (now_s, report))
-                entry.num_attempts = 1
-            return entry is not None
+    def report(self, report: SegmentReport, now_s: float) -> Reception | None:
+        """Enters a robot's report; returns what it changed, None if the goal is unknown.
 
-    def hand_over(self, request_id: str, max_attempts: int) -> tuple[PlanRequest, History] | None:
-        """Returns what a loop needs to begin, or go on, with a goal.
-
-        None if it has ended, or if ``max_attempts`` loops in a row were given it and none got any further.
+        A loop must be told of the reports that are not ignored, and of no other. Its segments are never fewer than
+        those here, so it takes them as this book does.
         """
         with self._lock:
-            entry = self._entries.get(request_id)
-            if entry is None or entry.num_attempts >= max_attempts:
+            entry = self._entries.get(report.request_id)
+            if entry is None:
                 return None
-            entry.num_attempts += 1
+            reception = entry.execution.report(report, now_s)
+            if reception is not Reception.IGNORED:
+                entry.reports.append((now_s, report))
+            return reception
+
+    def hand_over(self, request_id: str) -> tuple[PlanRequest, History] | None:
+        """Returns what a loop needs to begin, or go on, with a goal; None if it has ended."""
+        with self._lock:
+            entry = self._entries.get(request_id)
+            if entry is None:
+                return None
             history = History(
                 arrival_s=entry.arrival_s,
                 delivered_at_s=tuple(entry.delivered_at_s),
-                reports=tuple(entry.reports.values()),
+                reports=tuple(entry.reports),
                 is_plan_complete=entry.is_plan_complete,
                 is_partial=entry.is_partial,
             )
-            failures = tuple(r for _, r in entry.reports.values() if r.situation is not None)
+            failures = tuple(report for _, report in entry.reports if report.status is ReportStatus.FAILED)
             return replace(entry.request, delivered=tuple(entry.segments), failures=failures), history
 
     def end_all(self, code: ErrorCode, message: str) -> list[Finished]:

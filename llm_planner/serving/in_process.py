@@ -8,6 +8,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event
@@ -35,7 +36,9 @@ class InProcessServer:
     ) -> None:
         self._loop = loop
         self._clock = clock
+        self._admission = admission
         self._book = GoalBook(admission)
+        self._report_lock = threading.Lock()
         self._dispatcher = Dispatcher(on_event)
         self._runner = LoopRunner(loop, clock=clock, on_turn=self._tell)
         self._thread = threading.Thread(target=self._run, name="planner-loop", daemon=True)
@@ -71,7 +74,7 @@ class InProcessServer:
         if self._error is not None:  # asked after opening: a stop that comes later ends the goal
             self._book.end(request.request_id, self._error.code, self._error.message)
             raise self._error
-        self._runner.put(lambda loop: loop.submit(request, now_s))
+        self._runner.put(lambda loop: loop.submit(request, now_s), request.request_id)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> bool:
         """Ends a goal at once; returns False if it has ended already."""
@@ -82,11 +85,12 @@ class InProcessServer:
 
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
-        now_s = self._clock.now_s()
-        is_known = self._book.report(report, now_s)
-        if is_known:
-            self._runner.put(lambda loop: loop.report(report, now_s))
-        return is_known
+        now_s, report = self._clock.now_s(), self._admission.bounded(report)
+        with self._report_lock:  # the loop takes them in the order in which the book did
+            reception = self._book.report(report, now_s)
+            if reception in (Reception.ACCEPTED, Reception.FAILED):
+                self._runner.put(lambda loop: loop.report(report, now_s), report.request_id)
+        return reception is not None
 
     def look(self) -> None:
         """Asks the loop for a view, which ``status.view`` holds soon."""
@@ -118,7 +122,7 @@ class InProcessServer:
 
     def _announce_end(self, finished: Event) -> None:
         self._dispatcher.put(finished)
-        self._runner.put(lambda loop: loop.cancel(finished.request_id))
+        self._runner.put(lambda loop: loop.cancel(finished.request_id), finished.request_id)
 
     def _stop(self, error: PlannerError) -> None:
         """Takes no goals any more and ends those there are."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
-from llm_planner.core.request import PlanRequest
+from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
@@ -42,6 +42,9 @@ class PlannerLoop:
         max_replans: How often a plan may go on another way around a segment that failed, before its goal ends.
         stopwatch: Measures how long decisions take, for people; None where time is virtual.
         budgets: Makes what keeps time budgets; benchmarks put other approaches in its place.
+
+    Attributes:
+        longest_rehearsal_s: Time that ``warm_up`` took for one request, at most; 0 without a stopwatch.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class PlannerLoop:
         self._detours = Detours(scheduler, backend.info, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
+        self.longest_rehearsal_s = 0.0
 
     # --- What comes in
 
@@ -93,9 +97,8 @@ class PlannerLoop:
             self._detours.put_aside(goal)
         self._budgets.open(goal, now_s)
         self._unforeseen.append(goal)
-        if len(request.failures) > len(goal.failures):
-            self._detours.hear(goal, request.failures[-1])
-            return self._take_detours(now_s)
+        if goal.execution.has_failed:
+            return self._replan(goal, request.failures[-1], now_s)
         return self._finish_if_done(goal)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
@@ -103,18 +106,28 @@ class PlannerLoop:
         goal = self._goals.get(request_id)
         return [] if goal is None else [self._end(goal, code, message)]
 
+    def give_up(self, request_id: str, message: str) -> list[Event]:
+        """Ends a goal with ENGINE_FAILED, also one that could not be opened, because something unexpected happened."""
+        events = self.cancel(request_id, ErrorCode.ENGINE_FAILED, message)
+        return events or [
+            Finished(PlanResult(request_id=request_id, error_code=ErrorCode.ENGINE_FAILED, error_msg=message))
+        ]
+
     def report(self, report: SegmentReport, now_s: float) -> list[Event]:
-        """Takes a robot's word on a segment; about unknown goals and segments it counts nothing."""
+        """Takes a robot's report of a segment; one that ``ExecutionTracker`` ignores changes nothing."""
         goal = self._goals.get(report.request_id)
-        if goal is None:
+        reception = Reception.IGNORED if goal is None else goal.hear(report, now_s)
+        if goal is None or reception is Reception.IGNORED:
             return []
-        reception = goal.hear(report, now_s)
         if reception is Reception.FAILED:
-            self._detours.hear(goal, report)
-            return self._take_detours(now_s)
+            return self._replan(goal, report, now_s)
         self._scheduler.robot_heard(report.request_id, now_s)
         self._deadlines.watch(goal)
         return self._finish_if_done(goal)
+
+    def _replan(self, goal: Goal, failure: SegmentReport, now_s: float) -> list[Event]:
+        error = self._detours.hear(goal, failure)
+        return self._take_detours(now_s) if error is None else [self._end(goal, error.code, error.message)]
 
     def _take_detours(self, now_s: float) -> list[Event]:
         """Lets plans go on around segments that failed, or ends their goals; not before a decided step has run."""
@@ -137,9 +150,13 @@ class PlannerLoop:
             PlannerError: If a request cannot be prepared, or the engine cannot run it.
         """
         for request in requests:
+            began_s = self._meter.now_s()
             prepared = self._preparer.prepare(request)
             pin_prefix(prepared, self._scheduler)
             rehearse(prepared.sequence, self._backend, self._scheduler, num_steps)
+            if prepared.length is not None:
+                prepared.length.cancel()
+            self.longest_rehearsal_s = max(self.longest_rehearsal_s, self._meter.now_s() - began_s)
 
     # --- One step
 
@@ -186,7 +203,8 @@ class PlannerLoop:
         late = [goal for goal in ran if self._deadlines.is_too_late(goal, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})
-        progress = {goal.request.request_id: goal.read(output) for goal in ran}
+        ran = [goal for goal in ran if not goal.execution.has_failed]  # that plan is void: nothing of it is read
+        progress = {goal.request.request_id: _read(goal, output) for goal in ran}
         events: list[Event] = []
         for goal in ran:
             events += self._deliver(goal, progress[goal.request.request_id], now_s)
@@ -265,7 +283,8 @@ class PlannerLoop:
         return [complete, *self._finish_if_done(goal)]
 
     def _finish_if_done(self, goal: Goal) -> list[Event]:
-        is_executed = not self._do_clients_report or goal.execution.is_all_reported
+        execution = goal.execution
+        is_executed = not self._do_clients_report or (execution.is_all_reported and not execution.has_failed)
         if not (goal.is_plan_complete and is_executed):
             return []
         return [self._end(goal, *goal.ending)]
@@ -274,6 +293,7 @@ class PlannerLoop:
         request_id = goal.request.request_id
         self._scheduler.end(request_id)
         self._budgets.close(request_id)
+        goal.cancel_foresight()
         del self._goals[request_id]
         return Finished(goal.result(code, message))
 
@@ -298,3 +318,13 @@ class PlannerLoop:
     def close(self) -> None:
         """Frees the backend; safe to call twice."""
         self._backend.close()
+
+
+def _read(goal: Goal, output: StepOutput) -> Progress:
+    """Returns what a step means for a plan; one that cannot be read ends, and no other."""
+    try:
+        return goal.read(output)
+    except Exception as error:  # noqa: BLE001 (whatever it is, no other goal must end)
+        _log.exception("the plan of goal %s cannot be read", goal.request.request_id)
+        failure = PlannerError(ErrorCode.ENGINE_FAILED, f"the plan cannot be read: {error!r}")
+        return Progress(error=failure, is_complete=True)

@@ -55,6 +55,10 @@ class Meter:
         self._num_steps = self._num_computed_tokens = self._num_output_tokens = self._num_decisions = 0
         self._busy_s = self._decision_s = 0.0
 
+    def now_s(self) -> float:
+        """Returns the time of the stopwatch; always 0 without one."""
+        return 0.0 if self._stopwatch is None else self._stopwatch.now_s()
+
     def decide(self, scheduler: Scheduler, now_s: float) -> SchedulerOutput:
         """Returns the scheduler's next step, and notes how long it took to decide on it."""
         if self._stopwatch is None:

@@ -1,5 +1,6 @@
 """Drives a loop in real time on one thread: obeys commands, runs steps, and sleeps until there is something to do."""
 
+import logging
 import queue
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.serving.events import Event
 from llm_planner.serving.loop import PlannerLoop
 
+_log = logging.getLogger(__name__)
 Command = Callable[[PlannerLoop], list[Event]]
 
 
@@ -18,6 +20,9 @@ class LoopRunner:
         clock: Tells the time.
         on_turn: Called after every turn with the events that it caused, often none.
         max_sleep_s: Longest time between two turns, in seconds; None for no limit.
+
+    Attributes:
+        longest_turn_s: Time that the longest command or step took so far, the loop's rehearsals included.
     """
 
     def __init__(
@@ -32,11 +37,17 @@ class LoopRunner:
         self._clock = clock
         self._on_turn = on_turn
         self._max_sleep_s = max_sleep_s
-        self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[tuple[Command, str | None] | None] = queue.SimpleQueue()
+        self.longest_turn_s = loop.longest_rehearsal_s
 
-    def put(self, command: Command) -> None:
-        """Queues a command; it is obeyed before the next step."""
-        self._commands.put(command)
+    def put(self, command: Command, request_id: str | None = None) -> None:
+        """Queues a command; it is obeyed before the next step.
+
+        Args:
+            command: What it raises is logged; it ends no other goal than its own, and not the loop.
+            request_id: The goal that it is about, which ends with ENGINE_FAILED if the command raises.
+        """
+        self._commands.put((command, request_id))
 
     def stop(self) -> None:
         """Makes ``run`` return after the present turn and the commands before this one."""
@@ -53,10 +64,24 @@ class LoopRunner:
     def _turn(self) -> list[Event] | None:
         """Obeys one command, or runs one step if there is none; returns the events, None at the end."""
         try:
-            command = self._commands.get(timeout=self._sleep_s())
+            entry = self._commands.get(timeout=self._sleep_s())
         except queue.Empty:
-            return self._loop.step(self._clock.now_s())
-        return None if command is None else command(self._loop)
+            return self._timed(lambda: self._loop.step(self._clock.now_s()))
+        return None if entry is None else self._timed(lambda: self._obey(*entry))
+
+    def _timed(self, turn: Callable[[], list[Event]]) -> list[Event]:
+        began_s = self._clock.now_s()
+        try:
+            return turn()
+        finally:
+            self.longest_turn_s = max(self.longest_turn_s, self._clock.now_s() - began_s)
+
+    def _obey(self, command: Command, request_id: str | None) -> list[Event]:
+        try:
+            return command(self._loop)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other goals must go on)
+            _log.exception("a command about goal %s failed", request_id)
+            return [] if request_id is None else self._loop.give_up(request_id, f"the planner failed: {error!r}")
 
     def _sleep_s(self) -> float | None:
         now_s = self._clock.now_s()

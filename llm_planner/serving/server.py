@@ -20,6 +20,8 @@ class ServerStatus:
         loop: The last word of the loop; None before the first.
         view: The last answer to ``PlanServer.look``; None before the first.
         error: Why it takes no goals any more; None while it does.
+        silent_s: For how long the engine has said nothing, if that is longer than it should be; None while it answers,
+            or starts.
     """
 
     is_ready: bool
@@ -28,6 +30,7 @@ class ServerStatus:
     loop: LoopStatus | None
     view: LoopView | None = None
     error: PlannerError | None = None
+    silent_s: float | None = None
 
 
 class PlanServer(Protocol):

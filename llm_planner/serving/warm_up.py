@@ -5,6 +5,9 @@ from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.scheduling.scheduler import Scheduler
 
+_MOST_STEPS = 100_000
+"""For a first token. Ours comes in one; an engine that is asked while steps are in flight answers with empty ones."""
+
 
 def rehearse(sequence: Sequence, backend: Backend, scheduler: Scheduler, num_steps: int = 0) -> None:
     """Computes the first tokens of a sequence and forgets them, if there is room in the KV cache.
@@ -23,10 +26,15 @@ def rehearse(sequence: Sequence, backend: Backend, scheduler: Scheduler, num_ste
     if num_tokens + num_steps > ledger.free_blocks * ledger.block_size:
         return
     step = SchedulerOutput(new=(sequence,), num_scheduled_tokens={request_id: num_tokens})
-    while request_id not in {*(output := backend.execute(step)).token_ids, *output.finished}:
+    for _ in range(_MOST_STEPS):
+        output = backend.execute(step)
+        if request_id in output.token_ids or request_id in output.finished:
+            break
         if request_id in output.failed:
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"no plan can be made: {output.failed[request_id]}")
         step = SchedulerOutput(num_scheduled_tokens={request_id: num_tokens})  # an engine may have steps in flight
+    else:
+        raise PlannerError(ErrorCode.ENGINE_FAILED, f"no plan can be made: no token came in {_MOST_STEPS} steps")
     step, kv_len = SchedulerOutput(num_scheduled_tokens={request_id: 1}), len(sequence.prompt_token_ids)
     for _ in range(num_steps):
         if request_id in output.finished or request_id in output.failed:

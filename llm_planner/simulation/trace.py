@@ -26,6 +26,7 @@ from llm_planner.simulation.recording import fold
 
 FORMAT, VERSION = "lrtrace", 2
 READABLE_VERSIONS = (1, 2)
+MAX_S = 1e9  # thirty years
 ChatSegments = Literal["sentence", "paragraph"]
 
 
@@ -165,8 +166,8 @@ def parse_lines(lines: Iterable[str], robots: RobotLibrary) -> Trace:
     requests = [_request(row, number, robots) for number, row in enumerate(rows, 2)]
     _check_order(requests)
     duration_s, about = header.get("duration_s"), header.get("about", {})
-    if not isinstance(duration_s, float | int) or not 0 <= duration_s < math.inf or not isinstance(about, dict):
-        raise _invalid("line 1: duration_s must be a number >= 0 and about an object")
+    if not isinstance(duration_s, float | int) or not 0 <= duration_s <= MAX_S or not isinstance(about, dict):
+        raise _invalid(f"line 1: duration_s must be a number from 0 to {MAX_S:g} and about an object")
     return Trace(name=str(header.get("name", "")), duration_s=float(duration_s), requests=tuple(requests), about=about)
 
 
@@ -192,11 +193,11 @@ def _recorded(header: dict[str, Any], lines: list[str], robots: RobotLibrary) ->
     try:
         rows, counts = fold(documents)
         duration_s = float(documents[-1]["time_s"]) - float(documents[0]["time_s"]) if documents else 0.0
-    except (KeyError, TypeError, ValueError) as error:
+        lost = {"num_lost_events": int(end.get("num_lost", 0))}
+        about = {**header.get("about", {}), **counts, **lost, "is_cut": is_cut}
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise _invalid(f"a line is not as the recorder writes it ({error!r}); record again") from error
     requests = tuple(_request(row, None, robots) for row in rows)
-    lost = {"num_lost_events": int(end.get("num_lost", 0))}
-    about = {**header.get("about", {}), **counts, **lost, "is_cut": is_cut}
     return Trace(name=str(header.get("name", "")), duration_s=max(0.0, duration_s), requests=requests, about=about)
 
 

@@ -79,6 +79,34 @@ def test_plan_with_the_scripted_backend_ends_with_its_metrics(tmp_path):
     assert answer["metrics"]["num_output_tokens"] > 0
 
 
+class StuckLoop:
+    """Has lost the goal."""
+
+    is_closed = False
+
+    def submit(self, *_):
+        return []
+
+    def next_wakeup_s(self, _):
+        return None
+
+    def step(self, _):
+        return []
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.mark.timeout(60)
+def test_plan_does_not_wait_for_what_will_never_come(monkeypatch):
+    loop = StuckLoop()
+    monkeypatch.setattr("llm_planner.assembly.build_loop", lambda *_, **__: loop)
+    result = runner.invoke(app, ["plan", "go up", "--json"])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.ENGINE_FAILED
+    assert loop.is_closed
+
+
 def test_a_chat_is_answered_in_sentences_or_paragraphs(tmp_path):
     config = tmp_path / "fake.yaml"
     config.write_text("backend: fake\nchat_segments: paragraph\n", encoding="utf-8")

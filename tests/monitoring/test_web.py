@@ -1,9 +1,11 @@
 """The dashboard over HTTP: what it serves, to whom, and what it refuses."""
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
+import time
 import urllib.error
 import urllib.request
 
@@ -11,6 +13,7 @@ import pytest
 
 from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.monitoring import web
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.hub import MAX_BEHIND, Hub
 from llm_planner.monitoring.web import STATIC, WebServer, build_app
@@ -174,3 +177,48 @@ def test_a_slow_browser_is_sent_away_and_holds_nobody_up():
     num_heard, num_left = asyncio.run(scenario())
     assert num_heard < MAX_BEHIND
     assert num_left == 1
+
+
+def test_a_browser_that_takes_nothing_is_cut_off(monkeypatch):
+    monkeypatch.setattr(web, "STALL_S", 0.3)
+    hub = Hub(lambda: (0, "whole"))
+    server = WebServer(build_app(hub, str), "127.0.0.1", 0)
+    port = int(server.url.rsplit(":", 1)[1].strip("/"))
+    with contextlib.closing(server), socket.create_connection(("127.0.0.1", port), timeout=10.0) as raw:
+        raw.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert raw.recv(12) == b"HTTP/1.1 200"
+        while hub.num_clients == 0:
+            time.sleep(0.01)
+        number = 0
+        while hub.num_clients:  # until it is too far behind
+            number += 1
+            hub.publish(number, "x" * 1_000_000)
+            time.sleep(0.01)
+        until_s = time.monotonic() + 30.0  # the kernel does it, and tells the other side nothing
+        while server._server.server_state.connections and time.monotonic() < until_s:
+            time.sleep(0.05)
+        assert not server._server.server_state.connections
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\0" * 70_000,
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"x: y\r\n" * 400_000 + b"\r\n",
+        b"GET /static/../../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /static/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: elsewhere.example\r\n\r\n",
+        b"POST /state.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 100_000,
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+    ],
+)
+def test_hostile_requests_get_no_file_and_harm_nobody(server, request_bytes):
+    port = int(server.url.rsplit(":", 1)[1].strip("/"))
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=5.0) as raw, contextlib.suppress(OSError):
+        raw.sendall(request_bytes)
+        answer = raw.recv(65536)
+    assert not answer.startswith(b"HTTP/1.1 2")
+    assert b"root:" not in answer
+    assert get(server)[0] == 200

@@ -54,8 +54,8 @@ def run(driver, *texts, until_s=60.0):
     now_s = 0.0
     executor.begin("goal", now_s)
     for index, text in enumerate(texts):
-        executor.add(Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), now_s)
-    executor.expect(len(texts), now_s)
+        executor.add("goal", Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), now_s)
+    executor.expect("goal", len(texts), now_s)
     while (executor.state is ExecutorState.ACTIVE or executor.is_acting) and now_s < until_s:
         now_s += PERIOD_S
         executor.tick(now_s)

@@ -1,8 +1,10 @@
 """A world in one process, drivers in others: over a real socket, here within one process."""
 
+import contextlib
 import math
 import random
 import socket
+import threading
 import time
 
 import pytest
@@ -100,6 +102,75 @@ def test_what_is_wrong_comes_back_with_its_number(server, connect):
     assert port.read(0.0).is_settled
 
 
+def test_a_line_without_an_end_is_dropped_and_others_go_on(server, connect, monkeypatch):
+    monkeypatch.setattr(wire, "MAX_LINE_BYTES", 10_000)
+    port = connect("drone_2")
+    sent = 0
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10.0) as raw, raw.makefile("rb") as lines:
+        with contextlib.suppress(ConnectionError):
+            for sent in range(1000):  # noqa: B007 (how far it came)
+                raw.sendall(b"enter " + b"x" * 100_000)
+                time.sleep(0.001)
+        with contextlib.suppress(ConnectionError):
+            assert b"more than 10000 bytes" in lines.readline()
+    assert sent < 999
+    assert port.read(0.0).is_settled
+
+
+def test_there_is_no_place_for_very_many_who_never_say_hello(server):
+    with contextlib.ExitStack() as stack:
+        strangers = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10.0)) for _ in range(24)
+        ]
+        dropped = [raw for raw in strangers[18:] if raw.recv(1) == b""]
+        assert len(dropped) == 6
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("fly", Pose(x_m=math.nan), 0.0),
+        ("fly", Pose(), math.inf),
+        ("take_off", 1e300),
+        ("move", (0.0,) * 6),
+        ("grip", True),
+        ("enter", tuple(cube(f"cube_{n}") for n in range(1_001)), Pose()),
+        ("enter", (cube(x=1e300),), Pose()),
+        ("enter", (), Pose(z_m=math.inf)),
+    ],
+    ids=str,
+)
+def test_an_order_that_cannot_be_is_refused_and_spoils_no_world(server, order):
+    with socket.create_connection(("127.0.0.1", server.port)) as raw, raw.makefile("rb") as lines:
+        raw.sendall(wire.order("hello", "drone_1") + wire.order(*order) + wire.order("read"))
+        assert wire.read_answer("hello", lines.readline()) == server.world_id
+        assert lines.readline().startswith(b"error ")
+        assert math.isfinite(wire.read_answer("read", lines.readline()).pose.x_m)
+
+
+@pytest.mark.parametrize("line", [b"error\n", b"error x y\n", b"error 99999 no such code\n", b"ok\n", b"\n", b"ok {\n"])
+def test_a_world_that_makes_no_sense_is_said_to(line):
+    with pytest.raises(PlannerError, match="the world answers"):
+        wire.read_answer("read", line)
+
+
+def test_a_world_that_answers_without_an_end_is_dropped(monkeypatch):
+    monkeypatch.setattr(wire, "MAX_LINE_BYTES", 10_000)
+
+    def answer():
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(ConnectionError):
+            connection.sendall(b"ok " + b"x" * 20_000)
+            connection.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        world = threading.Thread(target=answer)
+        world.start()
+        with pytest.raises(PlannerError, match="its answer is too long"):
+            RemotePort("drone_1", f"127.0.0.1:{listener.getsockname()[1]}")
+        world.join()
+
+
 @pytest.mark.parametrize(
     "line", [b"\n", b"dance []\n", b"fly [1]\n", b"fly {\n", b"\xff\xfe 1\n", b"enter [[[],{}]]x\n"]
 )
@@ -108,7 +179,7 @@ def test_garbage_is_refused_and_the_world_goes_on(server, line):
         raw.sendall(line)
         assert lines.readline().startswith(b"error 505 ")
         raw.sendall(wire.order("hello", "drone_1"))
-        assert lines.readline() == b"ok null\n"
+        assert lines.readline().startswith(b"ok [")
 
 
 def test_a_world_that_has_gone_is_said_to_have_gone():

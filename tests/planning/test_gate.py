@@ -1,6 +1,7 @@
 """The safety gate: what it refuses and why, what it lets pass, and that it stays shut."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +10,9 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import Call, Comparison, If, Loop, Name, Number
 from llm_planner.planning.gate import SafetyGate
+from llm_planner.robots.effect import Home
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.robots.model import Pose
+from llm_planner.robots.model import Pose, Skill
 
 TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
 
@@ -241,6 +243,16 @@ def test_there_and_back_with_unknown_heading_ends_where_it_began():
 def test_many_branches_take_little_time_and_merge_to_the_safe_side():
     assert admit("?iv(a){mf(20);}" * 30)
     assert refusal("?iv(a){tc(45);}" * 20 + "3{mf(500);}").code is ErrorCode.GEOFENCE_VIOLATED
+
+
+def test_the_way_home_is_judged():
+    """No model flies home to the floor by such a skill: only landing leads down there."""
+    home = Skill(name="home", description="fly home", effect=Home(), duration=TELLO.skills["ld"].duration)
+    model = replace(TELLO, skills={**TELLO.skills, "home": home})
+    assert admit("mf(500);home();mf(500);mf(500);", model)
+    on_floor = replace(model, start=replace(TELLO.start, z_m=0.0))
+    assert refusal("tk();mf(100);home();", on_floor).code is ErrorCode.GEOFENCE_VIOLATED
+    assert admit("mf(100);home();tk();mf(100);", on_floor)
 
 
 @pytest.mark.parametrize(

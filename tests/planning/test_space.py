@@ -36,8 +36,8 @@ def test_fence(start, end, problem):
         (at(0.5), at(0.3, 0.4), ""),
         (at(0.5), at(0.7, 0.7), "reach = 0.99 m, 0.19 m beyond the limit of 0.8 m"),
         (at(0.5), at(0.1), "reach = 0.10 m, 0.10 m beyond the limit of 0.2 m"),
-        (at(0.5, 0.0), at(-0.5, 0.0), "reach = 0.00 m, 0.20 m beyond the limit of 0.2 m"),  # through the base
-        (at(0.5), at(0.0, 0.5), "reach = 0.00 m, 0.20 m beyond the limit of 0.2 m"),  # judged by the box around the way
+        (at(0.5, 0.0), at(-0.5, 0.0), ""),  # the tool goes around the base (robots.tool_path)
+        (at(0.9), at(0.5), ""),  # back inside
         (at(0.5), at(0.5, 0.0, 1.5), "z = 1.50 m, 0.50 m beyond the limit of 1 m"),
     ],
 )

@@ -1,9 +1,12 @@
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.driver import SkillFailedError
 from llm_planner.robots.world import HELD, ObjectRole, WorldObject
 from tests.robots.builders import arm, run, table
 
@@ -20,6 +23,16 @@ def test_stacks_one_box_on_another():
     assert position(driver, "red_box") == (0.5, 0.1, 0.075)
     assert driver.world.is_on("red_box", "table")
     assert not driver.world.is_on("blue_box", "red_box")
+
+
+@pytest.mark.parametrize("size_m", [100.0, 1e308, math.inf])
+def test_a_free_spot_of_a_huge_area_is_found_near_its_middle(size_m):
+    area = WorldObject(name="hall", role=ObjectRole.AREA, position_m=(0.4, 0.0, 0.0), size_m=(size_m, size_m, 0.0))
+    world = table(area)
+    assert world.spot("red_box", area) == pytest.approx((0.4, 0.0, 0.025))
+    carpet = WorldObject(name="carpet", position_m=(0.4, 0.0, 0.025), size_m=(9.0, 9.0, 0.05))
+    with pytest.raises(SkillFailedError, match="no room in hall"):
+        table(area, carpet).spot("red_box", area)
 
 
 def test_places_in_a_free_spot_of_an_area_and_in_a_container():
@@ -132,6 +145,23 @@ def test_an_arm_sees_its_whole_table_but_no_areas():
     assert run("->iv(red_box);", driver).value is True
     assert run("->iv(unicorn);", driver).value is False
     assert run("->iv(table);", driver).value is False
+
+
+def test_the_tool_goes_around_the_pedestal():
+    driver = arm(table(WorldObject(name="cup", position_m=(-0.5, 0.02, 0.025))))
+    workspace = driver.model.workspace
+    run("move_to(red_box);", driver)
+    begin_s = 100.0
+    driver.start(SkillCall("move_to", ("cup",)), begin_s)
+    times_s = [begin_s + (driver.end_s - begin_s) * step / 200 for step in range(201)]
+    for time_s in times_s:
+        driver.tick(time_s)
+        pose = driver.state.pose
+        assert workspace.excess_m((pose.x_m, pose.y_m, pose.z_m)) < 1e-6
+    assert (pose.x_m, pose.y_m) == (-0.5, 0.02)
+    passed = [driver.pose_at(time_s) for time_s in times_s]
+    way_m = sum(math.dist((a.x_m, a.y_m), (b.x_m, b.y_m)) for a, b in pairwise(passed))
+    assert 1.0 < way_m < 1.6  # longer than straight, shorter than the whole half circle
 
 
 NAMES = st.sampled_from(["red_box", "blue_box", "cup", "bin", "left_area", "table"])

@@ -25,7 +25,10 @@ class Robot:
         self.executor.begin("goal", 0.0)
 
     def add(self, *segments):
-        return [self.executor.add(s, self.now_s) for s in segments]
+        return [self.executor.add(self.executor.request_id, s, self.now_s) for s in segments]
+
+    def expect(self, num_segments, **options):
+        self.executor.expect(self.executor.request_id, num_segments, self.now_s, **options)
 
     def run(self, seconds, step_s=0.05):
         for _ in range(round(seconds / step_s)):
@@ -39,7 +42,7 @@ class Robot:
 def test_runs_segments_in_order_and_reports_each():
     robot = Robot()
     assert robot.add(segment(1, "->od(chair);"), segment(0)) == [True, True]
-    robot.executor.expect(2, 0.0)
+    robot.expect(2)
     robot.run(5)
     assert robot.events() == [(0, STARTED), (0, SUCCEEDED), (1, STARTED), (1, SUCCEEDED)]
     assert robot.reports[1].duration_s == pytest.approx(2.65, abs=0.6)
@@ -51,7 +54,7 @@ def test_runs_segments_in_order_and_reports_each():
 def test_where_a_partial_plan_ends_the_robot_stops_and_holds():
     robot = Robot()
     robot.add(segment(0, "mf(100);"))
-    robot.executor.expect(1, 0.0, is_partial=True)
+    robot.expect(1, is_partial=True)
     robot.run(3)
     assert robot.executor.state is ExecutorState.DONE
     assert not robot.executor.is_acting
@@ -110,7 +113,7 @@ def test_text_that_is_no_plan_fails_its_segment():
 def test_segments_after_a_return_succeed_without_running():
     robot = Robot()
     robot.add(segment(0, "->True;"), segment(1))
-    robot.executor.expect(2, 0.0)
+    robot.expect(2)
     robot.run(0.1)
     assert robot.executor.state is ExecutorState.DONE
     assert robot.driver.state.pose.x_m == 0
@@ -136,7 +139,7 @@ def test_a_sign_of_life_and_a_finished_plan_keep_it_in_the_air():
         robot.run(50)
         robot.executor.hear(robot.now_s)
     assert robot.driver.state.pose.z_m == 1
-    robot.executor.expect(0, robot.now_s)
+    robot.expect(0)
     robot.run(100)
     assert robot.executor.state is ExecutorState.DONE
     assert robot.driver.state.pose.z_m == 1
@@ -218,6 +221,59 @@ def test_a_new_goal_supersedes_the_one_before():
     assert robot.driver.state.pose.y_m == pytest.approx(-1)
 
 
+def test_what_comes_of_another_goal_changes_nothing():
+    robot = Robot()
+    robot.add(segment(0, "mf(500);"))
+    robot.run(2)
+    robot.executor.begin("urgent", robot.now_s)
+    assert not robot.executor.add("goal", segment(0, "mf(500);"), robot.now_s)
+    assert not robot.executor.add("goal", segment(1, "mf(400);"), robot.now_s)
+    assert not robot.executor.expect("goal", 0, robot.now_s)
+    robot.run(3)
+    assert robot.executor.state is ExecutorState.ACTIVE
+    assert robot.executor.calls == ()
+    robot.add(segment(0, "mr(100);"))
+    robot.run(5)
+    assert [done.call for done in robot.executor.calls] == [SkillCall("mr", (100.0,))]
+
+
+class BrokenDriver:
+    """A driver that can do everything but halt."""
+
+    def __init__(self, driver):
+        self._driver = driver
+
+    def __getattr__(self, name):
+        return getattr(self._driver, name)
+
+    def halt(self, now_s):
+        raise OSError("the line is dead")
+
+
+def test_a_driver_that_cannot_halt_ends_the_goal_all_the_same():
+    robot = Robot(BrokenDriver(drone()))
+    robot.add(segment(0, "mf(500);"), segment(1))
+    robot.run(1)
+    with pytest.raises(OSError, match="dead"):
+        robot.executor.cancel(robot.now_s)
+    assert robot.executor.state is ExecutorState.FAILED
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+    with pytest.raises(RuntimeError):  # the stop skill cannot begin either
+        robot.run(1)
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+
+
+def test_a_driver_that_cannot_halt_does_not_keep_a_goal_from_being_replaced():
+    robot = Robot(BrokenDriver(drone()))
+    robot.add(segment(0, "mf(500);"), segment(1))
+    robot.run(1)
+    with pytest.raises(OSError, match="dead"):
+        robot.executor.begin("urgent", robot.now_s)
+    assert robot.executor.request_id == "urgent"
+    robot.run(3)
+    assert robot.events() == [(0, STARTED), (0, FAILED)]  # nothing more of the old one
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 0.7), st.floats(0, 0.7))
 def test_every_segment_runs_exactly_once_over_a_bad_network(count, seed, loss, duplication):
@@ -230,7 +286,7 @@ def test_every_segment_runs_exactly_once_over_a_bad_network(count, seed, loss, d
         on_the_way.extend((robot.now_s + rng.uniform(0, 2), s) for s in copies if rng.random() >= loss)
 
     send(sent)
-    robot.executor.expect(count, 0.0)
+    robot.expect(count)
     for _ in range(400):
         robot.add(*(s for due_s, s in on_the_way if due_s <= robot.now_s))
         on_the_way[:] = [(due_s, s) for due_s, s in on_the_way if due_s > robot.now_s]
@@ -253,7 +309,7 @@ def test_a_chat_is_read_sentence_by_sentence_while_the_body_holds_still():
     robot.executor.begin("chat", 0.0, is_chat=True)
     before = robot.driver.state.pose
     robot.add(sentence(1, "Then it was night. "), sentence(0, "One day I flew; mf(300); "))
-    robot.executor.expect(2, 0.0)
+    robot.expect(2)
     robot.run(3)
     assert robot.events() == [(0, STARTED), (0, SUCCEEDED), (1, STARTED), (1, SUCCEEDED)]
     assert [r.duration_s for r in robot.reports[1::2]] == pytest.approx([1.0, 0.8], abs=0.051)

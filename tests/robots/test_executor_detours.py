@@ -17,7 +17,7 @@ LOST = Situation(scene="chair", pose=Pose(x_m=1.0))
 def test_a_robot_that_looks_waits_where_a_segment_failed():
     robot = Robot(look=lambda: LOST)
     robot.add(segment(0, "_1=iv(chair);"), segment(1, "a(unicorn);"), segment(2, "mf(100);"))
-    robot.executor.expect(3, 0.0)  # of the plan that fails: it must not end the goal
+    robot.expect(3)  # of the plan that fails: it must not end the goal
     robot.run(3)
     assert robot.events() == [(0, STARTED), (0, SUCCEEDED), (1, STARTED), (1, FAILED)]
     assert robot.reports[-1].situation == LOST
@@ -25,13 +25,13 @@ def test_a_robot_that_looks_waits_where_a_segment_failed():
     assert robot.driver._num_calls["h"] == 1  # it holds meanwhile
     robot.add(segment(3, "mb(100);"))  # void too: the planner had not heard of it yet
     robot.run(3)
-    robot.executor.expect(4, robot.now_s)
+    robot.expect(4)
     robot.add(segment(5, "?_1==True{mu(50);}"), make_detour(4))
     robot.run(4)
     assert robot.events()[4:] == [(5, STARTED), (5, SUCCEEDED)]
     assert robot.driver.state.pose.z_m == pytest.approx(1.5)  # variables are what they were
     assert robot.executor.state is ExecutorState.ACTIVE
-    robot.executor.expect(6, robot.now_s)
+    robot.expect(6)
     robot.run(0.1)
     assert robot.executor.state is ExecutorState.DONE
 
@@ -73,7 +73,7 @@ def test_whatever_the_order_what_is_void_is_never_run(order, repeated, pause):
     for count, index in enumerate([*order, repeated]):
         robot.add(make_detour(index) if not texts[index] else segment(index, texts[index]))
         robot.run(pause / 10 if count % 2 else 0.05)
-    robot.executor.expect(7, robot.now_s)
+    robot.expect(7)
     robot.run(10)
     assert robot.executor.state is ExecutorState.DONE
     assert [i for i, status in robot.events() if status is SUCCEEDED] == [0, 5, 6]

@@ -20,6 +20,7 @@ class ExecutorMachine(RuleBasedStateMachine):
         self.reports = []
         self.now_s = 0.0
         self.num_goals = 0
+        self.taken = {}
         self.set_up(looks=False)
 
     @initialize(looks=st.booleans())
@@ -32,15 +33,21 @@ class ExecutorMachine(RuleBasedStateMachine):
         self.num_goals += 1
         self.executor.begin(f"goal {self.num_goals}", self.now_s)
 
-    @rule(index=st.integers(0, 5), text=st.sampled_from(TEXTS))
-    def add(self, index, text):
+    @rule(index=st.integers(0, 5), text=st.sampled_from(TEXTS), age=st.integers(0, 2))
+    def add(self, index, text, age):
         missing = self.executor.next_missing_index
-        is_taken = self.executor.add(segment(index, text), self.now_s)
+        goal_id = f"goal {self.num_goals - age}"
+        is_taken = self.executor.add(goal_id, segment(index, text), self.now_s)
         assert not (is_taken and index < missing)
+        if is_taken:
+            assert goal_id == self.executor.request_id
+            assert (goal_id, index) not in self.taken
+            self.taken[goal_id, index] = text
 
-    @rule(count=st.integers(0, 6), is_partial=st.booleans())
-    def expect(self, count, is_partial):
-        self.executor.expect(count, self.now_s, is_partial=is_partial)
+    @rule(count=st.integers(0, 6), is_partial=st.booleans(), age=st.integers(0, 2))
+    def expect(self, count, is_partial, age):
+        is_taken = self.executor.expect(f"goal {self.num_goals - age}", count, self.now_s, is_partial=is_partial)
+        assert not (is_taken and age)
 
     @rule(seconds=st.sampled_from([0.0, 0.01, 0.3, 2.0, 7.0, 65.0]))
     def tick(self, seconds):
@@ -71,6 +78,11 @@ class ExecutorMachine(RuleBasedStateMachine):
     def every_segment_starts_at_most_once_and_ends_at_most_once(self):
         keys = [(r.request_id, r.index, r.status is ReportStatus.STARTED) for r in self.reports]
         assert len(keys) == len(set(keys))
+
+    @invariant()
+    def only_segments_of_their_own_goal_run(self):
+        started = {(r.request_id, r.index) for r in self.reports if r.status is ReportStatus.STARTED}
+        assert started <= self.taken.keys()
 
     @invariant()
     def segments_run_one_after_the_other_in_order(self):

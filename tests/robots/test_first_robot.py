@@ -57,8 +57,8 @@ def test_it_executes_segments(rover):
     reports = []
     executor = SegmentExecutor(rover, driver(rover), reports.append)
     executor.begin("goal", 0.0)
-    executor.add(segment(0, "forward(100);"), 0.0)
-    executor.expect(1, 0.0)
+    executor.add("goal", segment(0, "forward(100);"), 0.0)
+    executor.expect("goal", 1, 0.0)
     for tick in range(80):
         executor.tick(tick * 0.05)
     assert [r.status for r in reports] == [ReportStatus.STARTED, ReportStatus.SUCCEEDED]

@@ -258,6 +258,11 @@ def test_the_past_course_of_the_robot_meets_that_of_a_moving_object():
     assert nearest_m(leaves) == pytest.approx(math.sqrt(2), abs=0.01)  # after 2 s
 
 
+def test_a_drone_outside_its_geofence_does_not_take_off_there():
+    driver = drone(pose=Pose(x_m=11.0, z_m=0.0))
+    assert "geofence" in do(driver, "tk")[0].reason
+
+
 def test_says_takes_pictures_and_answers():
     driver = drone(thing(), thing("dog", (2, 0, 1)))
     driver.world.answers["colour of cat"] = "black"
@@ -269,6 +274,19 @@ def test_says_takes_pictures_and_answers():
     assert do(driver, "p", "What colour of fur has the cat?")[0].value == "black"
     assert do(driver, "p", "what is there?")[0].value == "dog, cat"
     assert do(drone(), "p", "what is there?")[0].value == "nothing"
+
+
+def test_what_is_forgotten_changes_nothing_later():
+    driver = drone()
+    now_s = 0.0
+    for name in ("mf", "mr", "mb", "ml"):
+        _, now_s = do(driver, name, 100.0, now_s=now_s)
+    times_s = [0.1 * step for step in range(150)]
+    poses = [driver.pose_at(time_s) for time_s in times_s]
+    for number, before_s in enumerate(times_s):
+        driver.forget(before_s)
+        assert [driver.pose_at(time_s) for time_s in times_s[number:]] == poses[number:]
+    assert len(driver._history) == 1
 
 
 def test_halt_freezes_the_robot():

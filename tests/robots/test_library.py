@@ -47,9 +47,9 @@ CATALOGUE = {
 }
 
 
-def edited(tmp_path, old, new, name="tello"):
-    """Returns the path of a copy of tello.yaml in which one piece of text is replaced."""
-    text = TELLO.read_text(encoding="utf-8")
+def edited(tmp_path, old, new, name="tello", original=TELLO):
+    """Returns the path of a copy of a robot model in which one piece of text is replaced."""
+    text = original.read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / f"{name}.yaml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -96,6 +96,13 @@ def test_own_directory_comes_before_the_bundled_one(tmp_path):
     assert library.names() == ("broken", "indy7", "tello")
     with pytest.raises(PlannerError, match="make them equal"):
         library.get("broken")
+
+
+@pytest.mark.parametrize("start", ["x_m: 0.1, y_m: 0.0", "x_m: 0.6, y_m: 0.6", "x_m: 0.35, y_m: 0.0, z_m: 0.95"])
+def test_an_arm_starts_inside_its_workspace(tmp_path, start):
+    old = "x_m: 0.35, y_m: 0.0, z_m: 0.45" if "z_m" in start else "x_m: 0.35, y_m: 0.0"
+    path = edited(tmp_path, old, start, name="indy7", original=TELLO.with_name("indy7.yaml"))
+    assert "outside the workspace" in refusal(path)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class ScriptedServer:
 
     The next segment follows the robot's report of the one before; instructions that begin with ``flood`` get all of
     them at once, those that begin with ``hang`` the first and no more, and those that begin with ``partial`` all but
-    the last one.
+    the last one. The result of a goal that was superseded brings the whole plan, as the real planner's does.
     """
 
     def __init__(self, on_event):
@@ -100,8 +100,8 @@ class ScriptedServer:
     def finish(self, request_id, code=None, message=""):
         del self.requests[request_id]
         code = code or ErrorCode.NONE
-        is_planned = code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
-        segments = tuple(self.segments[request_id]) if is_planned else ()
+        has_plan = code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL, ErrorCode.SUPERSEDED)
+        segments = tuple({s.index: s for s in self.segments[request_id]}.values()) if has_plan else ()
         self.ended[request_id] = code
         result = PlanResult(request_id=request_id, error_code=code, error_msg=message, segments=segments)
         self._dispatcher.put(Finished(result))

@@ -30,6 +30,12 @@ def test_the_first_drones_fly_the_tellos_and_the_rest_is_kinematic():
     assert not any("driver" in word for name in ("drone_2", "arm_1") for word in commands[name])
 
 
+def test_only_an_emulated_drone_takes_worlds():
+    commands = Composition(drones=3, tellos=("127.0.0.11", "192.168.10.1", "tello.local")).commands()
+    allowed = {name for name, words in commands.items() if "allow_world:=true" in words}
+    assert allowed == {"drone_1"}
+
+
 def test_an_arm_never_flies():
     commands = Composition(drones=1, arms=1, tellos=("127.0.0.11", "127.0.0.12")).commands()
     assert not any("driver" in word for word in commands["arm_1"])

@@ -3,13 +3,15 @@
 import pytest
 
 from llm_planner.ros.control_loop import ControlLoop
+from llm_planner.ros.guard import guarded
 from tests.ros.nodes import wait_until
+from tests.ros.test_guard import Logs
 
 pytestmark = pytest.mark.ros
 
 
-def test_a_tick_that_fails_ends_no_reflex(caplog):
-    ticks = []
+def test_a_tick_that_fails_ends_no_reflex():
+    logs, errors, ticks = Logs(), [], []
 
     def tick():
         ticks.append(1)
@@ -17,13 +19,14 @@ def test_a_tick_that_fails_ends_no_reflex(caplog):
             raise RuntimeError("a broken sensor")
         return 0.001
 
-    loop = ControlLoop(tick)
+    loop = ControlLoop(guarded(logs, tick, errors.append))
     loop.start()
     wait_until(lambda: len(ticks) > 3)
     loop.close()
     loop.close()
     num_ticks = len(ticks)
-    assert "control loop failed" in caplog.text
+    assert [repr(error) for error in errors] == ["RuntimeError('a broken sensor')"]
+    assert len(logs.errors) == 1
     assert len(ticks) == num_ticks
 
 

@@ -41,6 +41,7 @@ requests = st.builds(
     PlanRequest,
     request_id=st.just(GOAL_ID),
     robot_id=st.from_regex(r"[A-Za-z0-9_/-]{1,64}", fullmatch=True),
+    client_id=st.from_regex(r"[A-Za-z0-9_/-]{1,128}", fullmatch=True),
     robot_model=texts,
     instruction=texts,
     scene=texts,
@@ -112,11 +113,15 @@ def test_request_round_trip(request_):
     assert conversions.to_request(conversions.to_goal(request_), GOAL_ID) == request_
 
 
+def test_clients_without_a_name_are_one_client():
+    assert conversions.to_request(make_goal(), GOAL_ID).client_id == conversions.ANONYMOUS
+
+
 @given(segments)
 def test_segment_round_trip(segment):
     message = conversions.from_segment(segment, GOAL_ID, is_last=True)
     assert (message.goal_id, message.is_last) == (GOAL_ID, True)
-    assert conversions.to_segment(message) == segment
+    assert conversions.to_segment(message, GOAL_ID) == segment
 
 
 @given(
@@ -253,7 +258,11 @@ def test_a_long_reason_is_cut():
 
 
 def test_garbage_segments_are_refused():
-    assert refused(conversions.to_segment, msgs.Segment(expected_p50_s=math.nan)) is ErrorCode.INVALID_ARGUMENT
+    broken = msgs.Segment(goal_id=GOAL_ID, expected_p50_s=math.nan)
+    assert refused(conversions.to_segment, broken, GOAL_ID) is ErrorCode.INVALID_ARGUMENT
+    assert refused(conversions.to_segment, msgs.Segment(goal_id="f" * 32), GOAL_ID) is ErrorCode.UNKNOWN_GOAL
+    result = PlanTask.Result(segments=[msgs.Segment(goal_id="f" * 32)])
+    assert refused(conversions.to_result, result, GOAL_ID) is ErrorCode.UNKNOWN_GOAL
 
 
 def test_an_error_code_of_a_newer_planner_is_an_error():

@@ -126,7 +126,7 @@ def test_a_box_is_stacked_over_ros_and_silence_ends_a_plan(planner, bridge, star
 def test_the_node_has_the_topics_of_the_bridge(ros):
     node = rclpy.create_node("arm_1")
     try:
-        open_gazebo_port(node, INDY7, "table", ManualClock())
+        open_gazebo_port(node, lambda callback: callback, INDY7, "table", ManualClock())
         entries = yaml.safe_load(bridge_text({"arm_1": INDY7}, TABLE))
         bridged = {(e["ros_topic_name"], e["direction"]): e["ros_type_name"] for e in entries}
         del bridged["/clock", "GZ_TO_ROS"]
@@ -149,6 +149,6 @@ def test_without_its_messages_the_node_says_what_to_do(ros, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "trajectory_msgs.msg", None)
     try:
         with pytest.raises(PlannerError, match=r"ROS_DISTRO-trajectory-msgs"):
-            open_gazebo_port(node, INDY7, "table", ManualClock())
+            open_gazebo_port(node, lambda callback: callback, INDY7, "table", ManualClock())
     finally:
         node.destroy_node()

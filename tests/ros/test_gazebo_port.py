@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("mujoco")
 
+from rclpy.clock_type import ClockType
+
 from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import PlannerError
 from llm_planner.robots.library import RobotLibrary
@@ -16,6 +18,10 @@ from llm_planner.ros.gazebo_port import open_gazebo_port
 
 pytestmark = pytest.mark.ros
 TELLO = RobotLibrary().get("tello")
+
+
+def unguarded(callback):
+    return callback
 
 
 class FakeNode:
@@ -35,7 +41,8 @@ class FakeNode:
         self.topics.append(topic)
         self.hear = callback
 
-    def create_timer(self, period_s, callback):
+    def create_timer(self, period_s, callback, *, clock):
+        assert clock.clock_type is ClockType.STEADY_TIME
         assert period_s == pytest.approx(0.02)
         self.tick = callback
 
@@ -58,7 +65,7 @@ def _nav_msgs(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.usefixtures("_nav_msgs")
 def test_a_drone_hears_its_own_odometry_and_is_told_its_velocity():
     node, clock = FakeNode("drone_2"), ManualClock()
-    port = open_gazebo_port(node, TELLO, "table", clock)
+    port = open_gazebo_port(node, unguarded, TELLO, "table", clock)
     assert node.topics == ["/model/drone_2/cmd_vel", "/model/drone_2/odometry"]
     node.hear(odometry(-2.0, -2.0, 0.05, 0.0))  # where the world has its second drone
     assert port.read(0.0).pose.x_m == pytest.approx(0.0)
@@ -73,15 +80,15 @@ def test_a_drone_hears_its_own_odometry_and_is_told_its_velocity():
 @pytest.mark.usefixtures("_nav_msgs")
 def test_who_cannot_be_flown_is_told_so():
     with pytest.raises(PlannerError, match="has none"):
-        open_gazebo_port(FakeNode("drone_1"), replace(TELLO, body=None), "", ManualClock())
+        open_gazebo_port(FakeNode("drone_1"), unguarded, replace(TELLO, body=None), "", ManualClock())
     with pytest.raises(PlannerError, match="has places for"):
-        open_gazebo_port(FakeNode("drone_9"), TELLO, "table", ManualClock())
+        open_gazebo_port(FakeNode("drone_9"), unguarded, TELLO, "table", ManualClock())
     with pytest.raises(PlannerError, match="no world"):
-        open_gazebo_port(FakeNode("drone_1"), TELLO, "moon", ManualClock())
+        open_gazebo_port(FakeNode("drone_1"), unguarded, TELLO, "moon", ManualClock())
 
 
 def test_without_nav_msgs_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     for name in ("nav_msgs", "nav_msgs.msg"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(PlannerError, match="apt install"):
-        open_gazebo_port(FakeNode("drone_1"), TELLO, "", ManualClock())
+        open_gazebo_port(FakeNode("drone_1"), unguarded, TELLO, "", ManualClock())

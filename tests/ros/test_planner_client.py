@@ -9,7 +9,7 @@ from rclpy.action.client import ActionClient
 from rclpy.task import Future
 
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanRequest
+from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.remote_goal import RemoteGoal
 from tests.ros.nodes import Robot, wait_until
@@ -38,6 +38,7 @@ def test_a_goal_from_instruction_to_result(planner, start_robot):
     assert result.plan == "mf(20);mb(30);tc(90);"
     assert [r.status for r in planner.server.reports[:2]] == [ReportStatus.STARTED, ReportStatus.SUCCEEDED]
     assert planner.server.reports[1].value is True
+    assert planner.server.seen[-1].client_id == robot.node.get_fully_qualified_name()
 
 
 @pytest.fixture
@@ -138,6 +139,49 @@ def test_a_second_goal_of_a_robot_is_refused_and_the_first_goes_on(planner, star
     assert first.result(TIMEOUT_S).error_code is ErrorCode.NONE
 
 
+def test_an_urgent_goal_silences_the_one_that_it_replaces_at_once(planner, start_robot):
+    robot = start_robot("drone_1")
+    first = robot.client.plan("flood mf(20);mb(30);tc(90);")
+    segments = iter(first)
+    assert next(segments).text == "mf(20);"
+    urgent = robot.client.plan("mr(20);", urgency=Urgency.URGENT)
+    assert list(segments) == []
+    assert carry_out(urgent) == ["mr(20);"]
+    assert first.result(TIMEOUT_S).error_code is ErrorCode.SUPERSEDED
+
+
+def test_a_goal_whose_replacement_is_refused_is_cancelled(planner, start_robot):
+    robot = start_robot("drone_1")
+    first = robot.client.plan("hang mf(20);")
+    assert next(iter(first)).text == "mf(20);"
+    assert robot.client.plan(" ", urgency=Urgency.URGENT).result(TIMEOUT_S).error_code is ErrorCode.EMPTY_INSTRUCTION
+    assert first.result(TIMEOUT_S).error_code is ErrorCode.CANCELLED
+
+
+def test_an_urgent_goal_of_another_robot_silences_nothing(planner, start_robot):
+    robot = start_robot("drone_1")
+    first = robot.client.plan("mf(20);mb(30);")
+    request = PlanRequest(
+        request_id=uuid.uuid4().hex,
+        robot_id="other",
+        robot_model="tello",
+        instruction="mr(20);",
+        urgency=Urgency.URGENT,
+    )
+    other = robot.client.ask(request)
+    assert carry_out(first) == ["mf(20);", "mb(30);"]
+    assert carry_out(other) == ["mr(20);"]
+
+
+def test_a_callback_that_fails_ends_the_goal_and_nothing_else(planner, start_robot):
+    errors = []
+    robot = start_robot("drone_1", on_error=errors.append)
+    handle = robot.client.plan("mf(20);mb(30);", on_segment=lambda segment: 1 / 0)
+    assert handle.result(TIMEOUT_S).error_code is ErrorCode.CANCELLED
+    assert [type(error) for error in errors] == [ZeroDivisionError]
+    assert carry_out(robot.client.plan("mf(20);")) == ["mf(20);"]
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -193,6 +237,26 @@ def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
     robot = start_robot("lonely", planner="/nobody", server_timeout_s=0.5)
     assert robot.client.plan("mf(20);").result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
     assert not robot.client.is_planner_active
+
+
+def test_goals_that_have_ended_are_forgotten(start_planner, start_robot):
+    planner = start_planner("forgetful")
+    robot = start_robot("drone_1", planner="/forgetful", server_timeout_s=1.0)
+    for _ in range(5):
+        carry_out(robot.client.plan("mf(20);"))
+        handle = robot.client.plan("hang mf(20);")
+        next(iter(handle))
+        handle.cancel()
+        handle.result(TIMEOUT_S)
+    lost = robot.client.plan("hang mf(20);")
+    next(iter(lost))
+    planner.die()
+    assert lost.result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
+    action, questions = robot.client._endpoints.action, robot.client._endpoints.get_segments._pending_requests
+    wait_until(lambda: not robot.client._goals, what="the client's next tick")
+    kept = [action._feedback_callbacks, action._pending_result_requests, action._pending_goal_requests, questions]
+    wait_until(lambda: not any(kept), what=f"nothing kept of {kept}")
+    assert len(robot.client._handles) <= 1
 
 
 def test_a_planner_that_shuts_down_ends_its_goals(start_planner, start_robot):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from llm_planner.ros import diagnostics, qos
 from llm_planner.ros.goal_book import GoalBook
 from llm_planner.ros.guarded_executor import GuardedExecutor, note_error, num_callback_errors
 from llm_planner.ros.planner_node import STATUS_PERIOD_S
+from llm_planner.serving.server import ServerStatus
 from tests.ros.hostile import messages
 from tests.ros.nodes import Planner, Spinner, wait_until
 from tests.serving.builders import make_request
@@ -379,6 +381,12 @@ def test_a_step_of_the_clock_ends_no_goal_and_no_sign_of_life(start_planner, sta
     assert planner.node.failure is None
     handle.cancel()
     assert handle.result(10.0).error_code is ErrorCode.CANCELLED
+
+
+def test_diagnostics_warn_of_an_engine_that_does_not_answer():
+    status = ServerStatus(is_ready=True, num_restarts=0, request_ids=(), loop=None, silent_s=3.21)
+    assert diagnostics._judge(status, True) == (DiagnosticStatus.WARN, "the engine has not answered for 3.2 s")
+    assert diagnostics._judge(replace(status, silent_s=None), True) == (DiagnosticStatus.OK, "accepts goals")
 
 
 def test_a_server_that_cannot_be_built_is_the_nodes_failure(ros):

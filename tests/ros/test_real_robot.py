@@ -25,7 +25,8 @@ def drone():
 
 
 def real(**parameters):
-    return {"driver": "tello", "address": loopback(20), "take_off": True, "time_scale": SCALE} | parameters
+    given = {"driver": "tello", "address": loopback(20), "take_off": True, "time_scale": SCALE, "allow_world": True}
+    return given | parameters
 
 
 def test_a_plan_is_flown_by_the_drone(planner, drone, start_operator):  # noqa: F811 (a fixture)
@@ -39,6 +40,21 @@ def test_a_plan_is_flown_by_the_drone(planner, drone, start_operator):  # noqa: 
     with pytest.raises(PlannerError) as caught:
         start_operator("real_2", **real())
     assert caught.value.code is ErrorCode.DUPLICATE_NODE
+
+
+def test_an_instruction_does_not_say_where_a_real_drone_is(planner, drone, start_operator):  # noqa: F811
+    """A drone that believes to be 5 m further back would leave its fence of 10 m with the plan below."""
+    operator = start_operator("real_6", **real(allow_world=False))
+    robot = operator.robot._robot
+    before = robot.pose
+    for world in ('{"objects": []}', '{"objects": [], "pose": {"x_m": -5.0, "z_m": 1.0}}', "{"):
+        for urgency in (0, 1):
+            response = operator.instruct("mf(500);mf(500);mf(400);", world=world, urgency=urgency)
+            assert (response.accepted, response.error_code) == (False, ErrorCode.INVALID_CONFIG)
+    assert "allow_world" in operator.instruct("mf(20);", world='{"objects": []}').error_msg
+    assert robot.pose == before
+    assert operator.instruct("mf(50);", world="").accepted
+    assert operator.outcome().error_code == ErrorCode.NONE
 
 
 def test_a_reflex_stops_the_motion_in_flight(planner, drone, start_operator):  # noqa: F811

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import rclpy
+from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter
 from std_msgs.msg import Empty
 
@@ -18,7 +19,7 @@ from llm_planner.ros import qos, robot_node
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
-from tests.ros.nodes import Spinner, wait_until
+from tests.ros.nodes import Spinner, make_segment, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -120,12 +121,124 @@ def test_a_busy_robot_refuses_unless_it_is_urgent(planner, start_operator):
     assert outcomes["mb(20);"].error_code == ErrorCode.NONE
 
 
+def test_an_emergency_carries_out_nothing_of_the_plan_that_it_replaced(planner, start_operator):
+    """The result of the old goal brings its undelivered segments after the new goal has begun."""
+    operator = start_operator("drone_15", time_scale=5.0)
+    operator.instruct("mf(200);mf(110);mf(120);mf(130);", [CHAIR | {"position_m": [9.0, 0.0, 1.0]}])
+    wait_until(lambda: any(r.status is ReportStatus.STARTED for r in planner.server.reports[-1:]))
+    operator.instruct("mb(20);mb(30);mb(40);", urgency=1, world="")
+    replaced, urgent = sorted((operator.outcome(n) for n in (1, 2)), key=lambda outcome: outcome.urgency)
+    assert (replaced.error_code, urgent.error_code) == (ErrorCode.SUPERSEDED, ErrorCode.NONE)
+    assert [s.segment.text for s in replaced.segments] == ["mf(200);"]
+    assert [s.segment.text for s in urgent.segments] == ["mb(20);", "mb(30);", "mb(40);"]
+    calls = [done.call for done in Snapshot.from_json(urgent.world).calls]
+    assert calls == [SkillCall("mb", (float(n),)) for n in (20, 30, 40)]
+    for outcome in (replaced, urgent):
+        assert {s.segment.goal_id for s in outcome.segments} == {outcome.goal_id}
+
+
+def raise_once(monkeypatch, owner, name, error):
+    """Lets a method fail the next time it is called."""
+    method, calls = getattr(owner, name), []
+
+    def fail(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return method(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, fail)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (lambda robot: robot._robot._executor, "tick"),
+        (lambda robot: robot._robot._reflex, "look"),
+        (lambda robot: robot._missions, "publish_outcomes"),
+        (lambda robot: robot._missions, "on_report"),
+        (lambda robot: robot._robot, "cancel"),
+        (lambda robot: robot._robot, "hear"),
+        (lambda robot: robot._client, "report"),
+    ],
+)
+def test_an_unexpected_error_halts_the_robot_and_the_node_goes_on(planner, start_operator, monkeypatch, owner, name):
+    operator = start_operator(f"drone_fault_{name}", time_scale=5.0)
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    raise_once(monkeypatch, owner(operator.robot), name, OverflowError("int too large to convert to float"))
+    if name == "cancel":  # of a goal that somebody else has ended
+        planner.spinner.executor.create_task(planner.server.cancel, robot.goal_id)
+    if name in ("on_report", "report"):
+        robot.add(robot.goal_id, make_segment(0, "mf(20);"))  # nothing: it has come before
+        robot._executor._report(ReportStatus.STARTED)
+    outcome = operator.outcome()
+    assert outcome.error_code in (ErrorCode.SKILL_FAILED, ErrorCode.CANCELLED)
+    assert Snapshot.from_json(outcome.world).pose.x_m < 4.0
+    assert robot.num_faults == 1
+    assert "int too large" in robot.last_fault
+    operator.instruct("mf(20);", world='{"objects": []}')
+    assert operator.outcome(2).error_code == ErrorCode.NONE
+
+
+def test_an_instruction_that_fails_unexpectedly_is_answered(planner, start_operator, monkeypatch):
+    operator = start_operator("drone_16")
+    raise_once(monkeypatch, operator.robot._robot, "enter", RecursionError("too deep"))
+    response = operator.instruct("mf(20);")
+    assert (response.accepted, response.error_code) == (False, ErrorCode.SKILL_FAILED)
+    assert "too deep" in response.error_msg
+    assert operator.instruct("mf(20);").accepted
+    assert operator.outcome().error_code == ErrorCode.NONE
+
+
+def test_a_driver_that_fails_and_cannot_halt_ends_the_goal(planner, start_operator, monkeypatch):
+    operator = start_operator("drone_17", time_scale=5.0)
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    with monkeypatch.context() as broken:
+        for name in ("tick", "halt"):
+            broken.setattr(robot._driver, name, lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+        outcome = operator.outcome()
+        assert outcome.error_code == ErrorCode.SKILL_FAILED
+        assert "no way to the robot" in outcome.error_msg
+        wait_until(lambda: robot.num_faults > 3, what="further attempts to halt")
+        assert robot._driver.end_s is not None  # nothing could stop it yet
+    wait_until(lambda: robot._driver.end_s is None, what="a halt that works")
+
+
+def test_a_node_that_ends_lets_the_robot_go_whatever_fails(ros, monkeypatch):
+    robot = RobotNode("ending_robot")
+    closed = []
+    for owner, name in ((robot._robot, "halt"), (robot._robot._driver, "halt")):
+        monkeypatch.setattr(owner, name, lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+    monkeypatch.setattr(robot._robot._connection, "close", lambda: closed.append(1))
+    robot.end_goals()
+    robot.close()
+    assert closed == [1]
+
+
+def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
+    robot = RobotNode("steady_robot", parameter_overrides=[Parameter("use_sim_time", value=True)])
+    try:
+        timers = list(robot.timers)
+        assert len(timers) == 3  # its own, its view's, its client's
+        assert {timer.clock.clock_type for timer in timers} == {ClockType.STEADY_TIME}
+    finally:
+        robot.close()
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
         ({"urgency": 7}, ErrorCode.INVALID_URGENCY),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"world": '{"objects": [{}]}'}, ErrorCode.INVALID_CONFIG),
+        (
+            {"world": '{"objects": [{"name": "a", "role": "area", "position_m": [0,0,0], "size_m": [Infinity,1,0]}]}'},
+            ErrorCode.INVALID_CONFIG,
+        ),
     ],
 )
 def test_garbage_is_refused_at_once(planner, start_operator, fields, code):

@@ -1,13 +1,12 @@
-"""Scenarios and worlds come from files and from the network: what is wrong with them is named."""
+"""Scenarios come from files: what is wrong with them is named."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.world import ObjectRole, WorldObject
+from llm_planner.robots.world import ObjectRole
 from llm_planner.ros.scenario import load_scenario
 from llm_planner.ros.snapshot import Snapshot
 
@@ -34,7 +33,7 @@ def test_the_example_is_in_order_and_its_worlds_can_be_entered():
         ("drone_1: [{instruction: go, when: 3}]", "when"),
         ("drone_1: [{at_s: .nan, instruction: go}]", "at_s"),
         ("drone_1: {", "YAML"),
-        ("[1, 2]", "dictionary"),
+        ("[1, 2]", "object"),
     ],
 )
 def test_a_broken_scenario_names_its_fault(tmp_path, text, part):
@@ -48,16 +47,3 @@ def test_a_broken_scenario_names_its_fault(tmp_path, text, part):
 def test_a_missing_scenario_is_named(tmp_path):
     with pytest.raises(PlannerError, match="nowhere"):
         load_scenario(tmp_path / "nowhere.yaml", "drone_1")
-
-
-def test_snapshot_round_trip():
-    ball = WorldObject(name="ball", position_m=(1.0, 2.0, 3.0), velocity_m_per_s=(0.1, 0.0, 0.0))
-    snapshot = Snapshot(objects=(ball,), answers={"colour": "red", "count": 2.0, "open": True}, said=("hello",))
-    assert Snapshot.from_json(snapshot.to_json()) == snapshot
-
-
-@pytest.mark.parametrize("world", ["", "[]", "{}", '{"objects": [{"name": "x"}]}', json.dumps({"objects": [], "x": 1})])
-def test_a_broken_world_is_refused(world):
-    with pytest.raises(PlannerError) as caught:
-        Snapshot.from_json(world)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG

@@ -81,6 +81,8 @@ def test_a_motion_is_one_point_in_radians_and_ends_with_the_result(client, port)
 def test_joints_are_sorted_by_name_and_strangers_ignored(port):
     port.note_joints(["joint0"], [1.0])
     assert port.joints_deg() is None
+    port.note_joints(list(JOINTS), [math.nan] * 6)
+    assert port.joints_deg() is None
     port.note_joints([*reversed(JOINTS), "finger"], [math.pi, 0.0, 0.0, 0.0, 0.0, math.pi / 2, 7.0])
     assert port.joints_deg() == pytest.approx((90.0, 0.0, 0.0, 0.0, 0.0, 180.0))
 

@@ -10,7 +10,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import Urgency
 from llm_planner.planning.prompt import PromptStyle
-from llm_planner.ros.robot_node import MAX_REPLANS
+from llm_planner.ros.missions import MAX_REPLANS
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler

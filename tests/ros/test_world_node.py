@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import rclpy
+from rclpy.clock_type import ClockType
 from rclpy.parameter import Parameter
 from rosgraph_msgs.msg import Clock
 
@@ -15,6 +16,7 @@ from llm_planner.monitoring.playback import Recording
 from llm_planner.ros.recorder_node import RecorderNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.ros.world_node import WorldNode
+from tests.physics.test_client import start_world  # noqa: F401 (a fixture)
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, start_operator, statuses  # noqa: F401 (a fixture)
 
@@ -77,6 +79,33 @@ def test_a_world_that_cannot_be_ends_the_instruction_not_the_node(planner, world
     assert operator.outcome().error_code == ErrorCode.NONE
 
 
+def test_a_world_that_is_killed_fails_the_plan_and_the_node_flies_in_the_next_one(
+    planner,
+    start_operator,  # noqa: F811
+    start_world,  # noqa: F811
+):
+    process = start_world()
+    parameters = {"driver": "mujoco", "address": f"127.0.0.1:{process.port}", "time_scale": 2.0}
+    operator = start_operator("drone_1", **parameters)
+    operator.instruct("mf(300);", [CHAIR | {"position_m": [9.0, 0.0, 1.0]}])
+    wait_until(lambda: operator.robot._robot.pose.x_m > 0.3, what="flight")
+    process.kill()
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.SKILL_FAILED
+    assert "nothing is heard of the robot's body" in outcome.error_msg
+    response = operator.instruct("mf(20);", [CHAIR])
+    assert (response.accepted, response.error_code) == (False, ErrorCode.SERVER_UNREACHABLE)
+    assert operator.robot._robot.num_faults == 0
+    start_world(process.port)
+    wait_until(lambda: operator.instruct("mf(20);", [CHAIR]).accepted, 30.0, "a world")
+    wait_until(lambda: len(operator.outcomes) == 2, 30.0, "outcome")
+    assert operator.outcome(2).error_code == ErrorCode.NONE
+
+
+def test_the_world_is_published_by_the_steady_clock(world):
+    assert [timer.clock.clock_type for timer in world.timers] == [ClockType.STEADY_TIME]
+
+
 def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
     """Also where the packages of these messages are missing: their place is taken by namespaces."""
     node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", seed=1, wind_m_per_s=0.0)
@@ -100,17 +129,36 @@ def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
         node.close()
 
 
+def count_of(recorder, topic):
+    """Returns a function that says how many messages of a topic have been recorded since."""
+    topics, channels, add = {}, [], recorder._file.add
+    add_channel = recorder._file.add_channel
+
+    def adding_channel(name, *arguments):
+        channel = add_channel(name, *arguments)
+        topics[channel] = name
+        return channel
+
+    def adding(channel, *arguments, **options):
+        add(channel, *arguments, **options)
+        channels.append(channel)
+
+    recorder._file.add_channel, recorder._file.add = adding_channel, adding
+    return lambda: sum(topics.get(channel) == topic for channel in channels)
+
+
 def test_transforms_are_heard_and_recorded_with_their_definition(ros, tmp_path):
     tf2 = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed: `make setup` compiles it")
     path = tmp_path / "tape.mcap"
     node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", wind_m_per_s=0.0)
     recorder = RecorderNode("tf_recorder", parameter_overrides=[Parameter("path", value=str(path))])
+    count = count_of(recorder, "/tf")
     listener, heard = rclpy.create_node("tf_listener"), []
     listener.create_subscription(tf2.TFMessage, "/tf", heard.append, 10)
     spinner = Spinner(node, recorder, listener)
     try:
         wait_until(lambda: len(heard) >= 3 and recorder._recorder.topics >= {"/tf", "/clock"}, what="transforms")
-        wait_until(lambda: recorder._file.num_messages >= 10, what="a recording")
+        wait_until(lambda: count() >= 3, what="a recording of transforms")
     finally:
         spinner.stop()
         recorder.close()

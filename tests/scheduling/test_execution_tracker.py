@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import ReportStatus
+from llm_planner.core.segment import ReportStatus, make_detour
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception, cautious_duration_s
 from tests.scheduling.builders import NETWORK_S, make_expected, make_report, make_segment, make_tracker
 
@@ -78,10 +78,31 @@ def test_duplicates_and_unknown_segments_count_nothing(status):
     assert tracker.report(make_report(0, status), 0.6) is Reception.IGNORED
 
 
-def test_a_failure_is_told():
+def test_one_failure_counts_until_a_detour_is_delivered():
     tracker = make_tracker()
-    tracker.deliver(make_segment(0), 0.0)
+    for index in range(3):
+        tracker.deliver(make_segment(index), 0.0)
     assert tracker.report(make_report(0, FAILED), 0.5) is Reception.FAILED
+    assert tracker.has_failed
+    assert tracker.silent_at_s(30.0) is None  # the robot waits
+    for status in ReportStatus:
+        assert tracker.report(make_report(1, status), 0.6) is Reception.IGNORED
+    tracker.deliver(make_detour(3), 0.7)
+    assert not tracker.has_failed
+    assert tracker.is_all_reported
+    tracker.deliver(make_segment(4), 0.8)
+    for index in range(4):
+        assert tracker.report(make_report(index, FAILED), 0.9) is Reception.IGNORED
+    assert tracker.report(make_report(4, FAILED), 1.0) is Reception.FAILED
+
+
+def test_a_robot_that_repeats_itself_counts_as_silent():
+    tracker = make_tracker()
+    tracker.deliver(make_segment(0, 2.0), 0.0)
+    tracker.report(make_report(0, STARTED, 0.0), 1.0)
+    silent_at_s = tracker.silent_at_s(30.0)
+    assert tracker.report(make_report(0, STARTED, 0.0), 20.0) is Reception.IGNORED
+    assert tracker.silent_at_s(30.0) == silent_at_s
 
 
 def test_silence():
@@ -106,7 +127,7 @@ def test_waiting_and_execution_time_as_in_figure_3():
     assert tracker.execution_time_s() == pytest.approx(2.5 + 1.0 + 3.0)
 
 
-@pytest.mark.parametrize("duration_s", [math.nan, math.inf, -1.0])
+@pytest.mark.parametrize("duration_s", [math.nan, math.inf, -1.0, 1e300, 10**400])
 def test_impossible_durations_are_not_believed(duration_s):
     tracker = make_tracker(network_latency_s=0.0)
     tracker.deliver(make_segment(0, 2.0), 0.0)

@@ -20,7 +20,7 @@ from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.fake import FakeBackend, FakeTokenizer
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.preparation import Prepared
+from llm_planner.serving.preparation import Prepared, Preparer
 
 
 class StubGate:
@@ -98,6 +98,7 @@ def make_loop(
     backend: FakeBackend | None = None,
     do_clients_report: bool = True,
     stopwatch: Clock | None = None,
+    preparer: Preparer | None = None,
     **scheduler: Any,
 ) -> PlannerLoop:
     backend = backend or FakeBackend(plans=plans or {})
@@ -105,7 +106,7 @@ def make_loop(
     return PlannerLoop(
         backend=backend,
         scheduler=Scheduler(config, make_policy(policy), backend.info),
-        preparer=StubPreparer(backend),
+        preparer=preparer or StubPreparer(backend),
         do_clients_report=do_clients_report,
         stopwatch=stopwatch,
     )

@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.length import LengthDistribution
+from llm_planner.serving import awaited_length
 from llm_planner.serving.awaited_length import AwaitedLength
 
 FORTY = LengthDistribution.from_buckets([1.0] * 40, 1)
@@ -40,6 +41,37 @@ def test_a_prediction_that_fails_is_none(caplog):
     with ThreadPoolExecutor(max_workers=1) as beside:
         assert AwaitedLength.begin(predict, beside).wait() is None
     assert "no such token" in caplog.text
+
+
+def test_a_prediction_that_raises_anything_is_none(caplog):
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        assert AwaitedLength.begin(lambda: 1 / 0, beside).wait() is None
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_prediction_that_hangs_is_none(caplog, monkeypatch):
+    monkeypatch.setattr(awaited_length, "LONGEST_WAIT_S", 0.01)
+    begun, gate = threading.Event(), threading.Event()
+
+    def hang():
+        begun.set()
+        gate.wait(30)
+
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        awaited = AwaitedLength.begin(hang, beside)
+        begun.wait(30)
+        assert awaited.wait() is None
+        gate.set()
+
+
+def test_what_is_taken_back_is_not_made():
+    gate, made = threading.Event(), []
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        beside.submit(gate.wait, 30)
+        awaited = AwaitedLength.begin(lambda: made.append(1), beside)
+        awaited.cancel()
+        gate.set()
+    assert made == []
 
 
 def test_what_is_known_is_there():

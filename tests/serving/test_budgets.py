@@ -204,6 +204,18 @@ def test_who_is_let_in_gets_it_in_time_and_all_others_are_refused_before_anythin
     run.loop._scheduler.check_integrity()
 
 
+def test_two_that_needed_no_slot_both_get_one_when_a_third_makes_it_tight():
+    run = Run(policy="fcfs", max_num_seqs=3)
+    run.loop._budgets.lengths = Oracle()
+    for name in ("a", "b"):
+        run.submit(name, "long", time_budget_s=0.625, overrun=OverrunStrategy.KILL)
+    run.go(until_s=0.25).submit("c", "go" + " see" * 201).go(until_s=0.5).submit("d", "go").go()
+    for name in ("a", "b"):
+        assert run.result(name).error_code is ErrorCode.NONE
+        assert "reserved_slot" in run.result(name).metrics.levers
+    assert run.result("c").error_code is run.result("d").error_code is ErrorCode.NONE
+
+
 def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_missed():
     run = Run().submit("a", "long").go(3)
     run.submit(time_budget_s=0.005)

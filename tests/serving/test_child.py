@@ -5,24 +5,28 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import Situation
+from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.view import LoopView
-from tests.serving.builders import make_admission, make_loop, make_request, succeeded
+from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request, succeeded
 
 PLAN = "a(1);b(2);c(3);d(4);e(5);f(6);"
 PATIENCE = Patience(start_timeout_s=30.0, hang_timeout_s=1.5, beat_interval_s=0.05, max_attempts=2, max_restarts=2)
@@ -48,6 +52,20 @@ def _die_if(backend: FakeBackend, instruction: str, seconds: float) -> None:
     time.sleep(seconds)
 
 
+class FaultyPreparer(StubPreparer):
+    """Has a defect that the instruction ``bug`` finds."""
+
+    def prepare(self, request: PlanRequest) -> Prepared:
+        if request.instruction == "bug":
+            raise ZeroDivisionError("a defect")
+        return super().prepare(request)
+
+
+def build_faulty() -> PlannerLoop:
+    backend = FakeBackend(plans={"go": PLAN}, sleep=time.sleep)
+    return make_loop(backend=backend, preparer=FaultyPreparer(backend))
+
+
 def build_nothing() -> PlannerLoop:
     raise PlannerError(ErrorCode.MODEL_NOT_FOUND, "no such model")
 
@@ -55,14 +73,16 @@ def build_nothing() -> PlannerLoop:
 class Owner:
     """Hears events, and executes what it is told at once."""
 
-    def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True) -> None:
+    def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True, patience: Patience = PATIENCE) -> None:
         self.events: list[Event] = []
         self.reports = reports
         self.changed = threading.Condition()
         self.server = ChildServer(
-            factory, admission=make_admission(), on_event=self.on_event, clock=MonotonicClock(), patience=PATIENCE
+            factory, admission=make_admission(), on_event=self.on_event, clock=MonotonicClock(), patience=patience
         )
-        self.server.start()
+        starter = threading.Thread(target=self.server.start)  # that thread ends, the child goes on
+        starter.start()
+        starter.join()
 
     def on_event(self, event: Event) -> None:
         with self.changed:
@@ -100,7 +120,7 @@ class Owner:
 def own() -> Iterator[Callable[..., Owner]]:
     owners: list[Owner] = []
 
-    def make(factory: Callable[[], PlannerLoop], **options: bool) -> Owner:
+    def make(factory: Callable[[], PlannerLoop], **options: Any) -> Owner:
         owners.append(Owner(factory, **options))
         return owners[-1]
 
@@ -207,6 +227,112 @@ def test_a_hanging_child_is_killed(own):
     assert owner.server.status.num_restarts == 1
 
 
+def test_a_goal_that_kills_the_engine_takes_no_other_with_it(own):
+    owner = own(functools.partial(build, step_s=0.001, dies_at="poison"))
+    names = [f"r{n}" for n in range(6)]
+    for name in names:
+        owner.server.submit(make_request(name, "poison" if name == "r2" else "go"))
+    for name in names:
+        code = ErrorCode.ENGINE_FAILED if name == "r2" else ErrorCode.NONE
+        assert owner.result(name).error_code is code, owner.result(name)
+
+
+def test_engines_that_goals_kill_one_after_the_other_are_always_replaced(own):
+    owner = own(functools.partial(build, step_s=0.001, dies_at="poison"))
+    for name in ("r1", "r2", "r3"):
+        owner.server.submit(make_request(name, "poison"))
+        assert owner.result(name).error_code is ErrorCode.ENGINE_FAILED
+    owner.server.submit(make_request("r4", "go"))
+    assert owner.result("r4").plan == PLAN
+
+
+def test_an_exception_in_a_command_ends_its_goal_and_not_the_child(own, caplog):
+    owner = own(build_faulty)
+    for name, instruction in (("r1", "go"), ("r2", "bug"), ("r3", "go")):
+        owner.server.submit(make_request(name, instruction))
+    assert "a defect" in owner.result("r2").error_msg
+    assert owner.result("r2").error_code is ErrorCode.ENGINE_FAILED
+    assert owner.result("r1").plan == owner.result("r3").plan == PLAN
+    assert owner.server.status.num_restarts == 0
+
+
+def test_what_cannot_be_pickled_ends_its_goal_and_no_other(own):
+    class Local(Situation):
+        """Cannot be found by its name."""
+
+    class LocalUtility(TimeUtility):
+        """Neither."""
+
+    owner = own(functools.partial(build, step_s=0.02), reports=False)
+    owner.server.submit(make_request("r1", "go"))
+    owner.server.submit(make_request("r2", "go"))
+    owner.wait_for(lambda: len(owner.segments("r1")) == 6)
+    assert owner.server.report(replace(succeeded("r1", 0), situation=Local()))
+    assert owner.result("r1").error_code is ErrorCode.ENGINE_FAILED
+    owner.server.submit(make_request("r3", "go", time_utility=LocalUtility(ert_s=1.0, alpha=-2.0, beta=1.0)))
+    assert owner.result("r3").error_code is ErrorCode.ENGINE_FAILED
+    owner.wait_for(lambda: len(owner.segments("r2")) == 6)
+    owner.server.report(succeeded("r2", 5))
+    assert owner.result("r2").error_code is ErrorCode.NONE
+    assert owner.server.status.num_restarts == 0
+
+
+def stop(pid: int) -> None:
+    """Stops a process, and returns when it stands."""
+    os.kill(pid, signal.SIGSTOP)
+    while Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+        time.sleep(0.001)
+
+
+def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest_silence(own, caplog):
+    patience = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=1.5, hang_timeout_s=600.0)
+    owner = own(functools.partial(build, step_s=0.05), patience=patience)
+    assert owner.server.wait_ready(30.0)
+    assert owner.server.status.silent_s is None
+    owner.server.submit(make_request("r1", "go"))
+    owner.wait_for(lambda: len(owner.segments("r1")) >= 2)
+    stop(owner.server.child_pid)
+    while (silent_s := owner.server.status.silent_s) is None:
+        assert owner.server.status.num_restarts == 0
+        time.sleep(0.005)
+    assert silent_s >= 0.3
+    result = owner.result("r1")
+    assert result.error_code is ErrorCode.NONE
+    assert "".join(owner.segments("r1")) == result.plan == PLAN
+    assert owner.server.status.num_restarts == 1
+    assert owner.server.status.silent_s is None
+    assert owner.server._num_hangs == owner.server._link.num_hangs == 0
+    assert "has not answered for" in caplog.text
+
+
+def test_a_child_that_goes_on_is_not_replaced(own, caplog):
+    patience = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    owner = own(functools.partial(build, step_s=0.01), patience=patience)
+    assert owner.server.wait_ready(30.0)
+    stop(child := owner.server.child_pid)
+    while owner.server.status.silent_s is None:
+        time.sleep(0.005)
+    os.kill(child, signal.SIGCONT)
+    while owner.server.status.silent_s is not None:
+        time.sleep(0.005)
+    owner.server.submit(make_request("r1", "go"))
+    assert owner.result("r1").plan == PLAN
+    assert owner.server.child_pid == child
+    assert "answers again" in caplog.text
+
+
+def test_close_does_not_wait_for_a_child_that_is_stopped_and_reads_nothing(own):
+    owner = own(
+        functools.partial(build, step_s=0.01), patience=replace(PATIENCE, hang_timeout_s=600.0, stop_timeout_s=0.1)
+    )
+    assert owner.server.wait_ready(30.0)
+    stop(owner.server.child_pid)
+    for n in range(100):  # more than the pipe holds
+        owner.server.submit(make_request(f"r{n}", "go", scene="x" * 60_000))
+    owner.server.close()
+    assert {result.error_code for result in owner.results().values()} == {ErrorCode.SHUTTING_DOWN}
+
+
 def test_cancel_does_not_wait_for_the_step(own):
     owner = own(functools.partial(build, step_s=1.0))
     assert owner.server.wait_ready(30.0)
@@ -271,30 +397,76 @@ def test_close_ends_every_goal(own):
     owner.server.close()
 
 
-def test_the_child_ignores_ctrl_c_and_dies_with_its_parent(tmp_path: Path):
+PARENT = """
+import functools, os, signal, sys, time
+from dataclasses import replace
+from tests.serving.test_child import PATIENCE, Owner, build, stop
+
+if __name__ == "__main__":
+    patience = replace(PATIENCE, hang_timeout_s=600.0, least_hang_timeout_s=600.0)
+    owner = Owner(functools.partial(build, 0.001), patience=patience)
+    assert owner.server.wait_ready(30.0)
+    if "stopped" in sys.argv:
+        stop(owner.server.child_pid)
+    print(owner.server.child_pid, flush=True)
+    if "leave" not in sys.argv:
+        time.sleep(600)
+"""
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a process that has a server, and prints the id of its child."""
     script = tmp_path / "parent.py"
-    script.write_text(
-        textwrap.dedent("""
-            import functools, time
-            from tests.serving.test_child import Owner, build
-            if __name__ == "__main__":
-                owner = Owner(functools.partial(build, 0.001))
-                assert owner.server.wait_ready(30.0)
-                print(owner.server.child_pid, flush=True)
-                time.sleep(60)
-        """)
-    )
+    script.write_text(PARENT)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(script), *arguments]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    deadline_s = time.monotonic() + 30.0
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.02)
+
+
+def test_the_child_ignores_ctrl_c(parent):
+    process = parent()
+    child = int(process.stdout.readline())
     os.kill(child, signal.SIGINT)
     time.sleep(0.2)
     os.kill(child, 0)  # alive
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline_s = time.monotonic() + 10.0
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{child}").exists()
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_nothing_stays_of_a_parent_that_was_killed(parent, state):
+    process = parent(state)
+    child = int(process.stdout.readline())
+    helpers = children(process.pid)
+    assert child in helpers
+    process.kill()
+    process.wait()
+    wait_until_gone(helpers)
+
+
+def test_a_parent_that_does_not_close_its_server_ends_although_the_child_is_stopped(parent):
+    process = parent("stopped", "leave")
+    child = int(process.stdout.readline())
+    assert process.wait(timeout=60.0) == 0
+    wait_until_gone([child])

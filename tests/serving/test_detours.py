@@ -203,6 +203,57 @@ def test_a_step_that_was_decided_belongs_to_the_plan_that_failed():
     assert texts(written(loop)) == ["tc(45);", "mu(50);"]
 
 
+def test_one_of_two_failures_while_a_decided_step_waits_counts():
+    loop = make_loop(policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    events = []
+    while len(texts(events)) < 3:
+        events += loop.step(0.0)
+    loop._scheduled = loop._scheduler.schedule(0.1)
+    assert loop.report(failed(0), 0.1) == []
+    assert loop.report(failed(1), 0.1) == []
+    assert loop.report(succeeded("r1", 2), 0.1) == []
+    events += [*loop.step(0.1), *written(loop)]
+    assert texts(events) == ["mf(100);", "g(cat);", "tc(90);", "", "tc(45);", "mu(50);"]
+    assert loop._goals["r1"].failures == [failed(0)]
+
+
+@pytest.mark.parametrize("late", [succeeded("r1", 3), failed(3)])
+def test_a_plan_whose_last_segment_failed_does_not_end_well_while_a_decided_step_waits(late: SegmentReport):
+    loop = make_loop(policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    written(loop)
+    loop.submit(make_request("r2"), 0.0)
+    loop._scheduled = loop._scheduler.schedule(0.1)
+    assert loop.report(failed(3), 0.1) == []
+    assert loop.report(late, 0.1) == []
+    assert "" in texts(loop.step(0.1))
+
+
+def test_the_end_of_a_plan_that_has_failed_is_not_read():
+    loop = make_loop({"go": "mf(100);", "cat is not visible": "tc(45);"}, policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    events = []
+    while not texts(events):
+        events += loop.step(0.0)
+    loop._scheduled = loop._scheduler.schedule(0.1)  # yields the end of the plan
+    assert loop.report(failed(0), 0.1) == []
+    (detour,) = loop.step(0.1)
+    assert detour.segment.is_detour
+    assert texts(written(loop)) == ["tc(45);"]
+
+
+def test_an_exception_while_replanning_ends_that_goal_and_no_other():
+    loop = make_loop(policy="fcfs_stream")
+    for request_id in ("r1", "r2"):
+        loop.submit(make_request(request_id), 0.0)
+    written(loop)
+    loop._goals["r1"].take_detour = lambda _: 1 / 0
+    (end,) = loop.report(failed(1), 1.0)
+    assert end.result.error_code is ErrorCode.ENGINE_FAILED
+    assert tuple(loop.request_ids) == ("r2",)
+
+
 def test_a_goal_that_ended_meanwhile_takes_no_detour():
     loop = make_loop(policy="fcfs_stream")
     loop.submit(make_request(), 0.0)

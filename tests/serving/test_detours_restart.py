@@ -42,7 +42,7 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, 
         for _ in range(num_before):
             events += loop.step(1.0)
         delivered = [event for event in events if book.accept(event, 1.1) is not None]
-    again, history = book.hand_over("r1", 3)
+    again, history = book.hand_over("r1")
     loop = make_loop(**options)
     events = [*loop.submit(again, 2.0, history), *written(loop)]
     assert all(book.accept(event, 2.1) is event for event in events)
@@ -54,6 +54,37 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, 
     assert end.result.error_code is ErrorCode.NONE
     assert end.result.metrics.num_replans == 1
     assert loop._scheduler.check_integrity() is None
+
+
+def handed_over(*reports):
+    """Returns what a new loop says to a goal whose robot has reported ``reports``, and what it was handed."""
+    book, request = GoalBook(make_admission()), make_request()
+    book.open(request, 0.0)
+    loop = make_loop(policy="fcfs_stream")
+    for event in (*loop.submit(request, 0.0), *written(loop)):
+        book.accept(event, 0.1)
+    for report in reports:
+        assert book.report(report, 1.0) is not None
+    loop = make_loop(policy="fcfs_stream")
+    again, history = book.hand_over("r1")
+    return loop.submit(again, 2.0, history), again
+
+
+def test_a_new_engine_ends_a_goal_that_its_robot_has_given_up():
+    (end,), _ = handed_over(failed(1, None))
+    assert end.result.error_code is ErrorCode.SKILL_FAILED
+
+
+def test_surplus_failures_of_one_plan_are_not_handed_over():
+    events, again = handed_over(failed(1), failed(2), failed(0), succeeded("r1", 3))
+    assert again.failures == (failed(1),)
+    assert texts(events) == [""]
+
+
+def test_a_failure_behind_a_segment_that_has_ended_is_not_handed_over():
+    events, again = handed_over(succeeded("r1", 2), failed(1))
+    assert again.failures == ()
+    assert texts(events) == []
 
 
 def test_a_book_hears_a_complete_plan_twice_if_it_failed_between():

@@ -9,6 +9,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.serving.awaited_length import AwaitedLength
 from tests.serving.budget_run import LONG, WHOLE, EvictablePreparer, Run
+from tests.serving.builders import make_request
 
 SCENE = "go " + "and see the cup " * 200
 
@@ -52,6 +53,15 @@ def test_where_it_changes_nothing_nobody_waits_for_it(fields):
     assert result.error_code is ErrorCode.NONE
     assert beside.num_waited == 0
     assert result.metrics.predicted_output_tokens is None
+
+
+def test_what_nobody_needs_any_more_is_taken_back():
+    run, beside = make_run()
+    run.loop.warm_up([make_request("warm-up", SCENE)])
+    run.submit(instruction=SCENE).go().result()
+    assert len(beside.futures) == 2
+    assert all(future.cancelled() for future in beside.futures)
+    assert beside.num_waited == 0
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream"])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
+from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import failed, make_admission, make_request, make_segment, started, succeeded
@@ -22,20 +23,20 @@ def test_a_life_in_the_book():
     book = make_book("r1")
     ready = SegmentReady("r1", make_segment(0))
     assert book.accept(ready, 2.0) is ready
-    assert book.report(started("r1", 0), 2.5)
-    assert not book.report(started("r2", 0), 2.5)
-    request, history = book.hand_over("r1", 3)
+    assert book.report(started("r1", 0), 2.5) is Reception.ACCEPTED
+    assert book.report(started("r2", 0), 2.5) is None
+    request, history = book.hand_over("r1")
     assert request.delivered == (make_segment(0),)
     assert history.arrival_s == 1.0
     assert history.delivered_at_s == (2.0,)
     assert history.reports == ((2.5, started("r1", 0)),)
     assert book.accept(PlanComplete("r1", 1), 3.0) is not None
     assert book.accept(PlanComplete("r1", 1), 3.0) is None
-    assert book.hand_over("r1", 3)[1].is_plan_complete
+    assert book.hand_over("r1")[1].is_plan_complete
     end = book.accept(Finished(PlanResult(request_id="r1")), 4.0)
     assert end.result.segments == (make_segment(0),)
     assert book.request_ids == ()
-    assert book.hand_over("r1", 3) is None
+    assert book.hand_over("r1") is None
     assert book.end("r1", ErrorCode.CANCELLED, "") is None
 
 
@@ -61,24 +62,13 @@ def test_superseded():
     assert book.request_ids == ("r3",)
 
 
-def test_attempts_without_progress_are_counted():
-    book = make_book("r1")
-    assert [book.hand_over("r1", 2) is not None for _ in range(3)] == [True, True, False]
-    book = make_book("r1")
-    book.hand_over("r1", 2)
-    book.hand_over("r1", 2)
-    book.accept(SegmentReady("r1", make_segment(0)), 2.0)  # progress
-    assert book.hand_over("r1", 2) is not None
-    assert book.hand_over("r1", 2) is None
-
-
 def test_a_babbling_robot_fills_no_memory():
     book = make_book("r1")
     book.accept(SegmentReady("r1", make_segment(0)), 1.0)
     for i in range(100):
         book.report(succeeded("r1", 0, float(i)), 2.0 + i)
         book.report(failed("r1", 7 + i), 2.0)
-    assert book.hand_over("r1", 9)[1].reports == ((2.0, succeeded("r1", 0, 0.0)),)
+    assert book.hand_over("r1")[1].reports == ((2.0, succeeded("r1", 0, 0.0)),)
 
 
 _EVENTS = st.one_of(
@@ -167,7 +157,7 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         assert events == [PlanComplete("r1", 1, is_partial=True)]
         assert book.accept(SegmentReady("r1", make_segment(1)), 2.3) is None  # closed is closed
         assert book.accept(PlanComplete("r1", 1, is_partial=True), 2.3) is None
-        assert book.hand_over("r1", 3)[1].is_partial
+        assert book.hand_over("r1")[1].is_partial
     else:
         (end,) = events
         assert end.result.error_code is ErrorCode.BUDGET_EXCEEDED

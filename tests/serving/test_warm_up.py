@@ -1,6 +1,8 @@
 import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.step import StepOutput
+from llm_planner.serving import warm_up
 from llm_planner.serving.events import Finished
 from llm_planner.serving.fake import FakeBackend
 from tests.serving.builders import make_loop, make_request
@@ -37,6 +39,14 @@ def test_an_answer_may_end_before_the_rehearsal():
     free = backend.num_free_blocks
     loop.warm_up([make_request(instruction="short")], num_steps=8)
     assert backend.num_free_blocks == free
+
+
+def test_an_engine_without_a_token_is_no_planner(monkeypatch):
+    monkeypatch.setattr(warm_up, "_MOST_STEPS", 50)
+    backend = FakeBackend()
+    monkeypatch.setattr(FakeBackend, "execute", lambda *_: StepOutput(free_kv_blocks=backend.num_free_blocks))
+    with pytest.raises(PlannerError, match="no token came in 50 steps"):
+        make_loop(backend=backend).warm_up([make_request()])
 
 
 def test_an_engine_that_cannot_run_is_no_planner():

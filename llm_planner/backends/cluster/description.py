@@ -1,14 +1,13 @@
 """What stands in a cluster file, checked before anything is started."""
 
-import json
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.documents import DocumentError, read_json, read_yaml
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?"
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -109,9 +108,9 @@ def load_cluster(path: Path) -> Cluster:
         PlannerError: INVALID_CONFIG, naming every field that is unknown, missing, or does not fit.
     """
     try:
-        cluster = Cluster.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as YAML: {error}") from error
+        cluster = Cluster.model_validate(read_yaml(path))
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} {error}") from error
     except ValidationError as error:
         problems = "; ".join(": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
@@ -123,13 +122,17 @@ def _check_model(cluster: Cluster, path: Path) -> None:
     file = Path(cluster.model) / "config.json"
     if not file.is_file():
         return
-    config = json.loads(file.read_text(encoding="utf-8"))
-    num_layers, num_heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
-    if num_layers is not None and cluster.pipeline_parallel > num_layers:
+    try:
+        config = read_json(file)
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {file} {error}") from error
+    known = config if isinstance(config, dict) else {}
+    num_layers, num_heads = known.get("num_hidden_layers"), known.get("num_attention_heads")
+    if isinstance(num_layers, int) and cluster.pipeline_parallel > num_layers:
         message = (
             f"{path}: pipeline_parallel is {cluster.pipeline_parallel}, but {cluster.model} has {num_layers} layers"
         )
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    if num_heads is not None and num_heads % cluster.tensor_parallel:
+    if isinstance(num_heads, int) and num_heads % cluster.tensor_parallel:
         message = f"{path}: tensor_parallel is {cluster.tensor_parallel} and does not divide the {num_heads} heads"
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{message} of {cluster.model}")

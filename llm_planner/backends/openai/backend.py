@@ -12,7 +12,7 @@ from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.opener import StreamOpener
 from llm_planner.backends.openai.output_tokens import OutputTokens
 from llm_planner.backends.openai.remote_sequence import RemoteSequence
-from llm_planner.backends.openai.server import ModelCard, ModelServer
+from llm_planner.backends.openai.server import MOST_NAMED, ModelCard, ModelServer
 from llm_planner.backends.openai.stream import StreamEnd
 from llm_planner.core.config import OpenAIConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -240,7 +240,7 @@ class OpenAIBackend:
 
 def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:
     """Returns the model that is meant."""
-    names = ", ".join(card.name for card in cards) or "none"
+    names = ", ".join(card.name[:80] for card in cards[:MOST_NAMED]) or "none"
     if not config.model:
         if len(cards) == 1:
             return cards[0]

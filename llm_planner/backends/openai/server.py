@@ -1,6 +1,8 @@
-"""The server at the other end: what it says of itself, and streams of what its model writes."""
+"""The server at the other end: what it says of itself, and streams of what its model writes.
 
-import json
+Whatever it answers takes a bounded amount of memory, uncompressed, and is one of the errors of this module or a chunk.
+"""
+
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,16 @@ import httpx2
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.core.config import OpenAIConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.documents import DocumentError, parse_json
 
+MAX_BODY_BYTES = 4_000_000  # of an answer that is no stream
+MAX_EVENT_BYTES = 1_000_000
+MAX_BYTES_PER_TOKEN = 10_000  # of a stream: some servers add log probabilities
+MAX_TOKEN_ID = 2**31
+MAX_MODEL_LEN = 10**8
+MOST_NAMED = 20  # models
+_WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
+"""What is raised where an answer is not what it should be."""
 _FINAL = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
 """Statuses that say that the request itself is refused: asking again would not help."""
 
@@ -58,7 +69,9 @@ class ModelServer:
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
         self._url = _checked_url(config.base_url)
         self._key_variable = config.api_key_variable
-        headers = {"Authorization": f"Bearer {_checked_key(api_key, config)}"} if api_key else {}
+        headers = {"Accept-Encoding": "identity"}  # what is compressed could grow without bounds
+        if api_key:
+            headers["Authorization"] = f"Bearer {_checked_key(api_key, config)}"
         self._client = httpx2.AsyncClient(
             base_url=f"{self._url}/",
             headers=headers,
@@ -73,14 +86,15 @@ class ModelServer:
             ServerError: If it cannot be asked.
         """
         try:
-            response = await self._client.get("models")
+            async with self._client.stream("GET", "models") as response:
+                body = await self._body(response)
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from error
         if response.status_code != httpx2.codes.OK:
-            raise self._refusal(response)
+            raise self._refusal(response, body)
         try:
-            return [_card(entry) for entry in response.json()["data"]]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return [_card(entry) for entry in parse_json(body)["data"]]
+        except _WRONG as error:
             raise ServerError(
                 ErrorCode.INVALID_CONFIG,
                 f"{self._url}/models is no list of models; openai.base_url must be the address that ends in /v1",
@@ -91,17 +105,21 @@ class ModelServer:
         """Yields what the model writes behind a prompt, up to the chunk that says why it ends.
 
         Raises:
-            ServerError: If it refuses, falls silent, or ends without a reason.
+            ServerError: If it refuses, falls silent, ends without a reason, or does not end.
         """
+        max_tokens = int(body["max_tokens"])
+        num_tokens = 0
         try:
             async with self._client.stream("POST", "completions", json=dict(body)) as response:
                 if response.status_code != httpx2.codes.OK:
-                    await response.aread()
-                    raise self._refusal(response)
-                async for event in httpx2.EventSource(response):
-                    if event.data == "[DONE]":
+                    raise self._refusal(response, await self._body(response))
+                async for data in self._events(response, MAX_EVENT_BYTES + MAX_BYTES_PER_TOKEN * max_tokens):
+                    if data == b"[DONE]":
                         break
-                    chunk = self._chunk(event.data)
+                    chunk = self._chunk(data)
+                    num_tokens += len(chunk.token_ids or ())
+                    if num_tokens > max_tokens:
+                        raise self._nonsense(f"more than the {max_tokens} tokens that were asked for")
                     yield chunk
                     if chunk.finish_reason is not None:
                         return
@@ -115,31 +133,61 @@ class ModelServer:
         """Closes all connections."""
         await self._client.aclose()
 
-    def _chunk(self, data: str) -> Chunk:
+    async def _body(self, response: httpx2.Response) -> bytes:
+        """Returns the body of an answer that is no stream."""
+        self._require_uncompressed(response)
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > MAX_BODY_BYTES:
+                raise self._nonsense(f"an answer of more than {MAX_BODY_BYTES} bytes")
+        return bytes(body)
+
+    async def _events(self, response: httpx2.Response, max_bytes: int) -> AsyncIterator[bytes]:
+        """Yields the data of server-sent events; each is one line, as all known servers send them."""
+        self._require_uncompressed(response)
+        rest, num_bytes = bytearray(), 0
+        async for piece in response.aiter_raw():
+            num_bytes += len(piece)
+            rest += piece
+            if b"\n" in piece:
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data:"):
+                        yield bytes(line[5:]).strip()
+            if len(rest) > MAX_EVENT_BYTES or num_bytes > max_bytes:
+                raise self._nonsense(f"a line, or a stream, without an end ({num_bytes} bytes)")
+
+    def _require_uncompressed(self, response: httpx2.Response) -> None:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding != "identity":
+            raise self._nonsense(f"an answer compressed with {encoding[:40]!r}, which was not asked for", is_final=True)
+
+    def _nonsense(self, what: str, *, is_final: bool = False) -> ServerError:
+        return ServerError(ErrorCode.ENGINE_FAILED, f"the model server {self._url} sent {what}", is_final=is_final)
+
+    def _chunk(self, data: bytes) -> Chunk:
         try:
-            message = json.loads(data)
+            message = parse_json(data)
             if "error" in message:
                 error = message["error"]
                 raise self._mid_stream(error if isinstance(error, dict) else {"message": error})
             if not message["choices"]:
                 return Chunk()
             choice = message["choices"][0]
-            token_ids = choice.get("token_ids")
+            token_ids, reason = choice.get("token_ids"), choice.get("finish_reason")
             return Chunk(
                 text=str(choice.get("text") or ""),
-                token_ids=None if token_ids is None else tuple(map(int, token_ids)),
-                finish_reason=choice.get("finish_reason"),
+                token_ids=None if token_ids is None else tuple(map(_token_id, token_ids)),
+                finish_reason=None if reason is None else str(reason),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise ServerError(
-                ErrorCode.ENGINE_FAILED,
-                f"the model server {self._url} sent a line that is no completion: {data[:80]!r}",
-                is_final=False,
-            ) from error
+        except _WRONG as error:
+            raise self._nonsense(f"a line that is no completion: {data[:80]!r}") from error
 
     def _mid_stream(self, error: Mapping[str, Any]) -> ServerError:
-        message = f"the model server {self._url} reports: {str(error.get('message'))[:300]}"
-        return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=error.get("code") in _FINAL)
+        message = f"the model server {self._url} reports: {_line(error.get('message'))}"
+        code = error.get("code")
+        return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=isinstance(code, int) and code in _FINAL)
 
     def _unreachable(self, error: httpx2.HTTPError) -> ServerError:
         what = str(error) or type(error).__name__
@@ -149,8 +197,8 @@ class ModelServer:
             is_final=False,
         )
 
-    def _refusal(self, response: httpx2.Response) -> ServerError:
-        status, said = response.status_code, _message(response)
+    def _refusal(self, response: httpx2.Response, body: bytes) -> ServerError:
+        status, said = response.status_code, _message(body) or response.reason_phrase
         code = ErrorCode.ENGINE_FAILED
         message = f"the model server {self._url} answers {status}: {said}"
         if status in {401, 403}:
@@ -165,6 +213,8 @@ class ModelServer:
 
 def _card(entry: Mapping[str, Any]) -> ModelCard:
     length = entry.get("max_model_len") or (entry.get("meta") or {}).get("n_ctx_train")
+    if length is not None and not 1 <= int(length) <= MAX_MODEL_LEN:
+        raise ValueError(f"a model takes {length} tokens")
     return ModelCard(
         name=str(entry["id"]),
         owned_by=str(entry.get("owned_by", "")),
@@ -172,15 +222,27 @@ def _card(entry: Mapping[str, Any]) -> ModelCard:
     )
 
 
-def _message(response: httpx2.Response) -> str:
-    """Returns the reason that an error response gives, on one line and not too long."""
+def _token_id(value: Any) -> int:  # noqa: ANN401 (JSON)
+    if not isinstance(value, int) or not 0 <= value < MAX_TOKEN_ID:
+        raise ValueError(f"{value!r} is no token")
+    return value
+
+
+def _message(body: bytes) -> str:
+    """Returns the reason that an error response gives, if any."""
     try:
-        body = response.json()
-        error = body.get("error", body)
+        answer = parse_json(body)
+        error = answer.get("error", answer)
         text = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-    except (ValueError, AttributeError):
-        text = response.text
-    return " ".join(str(text or response.reason_phrase).split())[:300]
+    except (DocumentError, AttributeError):
+        text = body.decode("utf-8", "replace")
+    return _line(text or "")
+
+
+def _line(text: object) -> str:
+    """Returns somebody else's words on one line, not too long, and without what would steer a terminal."""
+    words = "".join(character if character.isprintable() else " " for character in str(text)[:2_000])
+    return " ".join(words.split())[:300]
 
 
 def _checked_url(base_url: str) -> str:

@@ -55,15 +55,15 @@ class Control(Protocol):
         """Starts a new goal."""
         ...
 
-    def add(self, segment: Segment) -> None:
-        """Takes a segment."""
+    def add(self, goal_id: str, segment: Segment) -> None:
+        """Takes a segment of a goal."""
         ...
 
-    def complete(self, num_segments: int, *, is_partial: bool = False) -> None:
+    def complete(self, goal_id: str, num_segments: int, *, is_partial: bool = False) -> None:
         """Notes that nothing follows."""
         ...
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, goal_id: str, reason: str) -> None:
         """Acts by reflex."""
         ...
 
@@ -139,8 +139,9 @@ class _Stage:
         """Runs the encounter to its end."""
         self._answering.begin()
         self._control.begin("errand")
-        self._control.add(Segment(index=0, text=self._encounter.errand, calls=(), expected=ZERO_DURATION))
-        self._control.complete(1)
+        self._control.add("errand", Segment(index=0, text=self._encounter.errand, calls=(), expected=ZERO_DURATION))
+        self._control.complete("errand", 1)
+        self._control.tick()
         while self._clock.now_s() < self._encounter.ends_s + AFTER_S:
             self._clock.advance(TICK_S)
             self._control.tick()
@@ -187,16 +188,18 @@ class _Stage:
                     if self._trial.answered_s is None:
                         self._trial.answered_s = now_s
                     self._trial.plan += segment.text
-                    self._control.add(segment)
+                    self._control.add(self._goal_id, segment)
+                    self._control.tick()
                 case PlanComplete(num_segments=num_segments, is_partial=is_partial):
                     self._num_segments = num_segments
                     self._note_end()
-                    self._control.complete(num_segments, is_partial=is_partial)
+                    self._control.complete(self._goal_id, num_segments, is_partial=is_partial)
+                    self._control.tick()
                 case Finished(result=result):
                     self._trial.end = result.error_code.name
                     is_answered = self._trial.answered_s is not None
                     if not is_answered and result.error_code in _UNANSWERED and not self._trial.reflexes:
-                        self._control.refuse(f"the planner has no answer: {result.error_code.name}")
+                        self._control.refuse(self._goal_id, f"the planner has no answer: {result.error_code.name}")
 
     def _on_report(self, report: SegmentReport) -> None:
         now_s = self._clock.now_s()

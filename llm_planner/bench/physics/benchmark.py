@@ -76,7 +76,7 @@ def measure_speed(drones: int, arms: int, seconds: float) -> dict[str, Any]:
         driver = connection.enter(World(_things() if kind == "arm" else ()), None, 0.0)
         executor = SegmentExecutor(model, driver, lambda _: None)
         executor.begin(name, 0.0)
-        executor.add(Segment(index=0, text=BUSY[kind], calls=(), expected=ZERO_DURATION), 0.0)
+        executor.add(name, Segment(index=0, text=BUSY[kind], calls=(), expected=ZERO_DURATION), 0.0)
         executors.append(executor)
     begun_s, cpu_s, wall_s = world.time_s, time.process_time(), time.perf_counter()
     for tick in range(1, int(seconds / TICK_S) + 1):

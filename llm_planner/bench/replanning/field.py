@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
+from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.interpreter import ExecutedCall
@@ -141,16 +141,16 @@ class Field:
     def _take(self, events: list[Event], attempt: Attempt) -> None:
         for event in events:
             if isinstance(event, SegmentReady):
-                self._receive(event.segment, attempt)
+                self._receive(event, attempt)
             elif isinstance(event, Finished):
                 attempt.result = event.result
                 if self._executor.state is ExecutorState.ACTIVE and not event.result.error_code:
-                    self._executor.expect(len(event.result.segments), self.now_s)
+                    self._executor.expect(event.result.request_id, len(event.result.segments), self.now_s)
                     self._executor.tick(self.now_s)
 
-    def _receive(self, segment: Segment, attempt: Attempt) -> None:
-        self._executor.add(segment, self.now_s)
-        if not segment.is_detour:
+    def _receive(self, event: SegmentReady, attempt: Attempt) -> None:
+        self._executor.add(event.request_id, event.segment, self.now_s)
+        if not event.segment.is_detour:
             attempt.go_on(self.now_s, self._backend.num_tokens)
 
     @property

@@ -37,7 +37,9 @@ function tileOf(box, name) {
 function drawTile(tile, robot) {
   const { view } = robot;
   tile.figure.classList.toggle("silent", view.silent_s > SILENT_S);
-  tile.place.textContent = `${view.held ? `holds ${view.held}, ` : ""}z ${view.pose.z_m.toFixed(2)}`;
+  const faults = view.num_faults ? `${view.num_faults} fault${view.num_faults > 1 ? "s" : ""}, ` : "";
+  tile.place.textContent = `${faults}${view.held ? `holds ${view.held}, ` : ""}z ${view.pose.z_m.toFixed(2)}`;
+  tile.place.title = view.last_fault;
   glide(robot.shown, view.pose);
   const { context, width, height } = prepare(tile.canvas);
   frame(tile, robot);

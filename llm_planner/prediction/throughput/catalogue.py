@@ -1,17 +1,16 @@
 """What is published about devices and models, from which a throughput is roughly expected before any is measured."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
+from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.robots.record import Record, require
 
 BYTES_PER_PARAMETER = 2
@@ -132,15 +131,15 @@ def load_catalogue(path: Path | None = None) -> Catalogue:
     """
     path = path or share_dir() / "profiles" / "throughput" / "catalogue.yaml"
     try:
-        return catalogue_of(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"catalogue {path} cannot be read: {error}") from error
+        return catalogue_of(read_yaml(path))
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"catalogue {path} {error}") from error
 
 
 def catalogue_of(document: Any) -> Catalogue:  # noqa: ANN401 (YAML or JSON)
     """Returns the catalogue of a document; raises as ``load_catalogue``."""
     try:
-        return _ADAPTER.validate_json(json.dumps(document))
+        return _ADAPTER.validate_json(json_of(document))
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"catalogue: {'; '.join(problems)}") from error

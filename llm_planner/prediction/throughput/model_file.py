@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
+from llm_planner.documents import DocumentError, read_text
 from llm_planner.prediction.throughput.catalogue import catalogue_of
 from llm_planner.prediction.throughput.error_scale import ErrorScale, Familiarity
 from llm_planner.prediction.throughput.kernel import Kernel
@@ -19,6 +20,7 @@ from llm_planner.prediction.throughput.table import Combination, Measurement, Wo
 
 FORMAT = "llm-planner throughput model"
 DEFAULT = "default"
+MAX_FILE_BYTES = 64_000_000
 
 
 class _Scale(BaseModel):
@@ -90,14 +92,27 @@ def load_kernel_model(path: Path | None = None) -> KernelModel:
     """
     path = path or share_dir() / "profiles" / "throughput" / f"{DEFAULT}.json"
     try:
-        document = _Document.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise _invalid(path, f"cannot be read: {error}") from error
+        document = _Document.model_validate_json(read_text(path, MAX_FILE_BYTES))
+    except DocumentError as error:
+        raise _invalid(path, str(error)) from error
     except ValidationError as error:
         first = error.errors()[0]
         raise _invalid(path, f"{'.'.join(map(str, first['loc'])) or 'document'}: {first['msg']}") from error
     if document.format != FORMAT or document.method != KernelModel.method or document.columns != COLUMNS:
         raise _invalid(path, f"holds the method {document.method!r} in another version than this program's")
+    try:
+        return _model(document)
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise _invalid(path, f"its numbers do not fit together: {error}") from error
+
+
+def _model(document: _Document) -> KernelModel:
+    """Returns the model of a document.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for its catalogue.
+        ValueError, TypeError, LookupError, ArithmeticError: If its parts do not fit together.
+    """
     encoder = Encoder(catalogue_of(document.catalogue))
     combinations = [Combination(*fields) for fields in document.combinations]
     pairs = [(combinations[c], Workload(length, length, batch)) for c, length, batch, _, _ in document.points]
@@ -105,7 +120,7 @@ def load_kernel_model(path: Path | None = None) -> KernelModel:
     coefficients, noise = np.array([row[3:] for row in document.points]).T
     posterior = Posterior(encode(encoder, pairs), coefficients, noise, document.mean)
     if set(document.scales) != set(Familiarity):
-        raise _invalid(path, "lacks scales of errors")
+        raise ValueError("it lacks scales of errors")
     return KernelModel(encoder, kernel, posterior, {f: _scale(scale) for f, scale in document.scales.items()})
 
 

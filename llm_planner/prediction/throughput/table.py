@@ -19,6 +19,7 @@ COLUMNS = (
     "Latency",
     "Throughput",
 )
+MAX_COUNT = 10**9
 MOST_OFF = 0.05
 """Throughput is tokens over latency, up to rounding; more than this apart, one of them is in another unit."""
 
@@ -92,7 +93,10 @@ def read_table(path: Path) -> Sequence[Measurement]:
     missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
     if missing:
         raise _invalid(path, f"line 1: columns {', '.join(missing)} are missing; the header is {','.join(COLUMNS)}")
-    measurements = [_measurement(path, rows.line_num, row) for row in rows]
+    try:
+        measurements = [_measurement(path, rows.line_num, row) for row in rows]
+    except csv.Error as error:
+        raise _invalid(path, f"cannot be read as CSV: {error}") from error
     if not measurements:
         raise _invalid(path, "holds no measurement; add rows, for example with llm-planner profile --table")
     return measurements
@@ -129,8 +133,10 @@ def _measurement(path: Path, number: int, row: dict[str, str | None]) -> Measure
 
     def count(name: str) -> int:
         value = amount(name)
-        if value != int(value):
-            raise _invalid(path, f"line {number}: {name} is {text(name)}; it must be a whole number")
+        if value != int(value) or value > MAX_COUNT:
+            raise _invalid(
+                path, f"line {number}: {name} is {text(name)}; it must be a whole number, not over {MAX_COUNT}"
+            )
         return int(value)
 
     measurement = Measurement(

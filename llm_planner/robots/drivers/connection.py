@@ -29,6 +29,7 @@ class DriverSettings:
         takes_off: Whether a drone takes off as soon as it is connected.
         time_scale: How much faster than real time the robot lives.
         tool_length_m: Of an arm's gripper beyond its flange.
+        takes_worlds: Whether an instruction may say what there is around a real robot, and where it is.
         seed: Of the noise of a kinematic robot.
     """
 
@@ -37,11 +38,17 @@ class DriverSettings:
     takes_off: bool = False
     time_scale: float = 1.0
     tool_length_m: float = 0.0
+    takes_worlds: bool = False
     seed: int = 0
 
 
 class RobotConnection(Protocol):
     """A robot, whatever world it is told about."""
+
+    @property
+    def takes_worlds(self) -> bool:
+        """Whether an instruction may put it into a world: a simulated robot is wherever a world says that it is."""
+        ...
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> RobotDriver:
         """Returns the driver for a world; the one before is used no more.
@@ -60,6 +67,8 @@ class RobotConnection(Protocol):
 
 class KinematicConnection:
     """A robot without a body: it is wherever a world says that it is."""
+
+    takes_worlds = True
 
     def __init__(self, model: RobotModel, seed: int) -> None:
         self._model = model
@@ -84,6 +93,7 @@ class TelloRobot:
             time_scale=settings.time_scale,
             takes_off=settings.takes_off,
         )
+        self.takes_worlds = settings.takes_worlds
         self._driver = TelloDriver(model, self._tello.line, pose=self._tello.pose, speed_cm_s=self._tello.speed_cm_s)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> RobotDriver:
@@ -101,9 +111,10 @@ class TelloRobot:
 class Indy7Robot:
     """An arm that is connected; it stays where it is when the world changes, only the map is another."""
 
-    def __init__(self, model: RobotModel, port: ArmPort, *, tool_length_m: float) -> None:
+    def __init__(self, model: RobotModel, port: ArmPort, *, tool_length_m: float, takes_worlds: bool = False) -> None:
         from llm_planner.robots.drivers.indy7_kinematics import Indy7Kinematics  # loads scipy
 
+        self.takes_worlds = takes_worlds
         self._port = port
         self._driver = Indy7Driver(model, port, Indy7Kinematics(tool_length_m))
 
@@ -139,7 +150,8 @@ def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotC
 
 
 def _indy7(model: RobotModel, settings: DriverSettings, _clock: Clock) -> RobotConnection:
-    return Indy7Robot(model, open_indy7(settings.address), tool_length_m=settings.tool_length_m)
+    port = open_indy7(settings.address)
+    return Indy7Robot(model, port, tool_length_m=settings.tool_length_m, takes_worlds=settings.takes_worlds)
 
 
 _REAL: dict[str, tuple[RobotKind, Callable[[RobotModel, DriverSettings, Clock], RobotConnection]]] = {

@@ -4,7 +4,6 @@ What a skill does to the world (who holds what, what lies where) is planned and 
 the kinematic arm; where objects are, the map says. That the gripper holds something is believed: it has no sensor.
 """
 
-import bisect
 import random
 from collections import deque
 from collections.abc import Collection
@@ -18,6 +17,8 @@ from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
@@ -26,7 +27,6 @@ GRIP_S = 1.0  # for the fingers: assumed
 STOP_LIMIT_S = 2.0
 MARGIN_S = 10.0  # over twice the time that the robot model expects
 ATTENTION_S = 0.25
-Joints = tuple[float, ...]
 
 
 class ArmPort(Protocol):
@@ -62,18 +62,6 @@ class GrippingPort(ArmPort, Protocol):
         ...
 
 
-class Kinematics(Protocol):
-    """What is used of ``Indy7Kinematics``."""
-
-    def position_m(self, joints_deg: Joints) -> tuple[float, float, float]:
-        """Returns where the tool is."""
-        ...
-
-    def joints(self, point_m: tuple[float, float, float], near_deg: Joints) -> Joints | None:
-        """Returns joint angles that bring the tool to a point from above, None if there are none."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A target of the tool, or an order to the gripper."""
@@ -95,6 +83,7 @@ class Indy7Driver:
         self._model, self._port, self._kinematics = model, port, kinematics
         self._gripper = port if isinstance(port, GrippingPort) else None
         self._steps: deque[_Step] = deque()
+        self._legs: deque[Joints] = deque()  # of the step at work
         self._until_s: float | None = None  # of a gripper that moves
         self._is_moving = self._is_stopping = False
         self._course: Course | None = None
@@ -121,7 +110,7 @@ class Indy7Driver:
         """Takes another world for its map; the arm stops and stays where it is, with empty fingers."""
         self.halt(0.0)
         self._body = ArmBody(self._model, world, random.Random(0), self._tool_pose())
-        self._track: list[tuple[float, Pose]] = [(float("-inf"), self._body.state.pose)]
+        self._track = Track(self._body.state.pose)
 
     @property
     def target(self) -> Pose | None:
@@ -138,7 +127,11 @@ class Indy7Driver:
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where the tool was at a past time."""
-        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
@@ -188,7 +181,7 @@ class Indy7Driver:
             return
         job = Job(skill, call.arguments, now_s)
         self._course = course = self._body.plan(job)
-        self._steps.extend(_steps(skill.effect, course))
+        self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
 
     def _go_on(self, now_s: float) -> None:
@@ -206,6 +199,8 @@ class Indy7Driver:
                 raise SkillFailedError(ending)
         elif self._until_s is not None:
             self._until_s = None if now_s >= self._until_s else self._until_s
+        elif self._legs:
+            self._move(self._legs.popleft())
         elif self._steps:
             self._step(self._steps.popleft(), now_s)
         elif self._course is not None and (self._course.motions or now_s >= self._course.end_s):
@@ -221,17 +216,22 @@ class Indy7Driver:
         here = self._port.joints_deg()
         if here is None:
             raise SkillFailedError("nothing was heard from the arm")
-        target = step.target
-        joints = self._kinematics.joints((target.x_m, target.y_m, target.z_m), here)
-        if joints is None:
-            x, y, z = target.x_m, target.y_m, target.z_m
-            raise SkillFailedError(f"the arm cannot reach ({x:.2f}, {y:.2f}, {z:.2f}) m from above")
-        if max(abs(a - b) for a, b in zip(joints, here, strict=True)) > STILL_DEG:
+        x, y, z = step.target.x_m, step.target.y_m, step.target.z_m
+        legs = joint_legs(self._kinematics, self._body.space, here, (x, y, z))
+        if legs is None:
+            reason = f"the arm cannot reach ({x:.2f}, {y:.2f}, {z:.2f}) m from above, inside the workspace"
+            raise SkillFailedError(reason)
+        self._legs.extend(legs)
+
+    def _move(self, joints: Joints) -> None:
+        here = self._port.joints_deg()
+        if here is None or max(abs(a - b) for a, b in zip(joints, here, strict=True)) > STILL_DEG:
             self._port.move(joints)
             self._is_moving = True
 
     def _give_up(self, reason: str) -> None:
         self._steps.clear()
+        self._legs.clear()
         self._course, self._until_s = None, None
         self._is_moving = self._is_stopping = False
         self._result = SkillResult(SkillStatus.FAILED, reason=reason)
@@ -246,17 +246,17 @@ class Indy7Driver:
         if pose != self._body.state.pose:
             self._body.state.pose = pose
             self._body.carry()
-            self._track.append((now_s, pose))
+            self._track.note(now_s, pose)
 
 
-def _steps(effect: Effect, course: Course) -> list[_Step]:
-    """Returns what the arm does for a course: grasping and placing come and go from above."""
+def _steps(effect: Effect, course: Course, highest_m: float) -> list[_Step]:
+    """Returns what the arm does for a course: grasping and placing come and go from above, up to ``highest_m``."""
     if isinstance(effect, Gripper):
         return [_Step(is_open=effect.is_open)]
     targets = [motion.end for motion in course.motions]
     if not isinstance(effect, Grasp | Place) or not targets:
         return [_Step(target) for target in targets]
     at = targets[-1]
-    above = replace(at, z_m=at.z_m + CLEARANCE_M)
+    above = replace(at, z_m=min(at.z_m + CLEARANCE_M, highest_m))
     opens_first = [_Step(is_open=True)] if isinstance(effect, Grasp) else []
     return [*opens_first, _Step(above), _Step(at), _Step(is_open=isinstance(effect, Place)), _Step(above)]

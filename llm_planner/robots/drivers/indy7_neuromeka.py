@@ -4,13 +4,14 @@ What is not in the library's documentation is marked as assumed; nothing here wa
 """
 
 import logging
+import math
 import queue
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.drivers.indy7 import Joints
+from llm_planner.robots.tool_path import Joints
 
 _log = logging.getLogger(__name__)
 NUM_STOPS = 3
@@ -19,6 +20,7 @@ SPEED_PERCENT = 25  # the speed of the robot model; the library's own default is
 PATIENCE_S = 10.0
 IDLE, MOVING = 5, 6  # OpState of the library
 STATES = {2: "a limit is violated", 7: "it is being taught", 8: "it has collided", 9: "its stop button is pressed"}
+NUM_JOINTS = 6
 GRIPPER_OUTPUT = 0  # the digital output that closes the gripper: assumed, as wired
 STARTS_WITHIN = 20  # questions after an order, until the controller must say that it moves (1 s)
 
@@ -127,7 +129,9 @@ class NeuromekaPort:
                 self._fail(f"the arm's controller does not answer: {error!r}"[:200])
 
     def _note(self, data: dict[str, Any]) -> None:
-        joints, state = tuple(float(angle) for angle in data["q"][:6]), int(data["op_state"])
+        joints, state = tuple(float(angle) for angle in data["q"][:NUM_JOINTS]), int(data["op_state"])
+        if len(joints) < NUM_JOINTS or not all(map(math.isfinite, joints)):
+            raise ValueError(f"q is {data['q']!r}")
         self._joints = joints
         self._is_heard.set()
         with self._lock:

@@ -4,7 +4,6 @@ It knows where it is by dead reckoning from where it took off, sees by the map t
 world), and judges the geofence before every motion, exactly as the kinematic robot does: both plan with ``MobileBody``.
 """
 
-import bisect
 import random
 from collections import deque
 from collections.abc import Collection
@@ -21,6 +20,7 @@ from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.motion import Motion
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
@@ -54,10 +54,11 @@ class TelloDriver:
         self._motions: deque[Motion] = deque()  # of the course, not begun yet
         self._legs: deque[Leg] = deque()  # of the motion that has begun
         self._leg: Leg | None = None  # in flight
-        self._leg_start_s = self._latency_s = 0.0
+        self._leg_start_s: float | None = None  # None until its command is sent
+        self._latency_s = 0.0
         self._is_stopping = False
         self._result = SkillResult(SkillStatus.SUCCEEDED)
-        self._track: list[tuple[float, Pose]] = [(float("-inf"), pose)]
+        self._track = Track(pose)
         self._floor_since_s: float | None = None
         self._is_lost = False  # it flew where it was not told to, or did not stop
         self._is_out_of_power = False  # from then on it only lands
@@ -91,7 +92,7 @@ class TelloDriver:
         if pose is not None:
             here, self._is_lost = replace(pose, z_m=here.z_m), False
         self._body, self._epoch_s = self._body_at(here, world), epoch_s
-        self._track = [(float("-inf"), here)]
+        self._track = Track(here)
         self._floor_since_s = None
         self._land_again_s = float("-inf")
 
@@ -111,7 +112,11 @@ class TelloDriver:
 
     def pose_at(self, time_s: float) -> Pose:
         """Returns where it was at a past time."""
-        return self._track[bisect.bisect_right(self._track, time_s, key=lambda entry: entry[0]) - 1][1]
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
@@ -136,7 +141,7 @@ class TelloDriver:
         """Makes the drone hover at once: past the command in flight, again and again until it is seen hovering."""
         if self._result.status is not SkillStatus.RUNNING:
             return
-        self._estimate(now_s, has_moved=True)
+        self._estimate(now_s, has_moved=self._line.may_have_moved(self._epoch_s + now_s))
         self._give_up("halted")
         if self._is_stoppable:
             self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
@@ -221,8 +226,9 @@ class TelloDriver:
         elif self._line.is_busy:  # hovers first, after a halt
             return
         elif self._legs:
-            self._leg, self._leg_start_s = self._legs.popleft(), now_s
+            self._leg, self._leg_start_s = self._legs.popleft(), None
             self._line.begin(self._leg.command, self._epoch_s + now_s)
+            self._note_sent()
         elif self._motions:
             motion, begin = self._motions.popleft(), self._body.state.pose
             self._legs.extend(tello_commands.legs(motion, begin, self._speed_cm_s, self._latency_s))
@@ -264,14 +270,20 @@ class TelloDriver:
 
     def _estimate(self, now_s: float, *, has_moved: bool) -> None:
         """Puts the drone where the duration model says that the command in flight has brought it."""
+        self._note_sent()
         if self._leg is not None:
-            motion = self._leg.motion
-            self._put(motion.pose_at(now_s - self._leg_start_s) if has_moved else motion.begin, now_s)
+            motion, start_s = self._leg.motion, self._leg_start_s
+            self._put(motion.begin if start_s is None or not has_moved else motion.pose_at(now_s - start_s), now_s)
+
+    def _note_sent(self) -> None:
+        """Notes when the command of a leg has left: it waits for its turn."""
+        if self._leg_start_s is None and self._line.sent_s is not None:
+            self._leg_start_s = self._line.sent_s - self._epoch_s
 
     def _put(self, pose: Pose, now_s: float) -> None:
         if pose != self._body.state.pose:
             self._body.state.pose = pose
-            self._track.append((now_s, pose))
+            self._track.note(now_s, pose)
 
     def _notice_landing(self, now_s: float) -> None:
         """Believes the state stream if a drone that should fly stays on the floor: it lands without being told, too."""

@@ -2,7 +2,9 @@
 
 The protocol has no numbers: an ``ok`` does not say what it answers. So no answer is believed alone. A motion has
 succeeded once there was an ``ok`` *and* the state stream has shown the drone moving since the command was sent *and*
-shows it standing again. An ``ok`` that is late or doubled can then end no command that was lost, and none too early.
+shows it standing again; of a turn, the whole angle. An ``ok`` that is late or doubled can then end no command that was
+lost, and none too early. A ``stop`` that is late would end the motion after it, and its ``ok`` be taken for that
+motion's: while a stop without an answer may still be on its way, nothing but another stop is sent.
 
 Deviation: djitellopy (2.5.0) is not used. It takes the first datagram that it has not read for the answer to whatever
 it sent last, sends a motion again when nothing came for 7 s or an ``error`` did (``send_control_command``), waits by
@@ -15,15 +17,22 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from llm_planner.robots.drivers.tello_state import MOVING_DM_S, State, Telemetry, apart_deg, is_steady
+from llm_planner.robots.drivers.tello_state import MOVING_DM_S, State, Telemetry, apart_deg, is_steady, turned_deg
 
 GAP_S = 0.1  # between datagrams: faster ones are ignored (djitellopy, TIME_BTW_COMMANDS)
 REPEAT_S = 0.5  # after which a command that may be repeated is sent again
 KEEP_ALIVE_S = 4.0  # three of them fit into the 15 s after which the drone lands by itself
 STALE_S = 2.0  # without a state for so long, nobody knows what the drone does
+PROMPT_S = 0.5  # within which an answer to a stop is believed to be one
+LATE_S = 2.5  # after which no datagram comes any more: assumed
+BLIND_S = 0.5  # without a state for so long, it may have begun to move
 FALLEN_M = 0.15
 NUM_GOODBYES = 3
 KEEP_ALIVE = "battery?"  # a question: its answer is a number and can never be taken for an ``ok``
+
+
+_OK = "ok"
+_TURN_TOLERANCE_DEG, _TURN_TOLERANCE = 3.0, 0.05
 
 
 class Proof(Enum):
@@ -53,7 +62,7 @@ class Command:
     text: str
     proof: Proof
     limit_s: float
-    answer: Callable[[str], bool] = lambda text: text == "ok"
+    answer: Callable[[str], bool] = lambda text: text == _OK
     is_repeatable: bool = False
     turn_deg: float = 0.0
 
@@ -103,6 +112,33 @@ class _Flight:
     texts: deque[str] = field(default_factory=lambda: deque(maxlen=3))  # that it did not believe
 
 
+_KEEP_ALIVE = Command(text=KEEP_ALIVE, proof=Proof.NONE, limit_s=0.0)
+
+
+class _Stops:
+    """The orders to stop of which nobody knows whether the drone has got them."""
+
+    def __init__(self) -> None:
+        self._num_unanswered = 0
+        self._sent_s = float("-inf")
+
+    def note_sent(self, now_s: float) -> None:
+        """Counts an order."""
+        if not self.may_come(now_s):
+            self._num_unanswered = 0
+        self._num_unanswered += 1
+        self._sent_s = now_s
+
+    def note_answered(self, now_s: float) -> None:
+        """Counts an answer; one that is slow may be the double of another. Below 0, one came twice for certain."""
+        if now_s - self._sent_s <= PROMPT_S:
+            self._num_unanswered -= 1
+
+    def may_come(self, now_s: float) -> bool:
+        """Returns whether one may arrive later than what is sent now."""
+        return self._num_unanswered != 0 and now_s - self._sent_s < LATE_S
+
+
 class TelloLine:
     """Commands and states of one drone. Call ``poll`` often.
 
@@ -116,6 +152,7 @@ class TelloLine:
         self._ending = Ending()
         self._last_datagram_s = float("-inf")
         self._sent_s = float("-inf")
+        self._stops = _Stops()
         self.telemetry = Telemetry()
         self.num_strays = 0  # answers that nobody waited for
 
@@ -123,6 +160,16 @@ class TelloLine:
     def is_busy(self) -> bool:
         """Whether a command is in flight, or waits to be sent."""
         return self._flight is not None
+
+    @property
+    def sent_s(self) -> float | None:
+        """When the command in flight was sent; None while it waits, or there is none."""
+        return None if self._flight is None else self._flight.sent_s
+
+    def may_have_moved(self, now_s: float) -> bool:
+        """Returns False if the states that came since the command in flight was sent show that it was not obeyed."""
+        flight = self._flight
+        return flight is not None and (self.telemetry.age_s(now_s) >= BLIND_S or self._has_moved(flight))
 
     @property
     def ending(self) -> Ending:
@@ -151,18 +198,19 @@ class TelloLine:
         if flight is None:
             return
         if flight.sent_s is None:
-            if now_s - self._last_datagram_s >= GAP_S:
+            is_motion = flight.command.proof is not Proof.NONE
+            if now_s - self._last_datagram_s >= GAP_S and not (is_motion and self._stops.may_come(now_s)):
                 self._launch(flight, now_s)
             return
         self._judge(flight, flight.sent_s, now_s)
         if self._flight is flight and flight.command.is_repeatable and now_s - flight.repeated_s >= REPEAT_S:
             flight.repeated_s = now_s
-            self._send(flight.command.text, now_s)
+            self._send(flight.command, now_s)
 
     def keep_alive(self, now_s: float) -> None:
         """Asks something harmless if nothing was sent for a while, so that the drone does not land by itself."""
         if self._flight is None and now_s - self._sent_s >= KEEP_ALIVE_S:
-            self._send(KEEP_ALIVE, now_s)
+            self._send(_KEEP_ALIVE, now_s)
 
     def say_goodbye(self) -> None:
         """Orders a landing that nobody waits for: three times, because nobody will notice if it is lost."""
@@ -176,16 +224,20 @@ class TelloLine:
     def _launch(self, flight: _Flight, now_s: float) -> None:
         flight.sent_s = flight.repeated_s = now_s
         flight.before = self.telemetry.last
-        self._send(flight.command.text, now_s)
+        self._send(flight.command, now_s)
 
-    def _send(self, text: str, now_s: float) -> None:
+    def _send(self, command: Command, now_s: float) -> None:
         self._sent_s = self._last_datagram_s = now_s
-        self._transport.send(text)
+        if command.proof is Proof.STANDING:
+            self._stops.note_sent(now_s)
+        self._transport.send(command.text)
 
     def _hear(self, text: str, now_s: float) -> None:
         """Takes an answer: for the command in flight if it fits, else for a stray."""
         self._last_datagram_s = now_s
         flight, answer = self._flight, text.strip().lower()
+        if answer == _OK and (flight is None or flight.sent_s is None or flight.command.proof is Proof.STANDING):
+            self._stops.note_answered(now_s)
         if flight is None or flight.sent_s is None:
             self.num_strays += 1
         elif flight.command.answer(answer):
@@ -210,7 +262,17 @@ class TelloLine:
         proof = flight.command.proof
         if proof is Proof.NONE:
             return True
-        return is_steady(self.telemetry.since(sent_s)) and (proof is Proof.STANDING or self._has_moved(flight))
+        if not is_steady(self.telemetry.since(sent_s)):
+            return False
+        if proof is Proof.TURNED:
+            return self._has_turned_all(flight, sent_s)
+        return proof is Proof.STANDING or self._has_moved(flight)
+
+    def _has_turned_all(self, flight: _Flight, sent_s: float) -> bool:
+        before = [] if flight.before is None else [flight.before]
+        turn_deg = flight.command.turn_deg
+        missing_deg = turn_deg - abs(turned_deg([*before, *self.telemetry.since(sent_s)]))
+        return missing_deg <= min(turn_deg / 2.0, max(_TURN_TOLERANCE_DEG, _TURN_TOLERANCE * turn_deg))
 
     def _has_moved(self, flight: _Flight) -> bool:
         """Whether the states since the command show what it does."""
@@ -218,8 +280,8 @@ class TelloLine:
         match flight.command.proof:
             case Proof.TURNED:
                 least_deg = min(5.0, flight.command.turn_deg / 2.0)
-                start = flight.before or (states[0] if states else None)
-                return start is not None and any(apart_deg(s.yaw_deg, start.yaw_deg) >= least_deg for s in states)
+                seen = states if flight.before is None else [flight.before, *states]
+                return any(apart_deg(state.yaw_deg, seen[0].yaw_deg) >= least_deg for state in seen)
             case Proof.FLYING:
                 return bool(states) and states[-1].height_m > FALLEN_M
             case Proof.LANDED:

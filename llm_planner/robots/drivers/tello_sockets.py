@@ -6,6 +6,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 
 COMMAND_PORT, STATE_PORT = 8889, 8890
 MAX_DATAGRAM = 2048
+MAX_READ = 100  # datagrams at once, so that a flood keeps no control loop busy: the kernel drops the rest
 
 
 class TelloSockets:
@@ -81,10 +82,9 @@ def _claimed(address: str, port: int) -> socket.socket:
 
 def _read(endpoint: socket.socket) -> list[str]:
     texts: list[str] = []
-    while True:
+    while len(texts) < MAX_READ:
         try:
             texts.append(endpoint.recv(MAX_DATAGRAM).decode("ascii", "replace"))
-        except BlockingIOError:
-            return texts
-        except OSError:  # nobody listens at the drone's port: the next silence says so
-            return texts
+        except OSError:  # nothing more; or nobody listens at the drone's port: the next silence says so
+            break
+    return texts

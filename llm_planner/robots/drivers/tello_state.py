@@ -3,6 +3,9 @@
 import re
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
+
+from llm_planner.robots.motion import wrapped_deg
 
 _FIELD = re.compile(r"(\w+):(-?\d{1,6}(?:\.\d+)?)(?=;)")
 _NEEDED = ("vgx", "vgy", "vgz", "yaw", "h", "bat")
@@ -78,6 +81,12 @@ def is_steady(states: list[State]) -> bool:
         return False
     is_standing = all(state.speed_dm_s <= STANDING_DM_S for state in states[-2:])
     return is_standing and apart_deg(states[-1].yaw_deg, states[-2].yaw_deg) <= STEADY_DEG
+
+
+def turned_deg(states: list[State]) -> float:
+    """Returns by how much a drone has turned over some states, more than once around too; clockwise if positive."""
+    steps = (wrapped_deg(after.yaw_deg - before.yaw_deg) for before, after in pairwise(states))
+    return sum(steps)
 
 
 def apart_deg(a_deg: float, b_deg: float) -> float:

@@ -17,6 +17,7 @@ from llm_planner.robots.model import RobotModel
 
 COMMAND_PORT, STATE_PORT = 8889, 8890
 PERIOD_S = 0.005
+MAX_READ, MAX_WAITING = 100, 1000  # datagrams of one drone: at once, and on their way to it
 Client = tuple[str, int]
 
 
@@ -139,11 +140,13 @@ class TelloNetwork:
                     self._serve(drone, now_s)
 
     def _read(self, drone: _Drone, now_s: float) -> None:
-        while True:
+        for _ in range(MAX_READ):
             try:
                 datagram, client = drone.socket.recvfrom(2048)
             except (BlockingIOError, ConnectionError):  # nothing more; or the client is gone
                 return
+            if len(drone.to_robot) >= MAX_WAITING:
+                continue
             for due_s, copy in drone.network.carry(datagram, now_s, is_from_robot=False):
                 self._counter += 1
                 heapq.heappush(drone.to_robot, (due_s, self._counter, copy, client))

@@ -10,6 +10,7 @@ from pathlib import Path
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.length import LengthInterval
 
+MAX_TOKENS = 10**9
 COLUMNS = (("ContextTokens", "GeneratedTokens"), ("prompt_tokens", "output_tokens"))
 """Names of the two lengths: as in the Azure trace, and ours."""
 
@@ -68,10 +69,9 @@ def _whole(text: str | None, column: str, least: int, where: str) -> int:
         number = float(text or "")
     except ValueError:
         number = math.nan
-    if not (math.isfinite(number) and number >= least and number == int(number)):
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"{where}: {column} is {text!r}; it takes a whole number of at least {least}"
-        )
+    if not (math.isfinite(number) and least <= number <= MAX_TOKENS and number == int(number)):
+        problem = f"{where}: {column} is {text!r}; it takes a whole number of at least {least} and at most {MAX_TOKENS}"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, problem)
     return int(number)
 
 

@@ -1,16 +1,15 @@
 """A pipeline profile: model, stages, links and memory of a pipeline-parallel engine, each number with its source."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.core.resources import share_dir
+from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.robots.record import Record, require
 
 DEFAULT_PIPELINE = "llama2-13b-4x12gb-100mbps"
@@ -167,16 +166,15 @@ def load_pipeline(path: Path) -> PipelineProfile:
         PlannerError: INVALID_CONFIG, with the file and the path of everything that is missing, wrong or unknown.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return _ADAPTER.validate_json(json.dumps(document))
+        return _ADAPTER.validate_json(json_of(read_yaml(path)))
     except ValidationError as error:
         problems = (
             f"{'.'.join(map(str, e['loc'])) or 'profile'}: {e['msg'].removeprefix('Value error, ')}"
             for e in error.errors()
         )
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"pipeline profile {path}: {'; '.join(problems)}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"pipeline profile {path} cannot be read: {error}") from error
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"pipeline profile {path} {error}") from error
 
 
 def find_pipeline(name: str) -> PipelineProfile:

@@ -61,8 +61,8 @@ class Stage:
         executor = SegmentExecutor(INDY7, self.driver, self.reports.append)
         executor.begin("goal", self.clock.now_s())
         for index, text in enumerate(texts):
-            executor.add(Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), self.clock.now_s())
-        executor.expect(len(texts), self.clock.now_s())
+            executor.add("goal", Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), self.clock.now_s())
+        executor.expect("goal", len(texts), self.clock.now_s())
         end_s = self.clock.now_s() + until_s
         while (executor.state is ExecutorState.ACTIVE or executor.is_acting) and self.clock.now_s() < end_s:
             self.step()

@@ -67,8 +67,8 @@ def fly(body: Body, *texts: str, objects=(), until_s: float = 60.0):
     executor = SegmentExecutor(TELLO, driver, reports.append)
     executor.begin("goal", 4.0)
     for index, text in enumerate(texts):
-        executor.add(Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), 4.0)
-    executor.expect(len(texts), 4.0)
+        executor.add("goal", Segment(index=index, text=text, calls=(), expected=ZERO_DURATION), 4.0)
+    executor.expect("goal", len(texts), 4.0)
     while executor.state is ExecutorState.ACTIVE and body.clock.now_s() - start_s < until_s:
         body.step()
         executor.tick(body.clock.now_s() - start_s)

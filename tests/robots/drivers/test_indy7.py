@@ -1,5 +1,9 @@
 """The Indy7's geometry and driver, against an arm that only exists here."""
 
+import math
+import random
+from dataclasses import replace
+
 import pytest
 
 from llm_planner.core.errors import PlannerError
@@ -8,6 +12,7 @@ from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers.indy7 import Indy7Driver
 from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, LIMITS_DEG, Indy7Kinematics
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
+from llm_planner.robots.world import World, WorldObject
 from tests.robots.builders import LIBRARY, table
 from tests.robots.loopback import wait_until
 
@@ -93,6 +98,40 @@ def test_picks_and_places_from_above():
     assert arm.driver.world.is_on("red_box", "blue_box")
     words = [order if isinstance(order, str) else round(order[2], 3) for order in arm.port.orders]
     assert words == ["open", 0.125, 0.025, "close", 0.125, 0.175, 0.075, "open", 0.175]
+
+
+def test_the_tool_stays_in_the_workspace_all_the_way():
+    """Of the third motion, the direct one would pass 3 cm outside: joints that move together draw an arc."""
+    kinematics, rng, things = Indy7Kinematics(0.14), random.Random(32), []
+    for number in range(12):
+        reach, angle, z = rng.uniform(0.15, 0.8), rng.uniform(-math.pi, math.pi), rng.uniform(0.0, 0.3)
+        position = (reach * math.cos(angle), reach * math.sin(angle), z - 0.125)  # the tool goes 0.1 m over its top
+        things.append(WorldObject(name=f"thing_{number}", position_m=position))
+    port = FakePort()
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, kinematics)
+    driver.enter(World(things))
+    workspace, now_s, num_moved = driver.model.workspace, 0.0, 0
+    for thing in things:
+        driver.start(SkillCall("move_to", (thing.name,)), now_s)
+        before = port.joints
+        while driver.tick(now_s).status is SkillStatus.RUNNING:
+            if port.joints != before:
+                num_moved += 1
+                for step in range(50):
+                    joints = [a + step / 50 * (b - a) for a, b in zip(before, port.joints, strict=True)]
+                    assert workspace.excess_m(kinematics.position_m(joints)) < 0.006
+                before = port.joints
+            now_s += 0.1
+    assert num_moved > 8
+
+
+def test_a_grasp_at_the_top_of_the_workspace_does_not_leave_it():
+    arm = Arm()
+    low = replace(arm.driver.model, workspace=replace(arm.driver.model.workspace, z_m=(0.0, 0.5)))
+    arm.driver = Indy7Driver(low, arm.port, KINEMATICS)
+    arm.driver.enter(table(WorldObject(name="lamp", position_m=(0.45, 0.0, 0.45))))
+    assert arm.do("pick", "lamp").status is SkillStatus.SUCCEEDED
+    assert max(order[2] for order in arm.port.orders if not isinstance(order, str)) < 0.502
 
 
 @pytest.mark.parametrize(
@@ -210,6 +249,28 @@ def test_neuromeka_that_breaks_off_fails_the_motion(dcp3, port):
     dcp3.is_mute = True
     wait_until(port.ending)
     assert "no route" in port.ending()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"q": None, "op_state": IDLE},
+        {"q": [0.0] * 5, "op_state": IDLE},
+        {"q": [math.nan] * 6, "op_state": IDLE},
+        {"q": [math.inf] * 6, "op_state": IDLE},
+        {"q": ["up"] * 6, "op_state": IDLE},
+        {"q": list(HOME_DEG), "op_state": "idle"},
+        [],
+    ],
+)
+def test_neuromeka_that_makes_no_sense_fails_the_motion_and_moves_no_belief(dcp3, port, data):
+    port.move((0.0,) * 6)
+    wait_until(lambda: dcp3.state == MOVING)
+    dcp3.get_robot_data = lambda: data
+    wait_until(port.ending)
+    assert "does not answer" in port.ending()
+    assert port.joints_deg() == HOME_DEG
 
 
 def test_neuromeka_that_never_answers_is_refused(dcp3):

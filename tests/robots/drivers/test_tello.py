@@ -120,6 +120,61 @@ def test_a_lost_answer_fails_but_the_way_counts():
     assert apart_m(pilot) < 0.06
 
 
+def deliver(pilot, text, after_s):
+    """Lets a command arrive that was sent before."""
+    pilot.air._to.append((pilot.air.time_s + after_s, 10**6, text.encode()))
+
+
+@pytest.mark.parametrize("call", [("tc", 90.0), ("mf", 100.0), ("ld",)])
+def test_a_stop_that_comes_late_ends_no_motion_that_was_asked_for_after_it(call):
+    pilot = Pilot()
+    pilot.fail(Faults(lost=1.0))
+    assert pilot.do("h").status is SUCCEEDED  # it is seen hovering; its stop is still on its way
+    pilot.fail(Faults())
+    deliver(pilot, "stop", after_s=0.9)
+    assert pilot.do(*call).status is SUCCEEDED
+    assert apart_m(pilot) < 0.06
+    assert abs(pilot.driver.state.pose.yaw_deg - pilot.flight.pose.yaw_deg) % 360 < 1.5
+
+
+def test_a_stop_that_was_answered_delays_nothing():
+    pilot = Pilot()
+    assert pilot.do("h").status is SUCCEEDED
+    before_s = pilot.air.time_s
+    pilot.start("tc", 90.0)
+    pilot.wait(0.15)
+    assert pilot.air.sent[-1][1] == "cw 90"
+    assert pilot.air.sent[-1][0] - before_s < 0.15
+
+
+@pytest.mark.parametrize("turn_deg", [90.0, 180.0, 360.0])
+def test_a_turn_that_ends_too_early_has_failed(turn_deg):
+    pilot = Pilot()
+    pilot.start("tc", turn_deg)
+    pilot.wait(0.25 + turn_deg / 200.0)
+    deliver(pilot, "stop", after_s=0.0)  # somebody else's
+    result = pilot.finish()
+    assert result.status is FAILED
+    assert "its state does not show that it did it" in result.reason
+
+
+@pytest.mark.parametrize("turn_deg", [1.0, 7.0, 45.0, 180.0, 270.0, 360.0])
+def test_a_whole_turn_is_believed_although_states_are_lost(turn_deg):
+    pilot = Pilot(state_faults=Faults(lost=0.3), seed=3)
+    assert pilot.do("tu", turn_deg).status is SUCCEEDED
+    assert abs(pilot.driver.state.pose.yaw_deg - pilot.flight.pose.yaw_deg) % 360 < 1.5
+
+
+def test_a_halted_drone_that_was_never_seen_moving_is_where_it_was():
+    pilot = Pilot()
+    pilot.fail(Faults(lost=1.0))
+    pilot.start("mf", 100.0)
+    pilot.wait(2.5)
+    pilot.fail(Faults())
+    pilot.driver.halt(pilot.air.time_s)
+    assert apart_m(pilot) < 0.06
+
+
 def test_a_late_ok_does_not_end_a_command_that_was_lost():
     pilot = Pilot()
     pilot.do("mf", 100.0)

@@ -1,9 +1,14 @@
 """Whatever the network does: no motion is repeated, no success is invented, everything ends."""
 
+import math
+from types import SimpleNamespace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planner.robots.driver import SkillStatus
+from llm_planner.robots.drivers.tello_sockets import MAX_READ, _read
+from llm_planner.robots.drivers.tello_state import parse_state
 from llm_planner.robots.emulator.faults import Faults
 from tests.robots.drivers.test_tello import apart_m
 from tests.robots.drivers.virtual import Pilot
@@ -31,6 +36,17 @@ def test_a_success_is_a_success_and_a_motion_happens_at_most_once(calls, command
             assert pilot.air.firmware.num_motions <= num_before + 1
             assert apart_m(pilot) < 0.06
             assert abs(pilot.driver.state.pose.yaw_deg - pilot.flight.pose.yaw_deg) % 360 < 1.5
+
+
+@given(st.one_of(st.text(), st.from_regex(r"((vg[xyz]|yaw|h|bat):-?[0-9.]{0,9};){0,9}", fullmatch=True)))
+def test_whatever_a_state_says_its_numbers_are_finite(text):
+    state = parse_state(text, 1.0)
+    if state is not None:
+        assert all(map(math.isfinite, (state.speed_dm_s, state.yaw_deg, state.height_m, state.battery_percent)))
+
+
+def test_a_flood_of_datagrams_keeps_no_loop_busy():
+    assert len(_read(SimpleNamespace(recv=lambda _size: b"ok"))) == MAX_READ
 
 
 @settings(deadline=None, max_examples=20)

@@ -1,0 +1,215 @@
+"""What a robot is told to do: one mission at a time, from the instruction to its outcome.
+
+Every message is bound to the mission that it belongs to: a segment by the callback that the mission's handle has, a
+report and a reflex by the goal that they name. What comes of an older goal changes nothing of the current one.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+from builtin_interfaces.msg import Time
+from rclpy.node import Node
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import Urgency
+from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.robots.model import RobotModel
+from llm_planner.ros import conversions, orders
+from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.mission import Mission
+from llm_planner.ros.plan_handle import CARRIED_OUT
+from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.robot_control import ReflexCause, ReflexEvent, RobotControl
+from llm_planner.ros.snapshot import Snapshot
+from llm_planner.srv import Instruct
+
+MAX_REPLANS = 3
+
+
+class Missions:
+    """The missions of one robot; everything runs in the node's executor thread.
+
+    Args:
+        node: Of the robot: tells the time, and logs.
+        client: Asks the planner.
+        robot: Carries out.
+        model: Of the robot.
+        bridge: Makes a call behind what is under way.
+        wake: Makes the robot tick at once.
+        publish: Publishes an outcome or a reflex.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        client: PlannerClient,
+        robot: RobotControl,
+        model: RobotModel,
+        *,
+        bridge: Bridge,
+        wake: Callable[[], None],
+        publish: Callable[[msgs.PlanOutcome | msgs.Reflex], None],
+    ) -> None:
+        self._node, self._client, self._robot, self._model = node, client, robot, model
+        self._bridge, self._wake, self._publish = bridge, wake, publish
+        self._current: Mission | None = None  # which the robot carries out, or was the last to
+        self._pending: list[Mission] = []  # whose outcome was not published yet
+
+    @property
+    def num_pending(self) -> int:
+        """How many outcomes are still to come."""
+        return len(self._pending)
+
+    def instruct(self, order: Instruct.Request, *, num_replans: int = 0) -> None:
+        """Begins to do what is asked; a ``PlanOutcome`` will follow.
+
+        Raises:
+            PlannerError: ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a world that is broken
+                or that the robot does not take.
+        """
+        urgency = conversions.to_urgency(order.urgency)
+        self._require_free(urgency)
+        world = Snapshot.from_order(order.world) if order.world else None
+        robot = self._robot
+        request = orders.to_request(
+            order, robot_id=self._client.robot_id, model=self._model, view=robot.view, pose=robot.pose
+        )
+        if self._current in self._pending:
+            self._current.world = robot.snapshot().to_json()
+        if world is not None:
+            robot.enter(world)
+            request = replace(request, scene=order.scene or robot.view, start_pose=robot.pose)
+        mission = Mission(order=order, goal_id=request.request_id, asked_at=self._stamp(), num_replans=num_replans)
+        is_chat, patience_s = urgency is Urgency.CHAT, orders.patience_s(request, self._model)
+        robot.begin(mission.goal_id, is_chat=is_chat, answer_within_s=patience_s)
+        mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
+        self._current = mission
+        self._pending.append(mission)
+        on_result = self._bridge.guard(functools.partial(self._on_result, mission))
+        mission.handle.future.add_done_callback(on_result)
+        self._wake()
+
+    def _require_free(self, urgency: Urgency) -> None:
+        """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
+        busy = [mission for mission in self._pending if not mission.handle.is_done]
+        can_supersede = urgency is Urgency.URGENT and all(m.order.urgency != Urgency.URGENT.value for m in busy)
+        if busy and not can_supersede:
+            raise PlannerError(
+                ErrorCode.ROBOT_BUSY,
+                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, stop it, or be urgent",
+            )
+
+    def stop(self, reason: str) -> None:
+        """Halts the robot and gives its goals up; they end with CANCELLED."""
+        self._robot.halt(reason)
+        for mission in self._pending:
+            mission.is_given_up = True
+            mission.handle.cancel()
+
+    def fail(self, reason: str) -> None:
+        """Halts the robot after an unexpected error; safe to use from any thread.
+
+        The goal that it carries out fails; other unfinished goals are cancelled.
+        """
+        was_active, goal_id = self._robot.is_active, self._robot.goal_id
+        try:
+            self._robot.fail(reason)
+        finally:
+            self._bridge.post(functools.partial(self._cancel_all_but, goal_id if was_active else ""))
+
+    def _cancel_all_but(self, goal_id: str) -> None:
+        for mission in self._pending:
+            if mission.goal_id != goal_id:
+                mission.is_given_up = True
+                mission.handle.cancel()
+
+    # Plans
+
+    def _on_segment(self, mission: Mission, segment: Segment) -> None:
+        mission.receive(segment, self._stamp())
+        self._robot.add(mission.goal_id, segment)
+        self._wake()
+
+    def on_report(self, report: SegmentReport, stamp: Time) -> None:
+        """Takes the robot's word on a segment; the planner gets it unless the goal was replaced or given up."""
+        mission = self._find(report.request_id)
+        if mission is None:
+            return
+        mission.note(report, stamp)
+        if mission is self._current and not mission.is_given_up:
+            self._client.report(report)
+        self._bridge.post(self.publish_outcomes)  # once the robot has ended what it reports
+
+    def _find(self, goal_id: str) -> Mission | None:
+        return next((mission for mission in self._pending if mission.goal_id == goal_id), None)
+
+    def _on_result(self, mission: Mission, _: object) -> None:
+        """Obeys the end of a plan. A lost planner is no order to stop: the robot's silence behaviour takes over."""
+        result = mission.handle.result(0.0)
+        if result.error_code in CARRIED_OUT:
+            is_partial = result.error_code is ErrorCode.PLAN_PARTIAL
+            self._robot.complete(mission.goal_id, len(result.segments), is_partial=is_partial)
+        elif mission.is_unanswered(result):
+            mission.is_given_up = True
+            self._robot.refuse(mission.goal_id, f"the planner has no answer to the emergency: {result.error_code.name}")
+        elif result.error_code is not ErrorCode.SERVER_UNREACHABLE:
+            mission.is_given_up = True
+            self._robot.cancel(mission.goal_id, result.error_msg)
+        self._wake()
+        self._bridge.post(self.publish_outcomes)  # behind the robot's last reports
+
+    def on_reflex(self, event: ReflexEvent, stamp: Time) -> None:
+        """Publishes a reflex, and ends the goal with the planner if no segment was running that has failed."""
+        current = self._current if self._current in self._pending else None
+        mission = self._find(event.goal_id) if event.goal_id else current
+        is_over = event.is_over and mission is not None and bool(mission.reflexes)
+        message = msgs.Reflex(
+            robot_id=self._client.robot_id,
+            goal_id=event.goal_id,
+            cause=event.cause.value,
+            reason=event.reason,
+            action=event.action,
+            started_at=mission.reflexes.pop().started_at if is_over and mission is not None else stamp,
+            finished_at=stamp if event.is_over else Time(),
+        )
+        self._publish(message)
+        if event.is_over:
+            self._bridge.post(self.publish_outcomes)
+        if mission is None:
+            return
+        mission.reflexes.append(message)
+        is_planned = event.goal_id == mission.goal_id and event.cause is not ReflexCause.REFUSED
+        if is_planned and not event.is_over and not mission.has_failed:
+            mission.handle.cancel()
+
+    def publish_outcomes(self) -> None:
+        """Publishes the outcome of every mission that is over, and plans again where a plan asked for it."""
+        for mission in [m for m in self._pending if m.handle.is_done]:
+            is_current = mission is self._current
+            if is_current and self._robot.is_active and not mission.is_settled:
+                continue  # the planner is lost, the robot still at work
+            if is_current and (self._robot.is_in_reflex or mission.is_in_reflex):
+                continue  # begun, or over and not told yet
+            self._pending.remove(mission)
+            if is_current:
+                mission.world = self._robot.snapshot().to_json()
+            robot_id, model = self._client.robot_id, self._model.name
+            self._publish(mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp()))
+            if self._wants_replan(mission):
+                self._ask_again(mission)
+
+    def _wants_replan(self, mission: Mission) -> bool:
+        """Returns whether a plan was carried out that asked for a new one, and was not stopped since."""
+        is_carried_out = mission.handle.result(0.0).error_code in CARRIED_OUT and not mission.is_given_up
+        return is_carried_out and mission.num_replans < MAX_REPLANS and self._robot.wants_replan(mission.goal_id)
+
+    def _ask_again(self, mission: Mission) -> None:
+        try:
+            self.instruct(orders.again(mission.order), num_replans=mission.num_replans + 1)
+        except PlannerError as error:
+            self._node.get_logger().warning(f"the plan asks for a new one, which is refused: {error}")
+
+    def _stamp(self) -> Time:
+        return self._node.get_clock().now().to_msg()

@@ -1,0 +1,93 @@
+"""Which goals an engine process is given: one goal that ends the process again and again takes no other with it."""
+
+from dataclasses import dataclass
+
+TRIAL_S = 5.0
+"""How long a suspect is alone in a process, at most: nothing came of it, but the process lives."""
+
+
+@dataclass(slots=True)
+class _Goal:
+    """An unfinished goal.
+
+    Attributes:
+        num_attempts: Processes in a row that ended while they had it and had brought it no further.
+        given_at_s: When the present process was given it; None if it has not been.
+        has_progressed: Whether the present process has brought it further.
+    """
+
+    is_urgent: bool
+    num_attempts: int = 0
+    given_at_s: float | None = None
+    has_progressed: bool = False
+
+
+class Quarantine:
+    """Unfinished goals, and what engine processes made of them. Not thread-safe.
+
+    When a process ends, any goal may be the reason that it had been given and that it had not brought any further. One
+    that was there ``max_attempts - 1`` times is a suspect. As long as there is one, a process has one suspect at a time
+    and no other goal, until there is progress or ``TRIAL_S`` have passed; only urgent goals never wait. If the process
+    ends although the suspect was alone, it is the reason, and ends. So an innocent goal is delayed, and goes on.
+
+    A goal also ends after ``2 * max_attempts``, alone or not: a process may end later than a trial lasts.
+
+    Args:
+        max_attempts: Processes in a row that may end with a goal.
+    """
+
+    def __init__(self, max_attempts: int) -> None:
+        self._max_attempts = max_attempts
+        self._goals: dict[str, _Goal] = {}
+        self._waiting: dict[str, _Goal] = {}  # of these, what the present process has not been given
+
+    def add(self, request_id: str, *, is_urgent: bool) -> None:
+        """Enters a new goal."""
+        self._goals[request_id] = self._waiting[request_id] = _Goal(is_urgent)
+
+    def remove(self, request_id: str) -> None:
+        """Forgets a goal that has ended."""
+        self._goals.pop(request_id, None)
+        self._waiting.pop(request_id, None)
+
+    def progress(self, request_id: str) -> None:
+        """Notes that the present process has brought a goal further."""
+        goal = self._goals.get(request_id)
+        if goal is not None:
+            goal.has_progressed, goal.num_attempts = True, 0
+
+    def take(self, now_s: float) -> list[str]:
+        """Returns the goals that the present process is to be given now; they count as given."""
+        if not self._waiting:
+            return []
+        suspects = [name for name, goal in self._waiting.items() if self._is_suspect(goal)]
+        is_trial = any(self._is_on_trial(goal, now_s) for goal in self._goals.values())
+        if not (suspects or is_trial):
+            chosen = list(self._waiting)
+        else:
+            chosen = [name for name, goal in self._waiting.items() if goal.is_urgent and not self._is_suspect(goal)]
+            chosen += [] if is_trial else suspects[:1]
+        for name in chosen:
+            self._waiting.pop(name).given_at_s = now_s
+        return chosen
+
+    def begin_process(self) -> None:
+        """Notes that another process begins, which has been given nothing."""
+        for goal in self._goals.values():
+            goal.given_at_s, goal.has_progressed = None, False
+        self._waiting = dict(self._goals)
+
+    def end_process(self) -> list[str]:
+        """Notes that a process that had begun to work has ended by itself; returns the goals that end for that."""
+        blamed = {n: g for n, g in self._goals.items() if g.given_at_s is not None and not g.has_progressed}
+        for goal in blamed.values():
+            goal.num_attempts += 1
+        enough = self._max_attempts * (1 if len(blamed) == 1 else 2)
+        return [name for name, goal in blamed.items() if goal.num_attempts >= enough]
+
+    def _is_suspect(self, goal: _Goal) -> bool:
+        return goal.num_attempts >= max(1, self._max_attempts - 1)
+
+    def _is_on_trial(self, goal: _Goal, now_s: float) -> bool:
+        is_given = goal.given_at_s is not None and now_s < goal.given_at_s + TRIAL_S
+        return is_given and self._is_suspect(goal) and not goal.has_progressed

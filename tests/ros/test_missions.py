@@ -1,0 +1,619 @@
+"""Several goals of one robot, whatever arrives when: only segments of the current goal are carried out.
+
+Everything is real from the client library to the kinematic robot (client, handle, inbox, missions, robot control,
+executor); only rclpy's node and action client are played, so that a message can be delivered at any moment, late, twice
+and in any order.
+"""
+
+import collections
+import random
+from types import SimpleNamespace
+
+import pytest
+from builtin_interfaces.msg import Time
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from rclpy.task import Future
+
+import llm_planner.msg as msgs
+from llm_planner.action import PlanTask
+from llm_planner.core.clock import ManualClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.segment import ReportStatus, Segment, make_detour
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.kinematics import KinematicDriver
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.ros import conversions, planner_client
+from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.mission import Mission
+from llm_planner.ros.missions import Missions
+from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.robot_control import RobotControl
+from llm_planner.srv import GetSegments, Instruct
+from tests.ros.nodes import make_segment
+
+pytestmark = pytest.mark.ros
+TELLO = RobotLibrary().get("tello")
+ENDS = [
+    ErrorCode.NONE,
+    ErrorCode.PLAN_PARTIAL,
+    ErrorCode.CANCELLED,
+    ErrorCode.SKILL_FAILED,
+    ErrorCode.BUDGET_EXCEEDED,
+    ErrorCode.OVERLOADED,
+    ErrorCode.ENGINE_FAILED,
+]
+
+
+KINDS = ["say", "say", "twice", "fail", "ask"]  # of segments
+
+
+class FakeNode:
+    """A node whose callbacks a test makes."""
+
+    def __init__(self):
+        self.timers, self.subscriptions, self.wakeups, self.published = [], {}, [], collections.defaultdict(list)
+        self.client = FakeClient()
+
+    def get_fully_qualified_name(self):
+        return "/drone_1"
+
+    def get_logger(self):
+        return SimpleNamespace(
+            warning=lambda *_, **__: None, error=lambda text, **__: pytest.fail(text) if "failed" in text else None
+        )
+
+    def get_clock(self):
+        return SimpleNamespace(now=lambda: SimpleNamespace(to_msg=lambda: Time(sec=1)))
+
+    def create_client(self, *_):
+        return self.client
+
+    def create_publisher(self, _, topic, *__):
+        return SimpleNamespace(publish=self.published[topic].append)
+
+    def create_subscription(self, _, topic, callback, *__):
+        self.subscriptions[topic] = callback
+
+    def create_timer(self, _, callback, *, clock):
+        self.timers.append(callback)
+
+    def create_guard_condition(self, callback):
+        self.wakeups.append(callback)
+        return SimpleNamespace(trigger=lambda: None)
+
+    def spin(self):
+        """Makes the deferred calls; what these defer is made the next time."""
+        for wakeup in self.wakeups:
+            wakeup()
+
+
+class FakeClient:
+    """A service client; the test answers."""
+
+    def __init__(self):
+        self.asked = []
+
+    def service_is_ready(self):
+        return True
+
+    def call_async(self, request):
+        self.asked.append((request, Future()))
+        return self.asked[-1][1]
+
+    def remove_pending_request(self, future):
+        self.asked = [entry for entry in self.asked if entry[1] is not future]
+
+
+class FakeAction:
+    """An action client; the test plays the planner."""
+
+    def __init__(self, *_, **__):
+        self.sent, self.feedback, self.results, self.cancelled = {}, {}, {}, []
+
+    def server_is_ready(self):
+        return True
+
+    def send_goal_async(self, goal, *, feedback_callback, goal_uuid):
+        goal_id = bytes(goal_uuid.uuid).hex()
+        self.sent.setdefault(goal_id, goal)
+        self.feedback[goal_id] = feedback_callback
+        return Future()
+
+    def _get_result_async(self, handle):
+        return self.results.setdefault(bytes(handle.goal_id.uuid).hex(), Future())
+
+    def _cancel_goal_async(self, handle):
+        self.cancelled.append(bytes(handle.goal_id.uuid).hex())
+
+
+class RecordingConnection:
+    """A kinematic robot that notes which calls begin."""
+
+    takes_worlds = True
+
+    def __init__(self, on_start):
+        self._on_start = on_start
+
+    def enter(self, world, pose, _epoch_s):
+        driver = KinematicDriver(TELLO, world, random.Random(0), pose=pose)
+        start = driver.start
+
+        def note_and_start(call, now_s):
+            self._on_start(call)
+            start(call, now_s)
+
+        driver.start = note_and_start
+        return driver
+
+    def close(self):
+        pass
+
+
+class Robot:
+    """All of a robot node but rclpy."""
+
+    def __init__(self):
+        self.clock, self.node = ManualClock(100.0), FakeNode()
+        original, planner_client.ActionClient = planner_client.ActionClient, FakeAction
+        try:
+            self.client = PlannerClient(self.node, "tello", clock=self.clock)
+        finally:
+            planner_client.ActionClient = original
+        self.action = self.client._endpoints.action
+        self.bridge = Bridge(self.node, lambda error, *_: pytest.fail(repr(error)))
+        self.started, self.begun, self.messages = [], [], []
+        self.void = set()  # goals of which nothing may begin any more
+        self.control = RobotControl(
+            TELLO,
+            clock=self.clock,
+            time_scale=1.0,
+            connection=RecordingConnection(self.note_start),
+            report=lambda report: self.bridge.post(lambda: self.missions.on_report(report, Time(sec=1))),
+            on_reflex=lambda event: self.bridge.post(lambda: self.missions.on_reflex(event, Time(sec=1))),
+        )
+        self.missions = Missions(
+            self.node,
+            self.client,
+            self.control,
+            TELLO,
+            bridge=self.bridge,
+            wake=lambda: None,
+            publish=self.messages.append,
+        )
+        begin = self.control.begin
+
+        def note_and_begin(goal_id, **options):
+            begin(goal_id, **options)
+            self.begun.append(goal_id)
+
+        self.control.begin = note_and_begin
+
+    def note_start(self, call):
+        if call.name in ("mf", "mb", "l"):  # hover and land are the robot's own calls
+            self.started.append((self.begun[-1], call))
+            assert self.begun[-1] == self.control.goal_id
+            assert self.begun[-1] not in self.void
+
+    def instruct(self, urgency=Urgency.NORMAL, **fields):
+        self.missions.instruct(Instruct.Request(instruction="go", urgency=urgency.value, **fields))
+        return self.begun[-1]
+
+    def spin(self, times=4):
+        for _ in range(times):
+            self.node.spin()
+
+    def run(self, seconds):
+        for _ in range(round(seconds / 0.1)):
+            self.clock.advance(0.1)
+            self.control.tick()
+
+    def feed(self, goal_id, segments, num_segments=None):
+        feedback = PlanTask.Feedback(segments=segments, num_segments=num_segments or len(segments))
+        self.action.feedback[goal_id](PlanTask.Impl.FeedbackMessage(feedback=feedback))
+
+    def end(self, goal_id, code, segments=()):
+        result = conversions.from_result(
+            PlanResult(request_id=goal_id, error_code=code, error_msg="the end", segments=tuple(segments))
+        )
+        self.action.results[goal_id].set_result(PlanTask.Impl.GetResultService.Response(status=4, result=result))
+
+    def say_status(self, goals):
+        progress = [msgs.GoalProgress(goal_id=goal_id, num_segments=count) for goal_id, count in goals.items()]
+        status = msgs.PlannerStatus(state=msgs.PlannerStatus.ACTIVE, goals=progress)
+        self.node.subscriptions["/planner/status"](status)
+
+    @property
+    def outcomes(self):
+        return [message for message in self.messages if isinstance(message, msgs.PlanOutcome)]
+
+
+def messages(goal_id, *texts):
+    return [conversions.from_segment(make_segment(index, text), goal_id) for index, text in enumerate(texts)]
+
+
+@pytest.fixture
+def robot():
+    return Robot()
+
+
+def test_the_result_of_a_replaced_goal_brings_nothing_into_the_new_one(robot):
+    old = robot.instruct()
+    robot.spin()
+    texts = ["mf(100);", "mf(110);", "mf(120);", "mf(130);"]
+    robot.feed(old, messages(old, *texts)[:1], 1)
+    robot.run(1.0)
+    new = robot.instruct(Urgency.URGENT)
+    robot.spin()
+    robot.feed(new, messages(new, "mb(20);"))
+    robot.end(old, ErrorCode.SUPERSEDED, [make_segment(i, text) for i, text in enumerate(texts)])
+    robot.feed(new, messages(new, "mb(20);", "mb(30);"))
+    robot.run(10.0)
+    robot.spin()
+    assert robot.started == [
+        (old, SkillCall("mf", (100.0,))),
+        (new, SkillCall("mb", (20.0,))),
+        (new, SkillCall("mb", (30.0,))),
+    ]
+    (outcome,) = robot.outcomes
+    assert [(s.segment.text, s.status, s.reason) for s in outcome.segments] == [
+        ("mf(100);", msgs.SegmentOutcome.FAILED, "superseded")
+    ]
+
+
+def test_a_late_segment_of_a_replaced_goal_does_not_stand_for_the_answer_to_an_emergency(robot):
+    old = robot.instruct()
+    robot.spin()
+    robot.instruct(Urgency.URGENT, time_budget_s=0.5)
+    robot.spin()
+    robot.feed(old, messages(old, "mf(100);"))
+    robot.run(1.0)
+    robot.spin()
+    reflexes = [message for message in robot.messages if isinstance(message, msgs.Reflex)]
+    assert [reflex.cause for reflex in reflexes if not reflex.finished_at.sec] == [msgs.Reflex.TOO_LATE]
+
+
+def test_a_robot_that_waits_for_another_way_when_its_planner_is_lost_says_how_it_ended(robot):
+    goal_id = robot.instruct()
+    robot.spin()
+    texts = ["g(unicorn);", "mf(100);", "", "mb(20);", "g(unicorn);", "mf(110);"]
+    robot.feed(goal_id, messages(goal_id, *texts))
+    robot.run(10.0)
+    robot.spin()
+    for _ in range(2):
+        robot.node.timers[0]()  # notices that the planner is silent
+        robot.spin()
+    (outcome,) = robot.outcomes
+    assert outcome.error_code == ErrorCode.SERVER_UNREACHABLE
+    done, failed, not_run = msgs.SegmentOutcome.SUCCEEDED, msgs.SegmentOutcome.FAILED, msgs.SegmentOutcome.NOT_RUN
+    assert [s.status for s in outcome.segments] == [failed, not_run, not_run, done, failed, not_run]
+    assert robot.started == [(goal_id, SkillCall("mb", (20.0,)))]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OVERLOADED, ErrorCode.BUDGET_INFEASIBLE, ErrorCode.EMPTY_INSTRUCTION])
+def test_a_goal_whose_replacement_is_refused_ends_too(robot, code):
+    old = robot.instruct()
+    robot.spin()
+    robot.feed(old, messages(old, "mf(100);"))
+    new = robot.instruct(Urgency.URGENT)
+    robot.spin()
+    robot.feed(new, [])
+    robot.end(new, code)
+    robot.spin()
+    assert robot.action.cancelled == [old]
+    robot.feed(old, messages(old, "mf(100);", "mf(110);"))
+    robot.end(old, ErrorCode.CANCELLED)
+    robot.run(5.0)
+    robot.spin()
+    assert [goal_id for goal_id, _ in robot.started] == []
+    assert {outcome.goal_id: outcome.error_code for outcome in robot.outcomes} == {old: ErrorCode.CANCELLED, new: code}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CANCELLED, ErrorCode.BUDGET_EXCEEDED, ErrorCode.GEOFENCE_VIOLATED])
+def test_a_result_with_an_error_starts_none_of_the_segments_that_it_brings(robot, code):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, [])
+    robot.end(goal_id, code, [make_segment(0, "mf(100);")])
+    robot.run(5.0)
+    assert robot.started == []
+
+
+def test_an_answer_to_a_resync_that_comes_after_a_stop_changes_nothing(robot):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, [], 2)
+    ((request, answer),) = robot.node.client.asked
+    assert request.goal_id == goal_id
+    robot.missions.stop("stopped by the operator")
+    segments = messages(goal_id, "mf(100);", "mf(110);")
+    answer.set_result(GetSegments.Response(segments=segments, num_segments=2))
+    robot.run(5.0)
+    assert robot.started == []
+
+
+def test_a_plan_that_asks_for_a_new_one_does_not_get_it_after_a_stop(robot):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "rp();"))
+    robot.run(2.0)
+    assert robot.control.wants_replan(goal_id)
+    robot.missions.stop("stopped by the operator")
+    robot.end(goal_id, ErrorCode.NONE, [make_segment(0, "rp();")])
+    robot.spin()
+    assert robot.begun == [goal_id]
+    assert [outcome.error_code for outcome in robot.outcomes] == [ErrorCode.NONE]
+
+
+def test_a_segment_that_is_recorded_is_never_replaced():
+    mission = Mission(order=Instruct.Request(), goal_id="a" * 32, asked_at=Time(sec=1))
+    mission.receive(make_segment(0, "mf(20);"), Time(sec=2))
+    mission.receive(make_segment(0, "mf(500);"), Time(sec=3))
+    (outcome,) = mission._outcomes.values()
+    assert (outcome.segment.text, outcome.received_at.sec) == ("mf(20);", 2)
+
+
+def test_a_plan_that_asks_for_a_new_one_gets_it(robot):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "rp();"))
+    robot.run(2.0)
+    robot.end(goal_id, ErrorCode.NONE, [make_segment(0, "rp();")])
+    robot.spin()
+    assert len(robot.begun) == 2
+
+
+def test_a_late_sentence_of_a_chat_is_not_read_in_the_next_one(robot):
+    old = robot.instruct(Urgency.CHAT)
+    robot.spin()
+    robot.feed(old, messages(old, "One. "), 2)
+    new = robot.instruct(Urgency.URGENT)
+    robot.spin()
+    robot.feed(old, messages(old, "One. ", "Two. "))
+    robot.run(2.0)
+    robot.spin()
+    reports = robot.node.published["/planner/report"]
+    assert [report for report in reports if report.goal_id == new] == []
+
+
+class Goal:
+    """What the planner that is played knows of a goal; every call says to which segment it belongs."""
+
+    def __init__(self, number):
+        self.number, self.segments, self.failed, self.code = number, [], set(), None
+
+    def plan(self, kinds):
+        for kind in kinds:
+            index = len(self.segments)
+            texts = {
+                "say": f"l('{self.number}.{index}.0');",
+                "twice": f"l('{self.number}.{index}.0');l('{self.number}.{index}.1');",
+                "fail": "g(unicorn);",
+                "ask": "rp();",
+            }
+            self.segments.append(make_detour(index) if kind == "detour" else segment(index, texts[kind]))
+
+    @property
+    def calls(self):
+        """What may be begun, in order: all but what lies between a segment that failed and the detour around it."""
+        kept = []
+        for segment in self.segments:
+            if segment.is_detour:
+                last = max((index for index in self.failed if index < segment.index), default=segment.index)
+                kept = [s for s in kept if s.index <= last]
+            else:
+                kept.append(segment)
+        return [word for s in kept for word in s.text.split("'") if word.startswith(f"{self.number}.")]
+
+
+def segment(index, text):
+    made = make_segment(index, text)
+    return Segment(index=index, text=text, calls=(), expected=made.expected)
+
+
+class MissionsMachine(RuleBasedStateMachine):
+    """What a network, a planner and an operator can do, in any order; the planner keeps to its own rules.
+
+    One rule with a seed instead of one per event: hypothesis leaves rules out, and then most runs have no plan at all.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.robot = Robot()
+        self.goals, self.network, self.accepted = {}, [], 0
+        self.num_reports = 0
+
+    @rule(seed=st.integers(0, 2**32 - 1))
+    def step(self, seed):
+        rng = random.Random(seed)
+        happens = [self.instruct] * 2 + [self.live] * 3
+        if self.unfinished():
+            happens += [self.play] * 3
+            if self.robot.begun[-1] in self.unfinished():
+                happens += [self.go_on] * 4
+        happens += [self.deliver] * 3 if self.network else []
+        happens += [self.stop] if rng.random() < 0.3 else []
+        rng.choice(happens)(rng)
+
+    # The robot
+
+    def instruct(self, rng):
+        urgency = rng.choice([Urgency.NORMAL, Urgency.NORMAL, Urgency.URGENT, Urgency.URGENT, Urgency.CHAT])
+        try:
+            self.robot.instruct(urgency, time_budget_s=rng.choice([0.0, 3.0]))
+        except PlannerError as error:
+            if error.code is not ErrorCode.ROBOT_BUSY:
+                raise
+            return
+        self.accepted += 1
+        self.spin(1)
+
+    def live(self, rng):
+        """Lets time pass; the planner shows life, with the goals or without, or does not; then callbacks are made."""
+        self.pass_time(rng.choice([0.1, 0.5, 3.0]), listed=rng.choice([None, True, True, True, False]))
+        self.spin(rng.randrange(4))
+
+    def pass_time(self, seconds, *, listed):
+        if listed is not None:
+            goals = self.unfinished() if listed else ()
+            self.robot.say_status({goal_id: len(self.goals[goal_id].segments) for goal_id in goals})
+        for callback in self.robot.node.timers:
+            callback()
+        self.robot.run(seconds)
+
+    def spin(self, times):
+        num_goals = len(self.robot.begun)
+        self.robot.spin(times)
+        self.accepted += len(self.robot.begun) - num_goals  # plans that asked for new ones
+        for goal_id in self.robot.action.sent:
+            self.goals.setdefault(goal_id, Goal(len(self.goals)))
+
+    def stop(self, rng):
+        getattr(self.robot.missions, rng.choice(["stop", "fail"]))("enough")
+        self.robot.void |= set(self.robot.begun)
+
+    # The planner
+
+    def unfinished(self):
+        return [goal_id for goal_id, goal in self.goals.items() if goal.code is None]
+
+    def go_on(self, rng):
+        """The ordinary course: the plan grows, the robot carries it out, the planner is told."""
+        goal_id = self.robot.begun[-1]
+        self.plan(goal_id, [rng.choice(KINDS)])
+        self.receive("feedback", goal_id, self.goals[goal_id].segments, None)
+        self.pass_time(rng.choice([0.1, 1.0, 5.0]), listed=True)
+        self.spin(3)
+        self.replan()
+
+    def play(self, rng):
+        """Does something for any goal; what is sent waits in the network."""
+        goal_id = rng.choice(self.unfinished())
+        does = rng.choice(["plan", "plan", "plan and lose it", "replan", "end", "end late", "answer", "mislead"])
+        if does.startswith("plan"):
+            segments = self.plan(goal_id, rng.choices(KINDS, k=rng.randint(1, 3)))
+            self.network += [("feedback", goal_id, segments, None)] if does == "plan" else []
+        elif does == "replan":
+            self.replan()
+        elif does.startswith("end"):
+            self.end(goal_id, ErrorCode.SUPERSEDED if self.robot.begun[-1] != goal_id else rng.choice(ENDS))
+            if does == "end":
+                self.receive(*self.network.pop())
+        elif does == "answer":
+            self.answer()
+        elif segments := self.goals[other := rng.choice(list(self.goals))].segments:
+            self.network.append(("misled", goal_id, (other, segments), None))
+
+    def plan(self, goal_id, kinds):
+        goal = self.goals[goal_id]
+        first = len(goal.segments)
+        goal.plan(kinds)
+        return goal.segments[first:]
+
+    def replan(self):
+        """A segment has failed: the planner goes on another way."""
+        reports = self.robot.node.published["/planner/report"]
+        for report in reports[self.num_reports :]:
+            goal = self.goals[report.goal_id]
+            if report.status == ReportStatus.FAILED.value and goal.code is None:
+                goal.failed.add(report.index)
+                if report.value.type == msgs.Value.TEXT:
+                    segments = self.plan(report.goal_id, ["detour", "say"])
+                    self.network.append(("feedback", report.goal_id, segments, None))
+        self.num_reports = len(reports)
+
+    def end(self, goal_id, code):
+        goal = self.goals[goal_id]
+        goal.code = code
+        self.network.append(("result", goal_id, list(goal.segments), code))
+
+    def answer(self):
+        """Answers to a re-sync leave the planner; when they arrive is another matter."""
+        for request, future in self.robot.node.client.asked:
+            goal = self.goals[request.goal_id]
+            segments = [conversions.from_segment(s, request.goal_id) for s in goal.segments[request.first_index :]]
+            response = GetSegments.Response(
+                segments=segments,
+                num_segments=len(goal.segments),
+                is_finished=goal.code is not None,
+                goal_error_code=int(goal.code or 0),
+            )
+            self.network.append(("answer", request.goal_id, future, response))
+        self.robot.node.client.asked.clear()
+
+    # The network
+
+    def deliver(self, rng):
+        number = rng.randrange(len(self.network))
+        message = self.network[number]
+        if rng.random() < 0.5:  # else it comes again
+            del self.network[number]
+        self.receive(*message)
+
+    def receive(self, kind, goal_id, content, more):
+        robot = self.robot
+        if kind == "feedback":
+            num_segments = len(self.goals[goal_id].segments)
+            robot.feed(goal_id, [conversions.from_segment(s, goal_id) for s in content], num_segments)
+        elif kind == "misled":
+            owner, segments = content
+            robot.feed(goal_id, [conversions.from_segment(s, owner) for s in segments], 0)
+        elif kind == "answer" and not content.done():
+            content.set_result(more)
+        elif kind == "result":
+            robot.feed(goal_id, [], 0)  # so that the client knows that the planner has the goal
+            if not robot.action.results[goal_id].done():
+                if more not in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL) and goal_id not in self.lost():
+                    robot.void.add(goal_id)
+                robot.end(goal_id, more, content)
+
+    def lost(self):
+        """Goals that the client gave up because the planner was silent; what had come of them is carried out."""
+        missions = self.robot.missions._pending
+        return {m.goal_id for m in missions if m.handle.is_done and not m.is_given_up}
+
+    # What always holds
+
+    @invariant()
+    def what_runs_belongs_to_the_current_goal(self):
+        """Call by call: every call says to which goal it belongs."""
+        for goal_id, call in self.robot.started:
+            assert call.arguments[0].partition(".")[0] == str(self.goals[goal_id].number)
+
+    @invariant()
+    def each_goal_runs_in_order_without_gaps(self):
+        for goal_id, goal in self.goals.items():
+            run = [call.arguments[0] for other, call in self.robot.started if other == goal_id]
+            assert run == goal.calls[: len(run)]
+
+    @invariant()
+    def an_outcome_names_its_own_segments(self):
+        assert len({outcome.goal_id for outcome in self.robot.outcomes}) == len(self.robot.outcomes)
+        for outcome in self.robot.outcomes:
+            goal = self.goals[outcome.goal_id]
+            assert [s.segment.index for s in outcome.segments] == list(range(len(outcome.segments)))
+            for found in outcome.segments:
+                assert (found.segment.goal_id, found.segment.text) == (
+                    outcome.goal_id,
+                    goal.segments[found.segment.index].text,
+                )
+
+    def teardown(self):
+        """Once the planner has ended every goal, every instruction has exactly one outcome."""
+        for _ in range(20):
+            self.spin(4)
+            for goal_id in self.unfinished():
+                self.end(goal_id, ErrorCode.CANCELLED)
+            for kind, *message in self.network:
+                if kind == "result":
+                    self.receive(kind, *message)
+            self.robot.run(2.0)
+        assert sorted(outcome.goal_id for outcome in self.robot.outcomes) == sorted(self.robot.begun)
+        assert len(self.robot.begun) == self.accepted
+        super().teardown()
+
+
+TestMissions = MissionsMachine.TestCase
+TestMissions.settings = settings(deadline=None, max_examples=100, stateful_step_count=60)

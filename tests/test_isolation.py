@@ -1,0 +1,22 @@
+"""Test runs side by side do not meet, and nobody else can get into their way."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CLAIM = """
+import os, tempfile
+import tests.conftest
+print(os.environ["ROS_DOMAIN_ID"], *(name for name in os.listdir(tempfile.gettempdir()) if "ros_log" not in name))
+"""
+
+
+def test_a_claim_is_no_file_and_keeps_others_away(tmp_path):
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", CLAIM]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    domain, *files = done.stdout.split()
+    assert domain != os.environ["ROS_DOMAIN_ID"]
+    assert files == []
