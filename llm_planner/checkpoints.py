@@ -91,8 +91,13 @@ def min_confidence(config: PlannerConfig) -> float:
     """Returns how sure the configured model must be of each statement: as configured, or as its directory says."""
     if config.min_confidence >= 0.0:
         return config.min_confidence
+    from llm_planner.engine.model_config import read_json
+
     own = resolve_model(config.engine.model) / "planner.json"
-    return float(json.loads(own.read_text(encoding="utf-8")).get("min_confidence", 0.0)) if own.is_file() else 0.0
+    value = read_json(own).get("min_confidence", 0.0) if own.is_file() else 0.0
+    if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{own}: min_confidence must be a number from 0 to 1")
+    return float(value)
 
 
 def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:

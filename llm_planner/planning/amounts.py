@@ -10,10 +10,10 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.quantities import Quantity, QuantityKind, quantities
+from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.model import RobotModel
 
 _TOLERANCE = 0.02
@@ -29,14 +29,6 @@ _LITTLE = re.compile(
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
 _FACTORS = ((re.compile(r"\bhalf|half\b|halve"), 0.5), (re.compile(r"\b(twice|double)\b"), 2.0))
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
-
-
-class Verdict(Enum):
-    """What the numbers of a plan so far say about it."""
-
-    EXPLAINED = "explained"
-    DOUBTFUL = "doubtful"  # a default, although the instruction states an amount that was not used so far
-    CONTRADICTED = "contradicted"
 
 
 @dataclass(slots=True)

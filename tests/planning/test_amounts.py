@@ -4,8 +4,9 @@ import pytest
 
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.amounts import AmountCheck, Verdict
+from llm_planner.planning.amounts import AmountCheck
 from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.library import RobotLibrary
 
 TELLO = RobotLibrary().get("tello")

@@ -1,0 +1,155 @@
+"""Directions of an instruction against those of its plan: no motion towards a threat, and none the other way round.
+
+"A forklift from the left" must not become a flight to the left, nor "turn right" a turn to the left. Only what can be
+read off the words is judged: a plan passes if nothing is said of its directions.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.effect import Translate, Turn
+from llm_planner.robots.model import RobotModel
+
+
+class Side(Enum):
+    """A direction from where the robot stands."""
+
+    LEFT = "left"
+    RIGHT = "right"
+    FRONT = "forward"
+    BACK = "back"
+    UP = "up"
+    DOWN = "down"
+
+
+_OPPOSITE = {
+    Side.LEFT: Side.RIGHT,
+    Side.RIGHT: Side.LEFT,
+    Side.FRONT: Side.BACK,
+    Side.BACK: Side.FRONT,
+    Side.UP: Side.DOWN,
+    Side.DOWN: Side.UP,
+}
+_AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
+
+_NOT_A_SIDE = re.compile(
+    r"\bright (?=now|away|there|here|behind|above|below|under|over|in|at|on|beside|next|up|into|onto|where|then)"
+    r"|\b(?:all right|alright|you re right|that s right|(?:is|are|s|been|be|just|only|got|have|has|what) left\b(?! of)"
+    r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up\b)"
+)
+_WAYS = {  # words that order a motion or a turn
+    Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock",
+    Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
+    Side.FRONT: r"forwards?|ahead|fwd",
+    Side.BACK: r"(?<!come )(?<!read )back(?! up| down| to| in| on| where)|backwards?|reverse|astern",
+    Side.UP: r"up(?! there)|upwards?|higher|rise|climb|ascend",
+    Side.DOWN: r"down|downwards?|lower|descend",
+}
+_PLACES = {  # words for where something is, or comes from
+    Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
+    Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
+    Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
+    Side.BACK: r"behind|rear|your back|the back|(?:six|6) o clock|your (?:six|6)|tail",
+    Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|my|our) heads?",
+    Side.DOWN: r"below|beneath|underneath|under|floor|ground|bottom|underside",
+}
+_MOVE = (
+    r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
+    r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
+)
+_ORDERED = re.compile(
+    rf"\b{_MOVE} (?:it |away |off |over |out |quick(?:ly)? |now |straight )*(?:to )?(?:the |your |a )?(?:\w+ )?"
+    r"(?:left|right|ahead)\b|\b(?:left|right) (?:now|you go)\b"
+)
+_FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:\w+ )?(?:{words})\b"
+_REVERSED = re.compile(
+    r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|dodge|"
+    r"again|wait|actually|sorry|scratch|rather|meant|same|around|out of|off|from)\b"
+)
+
+
+def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Side, re.Pattern[str]]:
+    return {side: re.compile(form.replace("{words}", each)) for side, each in words.items()}
+
+
+_NAMED, _MENTIONED, _WARNED_OF = _patterns(_WAYS), _patterns(_PLACES), _patterns(_PLACES, _FROM)
+
+
+@dataclass(slots=True)
+class DirectionCheck:
+    """Follows one plan call by call.
+
+    Args:
+        model: Of the robot: which way a skill moves it.
+        instruction: As it came; untrusted.
+        is_urgent: Whether it reports an emergency: every side that it names, and orders no motion to, is a threat's.
+    """
+
+    model: RobotModel
+    instruction: str
+    is_urgent: bool = False
+    problem: str = field(default="", init=False)
+    _threats: frozenset[Side] = field(init=False)
+    _named: frozenset[Side] = field(init=False)
+    _is_reversed: bool = field(init=False)
+    _gone: set[tuple[bool, Side]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        text = " ".join(re.findall(r"[a-z0-9]+", self.instruction[:4096].lower()))
+        text = _NOT_A_SIDE.sub(" ", text)
+        self._named = _sides(_NAMED, text)
+        self._is_reversed = _REVERSED.search(text) is not None
+        unordered = _ORDERED.sub(" ", text)
+        self._threats = (
+            _sides(_MENTIONED, unordered) if self.is_urgent else _sides(_WARNED_OF, unordered) - self._named
+        )
+
+    def feed(self, calls: Iterable[SkillCall], text: str) -> Verdict:
+        """Returns how the plan stands with the calls of another statement."""
+        for call in calls:
+            moves, side = self._side(call)
+            if side is None:
+                continue
+            opposite = _OPPOSITE[side]
+            is_way_back = (moves, opposite) in self._gone
+            self._gone.add((moves, side))
+            if moves and side in self._threats and opposite not in self._threats and not is_way_back:
+                self.problem = f"{_said(call)} goes to the side that the instruction warns of"
+                return Verdict.CONTRADICTED
+            if not is_way_back and self._is_other_way(side):
+                self.problem = f"{_said(call)} goes another way than the instruction says"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands."""
+        return Verdict.EXPLAINED
+
+    def _is_other_way(self, side: Side) -> bool:
+        """Whether the instruction names the opposite direction only, and nothing that turns it round."""
+        if self.is_urgent or self._is_reversed:
+            return False
+        return _OPPOSITE[side] in self._named and side not in self._named
+
+    def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
+        """Returns whether a call moves the robot from where it is, and which way it goes or turns."""
+        skill = self.model.skill(call.name)
+        effect = skill.effect if skill else None
+        if isinstance(effect, Turn):
+            return False, Side.LEFT if effect.direction > 0 else Side.RIGHT
+        if not isinstance(effect, Translate):
+            return False, None
+        axis = max(range(3), key=lambda index: abs(effect.axis[index]))
+        return True, _AXES[axis][effect.axis[axis] < 0]
+
+
+def _sides(words: dict[Side, re.Pattern[str]], text: str) -> frozenset[Side]:
+    return frozenset(side for side, pattern in words.items() if pattern.search(text))
+
+
+def _said(call: SkillCall) -> str:
+    return f"{call.name}({','.join(f'{argument:g}' for argument in call.arguments if isinstance(argument, float))})"
