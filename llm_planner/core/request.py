@@ -57,6 +57,7 @@ class PlanRequest:
         budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
         allowed_skills: Names of the skills that the plan may use; None for all of the robot model.
+        plan: A plan in MiniSpec that a person has confirmed: it passes the gate, and no model is asked.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
@@ -76,6 +77,7 @@ class PlanRequest:
     budget_scope: BudgetScope = BudgetScope.FIRST_SEGMENT
     max_tokens: int = 512
     allowed_skills: frozenset[str] | None = None
+    plan: str = ""
     start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()
@@ -141,12 +143,17 @@ class PlanMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """How a request ended: the whole plan, or a numbered reason why not."""
+    """How a request ended: the whole plan, or a numbered reason why not.
+
+    Attributes:
+        candidates: With NOT_UNDERSTOOD: plans that may have been meant, for a person to confirm.
+    """
 
     request_id: str
     error_code: ErrorCode = ErrorCode.NONE
     error_msg: str = ""
     segments: tuple[Segment, ...] = ()
+    candidates: tuple[str, ...] = ()
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
 
     @property

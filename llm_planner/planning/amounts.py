@@ -50,7 +50,7 @@ class AmountCheck:
     def __post_init__(self) -> None:
         self._stated = quantities(self.instruction)
 
-    def feed(self, calls: Iterable[SkillCall], text: str) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement.
 
         Args:
@@ -58,26 +58,24 @@ class AmountCheck:
             text: The statement in MiniSpec; its numbers in conditions and loops count as used, too.
         """
         self._texts.append(text)
-        verdict = Verdict.EXPLAINED
         for kind, value in self._arguments(calls):
             self._used.append((kind, value))
-            if not self._is_explained(kind, value):
-                if not self._is_default(kind, value):
-                    self.problem = self._sentence(kind, value)
-                    return Verdict.CONTRADICTED
-                if self._unused(kind):
-                    verdict = Verdict.DOUBTFUL
-        return verdict
+            if not self._is_explained(kind, value) and not self._is_default(kind, value):
+                self.problem = self._sentence(kind, value)
+                return Verdict.CONTRADICTED
+        return Verdict.DOUBTFUL if any(map(self._unused, self._unexplained())) else Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
-        kinds = {kind for kind, value in self._used if not self._is_explained(kind, value)}
-        for kind in kinds:
+        for kind, value in self._unexplained().items():
             if unused := self._unused(kind):
-                value = next(v for k, v in self._used if k is kind and not self._is_explained(k, v))
                 self.problem = f"{self._sentence(kind, value)}, and says nothing of {_said(unused[0])}"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
+
+    def _unexplained(self) -> dict[QuantityKind, float]:
+        """Returns the kinds of amounts for which the plan uses a default, with the last one."""
+        return {kind: value for kind, value in self._used if not self._is_explained(kind, value)}
 
     def _arguments(self, calls: Iterable[SkillCall]) -> Iterable[tuple[QuantityKind, float]]:
         for call in calls:

@@ -53,8 +53,8 @@ _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
     Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
     Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
-    Side.BACK: r"behind|rear|your back|the back|(?:six|6) o clock|your (?:six|6)|tail",
-    Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|my|our) heads?",
+    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|back(?:wards|ing) into|(?:six|6) o clock|your (?:six|6)|tail",
+    Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?",
     Side.DOWN: r"below|beneath|underneath|under|floor|ground|bottom|underside",
 }
 _MOVE = (
@@ -76,6 +76,7 @@ def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Si
     return {side: re.compile(form.replace("{words}", each)) for side, each in words.items()}
 
 
+_WARNING = re.compile(_FROM.replace("{words}", "|".join(_PLACES.values())))
 _NAMED, _MENTIONED, _WARNED_OF = _patterns(_WAYS), _patterns(_PLACES), _patterns(_PLACES, _FROM)
 
 
@@ -86,7 +87,8 @@ class DirectionCheck:
     Args:
         model: Of the robot: which way a skill moves it.
         instruction: As it came; untrusted.
-        is_urgent: Whether it reports an emergency: every side that it names, and orders no motion to, is a threat's.
+        is_urgent: Whether it reports an emergency: every side that it names, and orders no motion to, is a threat's;
+            if it names none, the threat is taken to be in front.
     """
 
     model: RobotModel
@@ -101,14 +103,15 @@ class DirectionCheck:
     def __post_init__(self) -> None:
         text = " ".join(re.findall(r"[a-z0-9]+", self.instruction[:4096].lower()))
         text = _NOT_A_SIDE.sub(" ", text)
-        self._named = _sides(_NAMED, text)
+        warned = _sides(_WARNED_OF, _ORDERED.sub(" ", text))
+        self._named = _sides(_NAMED, _WARNING.sub(" ", text))
         self._is_reversed = _REVERSED.search(text) is not None
-        unordered = _ORDERED.sub(" ", text)
-        self._threats = (
-            _sides(_MENTIONED, unordered) if self.is_urgent else _sides(_WARNED_OF, unordered) - self._named
-        )
+        if self.is_urgent:
+            self._threats = _sides(_MENTIONED, _ORDERED.sub(" ", text)) or frozenset({Side.FRONT}) - self._named
+        else:
+            self._threats = warned - self._named
 
-    def feed(self, calls: Iterable[SkillCall], text: str) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
             moves, side = self._side(call)

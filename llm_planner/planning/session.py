@@ -1,6 +1,7 @@
 """One plan in the making: tokens -> bytes -> text -> statements -> safety gate -> segments."""
 
 import codecs
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,15 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_detour
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import TokenChoice
+from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Fail, Return, Statement, Unclear
 from llm_planner.planning.confidence import Confidence
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
+from llm_planner.planning.verdict import PlanCheck, Verdict
+
+MAX_CANDIDATES = 3
 
 
 class StatementParser(Protocol):
@@ -64,11 +69,22 @@ class Progress:
         segments: New segments, in order; they passed the gate, also if ``error`` follows.
         error: Why the plan cannot go on.
         is_complete: Whether the plan has ended, well or badly: further tokens mean nothing.
+        candidates: With NOT_UNDERSTOOD: plans in MiniSpec that may have been meant, the most probable first.
     """
 
     segments: tuple[Segment, ...] = ()
     error: PlannerError | None = None
     is_complete: bool = False
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsure:
+    """A statement of which the model is not sure, its place among those that are held back, and what else it may be."""
+
+    statement: Statement
+    index: int
+    variants: Sequence[str]
 
 
 class PlanSession:
@@ -76,6 +92,9 @@ class PlanSession:
 
     However the tokens split the text, the segments are the same: the parser sees one character at a time. A model that
     is stuck in a word, or in steps that it repeats, is stopped there (``planning.repetition``).
+
+    A statement of which the model is not sure, or that the instruction does not explain so far, is held back, with all
+    that follow it. The end of the plan explains it, or the goal is not understood and nothing of it is executed.
 
     Args:
         tokenizer: Gives the bytes of a token.
@@ -87,6 +106,9 @@ class PlanSession:
         failures: Reports of the segments among them from which the plan took a detour.
         min_confidence: How sure the model must be of each statement, 0 to 1.
         reads: What a statement of this model means, if it has a spelling of its own.
+        checks: Hold the plan against the words of its instruction.
+        can_hold: Whether statements may be held back until the end; else what is only doubtful is sent.
+        is_admissible: Whether a whole plan would pass the gate: asked of what may have been meant instead.
 
     Raises:
         PlannerError: If ``delivered`` itself does not pass.
@@ -103,6 +125,9 @@ class PlanSession:
         failures: Sequence[SegmentReport] = (),
         min_confidence: float = 0.0,
         reads: Callable[[Statement], Statement] | None = None,
+        checks: Sequence[PlanCheck] = (),
+        can_hold: bool = True,
+        is_admissible: Callable[[str], bool] | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._parser = parser
@@ -110,6 +135,9 @@ class PlanSession:
         self._expected_duration = expected_duration
         self._min_confidence = min_confidence
         self._reads = reads
+        self._checks, self._can_hold, self._is_admissible = checks, can_hold, is_admissible
+        self._held: list[Segment] = []
+        self._unsure_of: _Unsure | None = None  # the first of them
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         self._confidence = Confidence()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
@@ -135,7 +163,9 @@ class PlanSession:
         self._num_written += 1
         for statement in self._parser.feed(segment.text):
             self._steps.feed(to_text(statement))
-            self._gate.admit(statement)
+            calls = self._gate.admit(statement)
+            for check in self._checks:
+                check.feed(calls, segment.text)
             self._is_complete = isinstance(statement, Return)
 
     def take_detour(self, failure: SegmentReport) -> Segment:
@@ -146,6 +176,8 @@ class PlanSession:
         """
         self._parser.begin_anew()
         self._decoder.reset()
+        self._checks = ()  # another way may need what was not asked for
+        self._held.clear()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
         self._gate.begin_anew(self._marks[failure.index], pose)
@@ -175,15 +207,32 @@ class PlanSession:
                 self._num_tokens += 1
                 text = self._decoder.decode(self._tokenizer.token_bytes(token_id))
                 self._confidence.feed(text, choice or TokenChoice(token_id))
-                for character in text:
-                    self._words.feed(character)
-                    self._texts.feed(character)
-                    self._take(self._parser.feed(character), segments)
+                self._read(text, segments)
         except UnicodeDecodeError as error:
             return self._failed(segments, PlannerError(ErrorCode.PLAN_SYNTAX, f"the plan is not UTF-8: {error}"))
         except PlannerError as error:
             return self._failed(segments, error)
-        return Progress(tuple(segments), is_complete=self._is_complete)
+        return self._ended(segments) if self._is_complete else Progress(tuple(segments))
+
+    def write(self, plan: str) -> Progress:
+        """Returns what a whole plan brings about that no model writes: an order that acts at once, a confirmed plan.
+
+        It passes parser and gate as any other.
+        """
+        segments: list[Segment] = []
+        self._checks, self._min_confidence, self._reads = (), 0.0, None
+        try:
+            self._read(plan, segments)
+        except PlannerError as error:
+            return self._failed(segments, error)
+        end = self.finish()
+        return Progress((*segments, *end.segments), end.error, is_complete=True)
+
+    def _read(self, text: str, segments: list[Segment]) -> None:
+        for character in text:
+            self._words.feed(character)
+            self._texts.feed(character)
+            self._take(self._parser.feed(character), segments)
 
     def finish(self) -> Progress:
         """Returns what the end of the generation brought about: the last segments, or why the plan is none."""
@@ -199,8 +248,37 @@ class PlanSession:
             return self._failed(segments, error)
         if self._num_written == 0:
             return self._failed([], PlannerError(ErrorCode.EMPTY_PLAN, "the model wrote no plan; rephrase the task"))
+        return self._ended(segments)
+
+    def _ended(self, segments: list[Segment]) -> Progress:
+        """Returns what the end of the plan brings about: all that was held back, or why it must not be executed."""
         self._is_complete = True
-        return Progress(tuple(segments), is_complete=True)
+        held, self._held = self._held, []
+        if self._unsure_of is not None:
+            error = self._doubt(self._unsure_of.statement)
+            candidates = self._candidates([segment.text for segment in held], self._unsure_of)
+            return Progress(tuple(segments), error, is_complete=True, candidates=candidates)
+        for check in self._checks if self._can_hold else ():
+            if check.finish() is Verdict.CONTRADICTED:
+                return self._failed(segments, _not_understood(check.problem))
+        return Progress((*segments, *held), is_complete=True)
+
+    def _doubt(self, statement: Statement) -> PlannerError:
+        return _not_understood(f"the planner is only {self.confidence:.0%} sure of {to_text(statement)}")
+
+    def _candidates(self, texts: Sequence[str], unsure: "_Unsure") -> tuple[str, ...]:
+        """Returns what was held back, and what it would be with another token where the model was least sure."""
+        found = ["".join(texts)]
+        for variant in unsure.variants:
+            with contextlib.suppress(PlannerError):
+                statements = [s if self._reads is None else self._reads(s) for s in parse(variant)]
+                plan = "".join([*texts[: unsure.index], *map(to_text, statements), *texts[unsure.index + 1 :]])
+                if statements and plan not in found and (self._is_admissible is None or self._is_admissible(plan)):
+                    found.append(plan)
+        return tuple(found[:MAX_CANDIDATES])
+
+    def _spelled(self, token_id: int) -> str:
+        return self._tokenizer.token_bytes(token_id).decode(errors="replace")
 
     @property
     def is_closable(self) -> bool:
@@ -232,21 +310,36 @@ class PlanSession:
                 return
             statement = written if self._reads is None else self._reads(written)
             if isinstance(statement, Unclear) and self._num_written == 0:
-                raise PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {statement.what}")
+                raise _not_understood(statement.what)
             if isinstance(statement, Fail):
                 self._gate.admit(statement)
                 raise PlannerError(ErrorCode.NOT_ACHIEVED, statement.reason)
-            self._check_confidence(statement)
+            variants = self._confidence.variants(self._spelled)[1:]
+            is_sure = self._confidence.end_statement() >= self._min_confidence
+            if not is_sure and not self._can_hold:
+                raise self._doubt(statement)
             self._steps.feed(to_text(statement))
-            segments.append(self._admit(statement))
+            self._held.append(self._admit(statement))
+            if not is_sure and self._unsure_of is None:
+                self._unsure_of = _Unsure(statement, len(self._held) - 1, variants)
+            is_explained = self._judge(self._held[-1]) is Verdict.EXPLAINED or not self._can_hold
+            if is_explained and self._unsure_of is None:
+                segments += self._held
+                self._held.clear()
             self._is_complete = isinstance(statement, Return)
 
-    def _check_confidence(self, statement: Statement) -> None:
-        """Raises NOT_UNDERSTOOD unless the model is sure enough of a statement."""
-        probability = self._confidence.end_statement()
-        if probability < self._min_confidence:
-            message = f"not understood: the planner is only {probability:.0%} sure of {to_text(statement)}"
-            raise PlannerError(ErrorCode.NOT_UNDERSTOOD, message)
+    def _judge(self, segment: Segment) -> Verdict:
+        """Returns what the checks say of the plan with another segment.
+
+        Raises:
+            PlannerError: NOT_UNDERSTOOD if it contradicts the instruction.
+        """
+        verdicts = []
+        for check in self._checks:
+            verdicts.append(check.feed(segment.calls, segment.text))
+            if verdicts[-1] is Verdict.CONTRADICTED:
+                raise _not_understood(check.problem)
+        return Verdict.DOUBTFUL if Verdict.DOUBTFUL in verdicts else Verdict.EXPLAINED
 
     def _admit(self, statement: Statement) -> Segment:
         mark = self._gate.mark
@@ -261,4 +354,9 @@ class PlanSession:
 
     def _failed(self, segments: list[Segment], error: PlannerError) -> Progress:
         self._is_complete = True
+        self._held.clear()
         return Progress(tuple(segments), error, is_complete=True)
+
+
+def _not_understood(what: str) -> PlannerError:
+    return PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {what}")

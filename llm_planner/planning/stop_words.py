@@ -30,7 +30,10 @@ _STOP = (
     r"halt|freeze|abort|cease|whoa|woah|cancel|enough|e stop|estop|knock it off|cut it out|that s (?:far )?enough",
     r"hold(?: (?:on|it|still|fire|position|your position|that|everything))?|stand (?:still|by)",
     r"(?:stay|remain|keep)(?: (?:right )?(?:put|still|there|here|where you are|in place|quiet|motionless))?",
-    r"(?:do not|don t|dont|never|no) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly)(?: (?:an inch|a muscle|at all))?",
+    (
+        r"(?:do not|don t|dont|never|no) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly)"
+        r"(?: (?:an inch|a muscle|at all))?"
+    ),
     r"(?:do not|don t|dont) touch (?:that|it|anything)|leave (?:it|that)(?: alone)?|(?:nobody|no one|nothing) moves?",
     r"not (?:a|an|one|another) (?:muscle|millimetre|millimeter|step|centimetre|inch|move)(?: further)?",
 )

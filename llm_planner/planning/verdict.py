@@ -23,7 +23,7 @@ class PlanCheck(Protocol):
         """Why the plan contradicts its instruction; empty if it does not."""
         ...
 
-    def feed(self, calls: Iterable[SkillCall], text: str) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with another statement.
 
         Args:

@@ -144,7 +144,7 @@ class Goal:
         progress = self.session.feed(output.token_ids.get(request_id, ()), output.choices.get(request_id, ()))
         if not progress.is_complete and request_id in output.finished:
             end = self.session.finish()
-            progress = Progress((*progress.segments, *end.segments), end.error, end.is_complete)
+            progress = replace(end, segments=(*progress.segments, *end.segments))
         return self._at_its_pace(progress)
 
     def close(self) -> Progress:

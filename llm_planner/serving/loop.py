@@ -99,6 +99,8 @@ class PlannerLoop:
         self._unforeseen.append(goal)
         if goal.execution.has_failed:
             return self._replan(goal, request.failures[-1], now_s)
+        if prepared.at_once is not None:
+            return [*self._deliver(goal, prepared.at_once, now_s), *self._conclude(goal, prepared.at_once)]
         return self._finish_if_done(goal)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
@@ -245,7 +247,7 @@ class PlannerLoop:
     def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
         """Ends the goal, or its generation, if the plan has come to its end."""
         if (error := goal.problem(progress)) is not None:
-            return [self._end(goal, error.code, error.message)]
+            return [self._end(goal, error.code, error.message, progress.candidates)]
         return self._complete(goal) if progress.is_complete else []
 
     def _check_kv(self, output: StepOutput) -> None:
@@ -289,13 +291,13 @@ class PlannerLoop:
             return []
         return [self._end(goal, *goal.ending)]
 
-    def _end(self, goal: Goal, code: ErrorCode, message: str) -> Finished:
+    def _end(self, goal: Goal, code: ErrorCode, message: str, candidates: tuple[str, ...] = ()) -> Finished:
         request_id = goal.request.request_id
         self._scheduler.end(request_id)
         self._budgets.close(request_id)
         goal.cancel_foresight()
         del self._goals[request_id]
-        return Finished(goal.result(code, message))
+        return Finished(replace(goal.result(code, message), candidates=candidates))
 
     # --- The rest
 

@@ -9,11 +9,14 @@ from llm_planner.core.segment import carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
+from llm_planner.planning.amounts import AmountCheck
+from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.setback import ReplanContext, Setback
+from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
@@ -68,16 +71,10 @@ class PlanPreparer:
         """
         model = self._library.get(request.robot_model)
         allowed = _allowed_skills(model, request)
-        session = PlanSession(
-            tokenizer=self._tokenizer,
-            parser=IncrementalParser(),
-            gate=SafetyGate(model, request.start_pose, allowed=allowed),
-            expected_duration=partial(expected_duration, model),
-            delivered=request.delivered,
-            failures=request.failures,
-            min_confidence=self._min_confidence,
-            reads=with_spaces if self._encoder.style is PromptStyle.COMPACT else None,
-        )
+        session = self._session(model, request, allowed)
+        at_once = None
+        if not request.delivered and (plan := request.plan or immediate_plan(model, request.instruction)):
+            at_once = session.write(plan)
         num_detours = sum(segment.is_detour for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
@@ -94,7 +91,33 @@ class PlanPreparer:
         )
         if request.time_budget_s is not None:
             sequence = self._with_levers(sequence, prompt, request)
-        return Prepared(sequence, session, len(delivered_ids), take_detour=partial(self._take_detour, session))
+        take_detour = partial(self._take_detour, session)
+        return Prepared(sequence, session, len(delivered_ids), take_detour=take_detour, at_once=at_once)
+
+    def _session(self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None) -> PlanSession:
+        """Returns what reads the plan."""
+        is_urgent = request.urgency is Urgency.URGENT
+
+        def is_admissible(plan: str) -> bool:
+            other = replace(request, delivered=(), failures=())
+            return self._session(model, other, allowed).write(plan).error is None
+
+        return PlanSession(
+            tokenizer=self._tokenizer,
+            parser=IncrementalParser(),
+            gate=SafetyGate(model, request.start_pose, allowed=allowed),
+            expected_duration=partial(expected_duration, model),
+            delivered=request.delivered,
+            failures=request.failures,
+            min_confidence=self._min_confidence,
+            reads=with_spaces if self._encoder.style is PromptStyle.COMPACT else None,
+            checks=[
+                DirectionCheck(model, request.instruction, is_urgent=is_urgent),
+                *([] if is_urgent else [AmountCheck(model, request.instruction)]),
+            ],
+            can_hold=request.time_budget_s is None and not is_urgent,
+            is_admissible=is_admissible,
+        )
 
     def _take_detour(self, session: PlanSession, request: PlanRequest) -> Detour:
         """Begins another plan around the last failure of a request."""

@@ -68,6 +68,7 @@ class Prepared:
         length: How many tokens are to be generated, as soon as it is predicted; None if nobody predicts it.
         take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
             far. None for what cannot be planned anew.
+        at_once: The whole plan, where no model is needed for it.
     """
 
     sequence: TokenSequence
@@ -75,6 +76,7 @@ class Prepared:
     num_delivered_tokens: int = 0
     length: AwaitedLength | None = None
     take_detour: Callable[[PlanRequest], Detour] | None = None
+    at_once: Progress | None = None
 
 
 class Preparer(Protocol):

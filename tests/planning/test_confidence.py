@@ -49,13 +49,66 @@ def test_it_never_rises(probabilities):
         before = confidence.probability
 
 
-def test_below_the_least_confidence_nothing_moves():
+def fed(plan, least, *, sure=0.9, **options):
+    """Returns the session and what came of a plan whose tokens are all equally sure, to its end."""
     tokenizer = FakeTokenizer(1)
-    token_ids = tokenizer.encode("mf(100);")
-    choices = [TokenChoice(token_id, math.log(0.9)) for token_id in token_ids]
-    sure, unsure = (make_session(tokenizer=tokenizer, min_confidence=least) for least in (0.3, 0.6))
-    assert [segment.text for segment in sure.feed(token_ids, choices).segments] == ["mf(100);"]
-    progress = unsure.feed(token_ids, choices)
-    assert progress.segments == ()
-    assert progress.error.code is ErrorCode.NOT_UNDERSTOOD
-    assert sure.confidence == pytest.approx(0.9**7)  # up to its bracket: there it is executable
+    token_ids = tokenizer.encode(plan)
+    session = make_session(tokenizer=tokenizer, min_confidence=least, **options)
+    other = tokenizer.encode("r")[0]
+    first = session.feed(token_ids, [TokenChoice(token_id, math.log(sure), (other,)) for token_id in token_ids])
+    return session, first, first if first.is_complete else session.finish()
+
+
+def test_below_the_least_confidence_nothing_moves():
+    session, first, _ = fed("mf(100);", 0.3)
+    assert [segment.text for segment in first.segments] == ["mf(100);"]
+    assert session.confidence == pytest.approx(0.9**7)  # up to its bracket: there it is executable
+    _, first, end = fed("mf(100);", 0.6)
+    assert first.segments == end.segments == ()
+    assert end.error.code is ErrorCode.NOT_UNDERSTOOD
+    assert end.candidates[0] == "mf(100);"
+
+
+def test_nothing_behind_an_unsure_statement_moves_either_and_the_whole_plan_can_be_confirmed():
+    tokenizer = FakeTokenizer(1)
+    session = make_session(tokenizer=tokenizer, min_confidence=0.5)
+    sent = []
+    for plan, logprob in (("tc(90);", 0.0), ("ml(50);", -1.0), ("h();", 0.0)):
+        token_ids = tokenizer.encode(plan)
+        choices = [TokenChoice(t, logprob / len(token_ids), tuple(tokenizer.encode("r"))) for t in token_ids]
+        sent += session.feed(token_ids, choices).segments
+    end = session.finish()
+    assert [segment.text for segment in sent] == ["tc(90);"]
+    assert end.segments == ()
+    assert end.candidates[0] == "ml(50);h();"
+
+
+def test_what_may_have_been_meant_passes_the_gate():
+    tokenizer = FakeTokenizer(1)
+    asked = []
+
+    def is_admissible(plan):
+        asked.append(plan)
+        return plan == "mr(50);"
+
+    session = make_session(tokenizer=tokenizer, min_confidence=0.9, is_admissible=is_admissible)
+    weakest = {"l": -0.5}
+    others = tuple(tokenizer.encode(text)[0] for text in ("r", "z"))
+    for character in "ml(50);":
+        (token_id,) = tokenizer.encode(character)
+        session.feed([token_id], [TokenChoice(token_id, weakest.get(character, 0.0), others)])
+    assert session.finish().candidates == ("ml(50);", "mr(50);")
+    assert set(asked) == {"mr(50);", "mz(50);"}
+
+
+def test_what_has_no_time_to_wait_ends_at_once():
+    _, first, _ = fed("mf(100);", 0.6, can_hold=False)
+    assert first.error.code is ErrorCode.NOT_UNDERSTOOD
+
+
+def test_a_plan_that_was_confirmed_needs_no_confidence():
+    session = make_session(min_confidence=1.0)
+    progress = session.write("mf(100);h();")
+    assert [segment.text for segment in progress.segments] == ["mf(100);", "h();"]
+    assert (progress.error, progress.is_complete) == (None, True)
+    assert make_session().write("mf(").error.code is ErrorCode.PLAN_SYNTAX

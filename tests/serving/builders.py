@@ -78,7 +78,7 @@ def make_session(
     delivered: tuple[Segment, ...] = (),
     tokenizer: FakeTokenizer | None = None,
     failures: tuple[SegmentReport, ...] = (),
-    min_confidence: float = 0.0,
+    **options: Any,
 ) -> PlanSession:
     return PlanSession(
         tokenizer=tokenizer or FakeTokenizer(),
@@ -87,7 +87,7 @@ def make_session(
         expected_duration=stub_duration,
         delivered=delivered,
         failures=failures,
-        min_confidence=min_confidence,
+        **options,
     )
 
 
