@@ -114,7 +114,7 @@ _ONES = {
             "nineteen",
         ]
     )
-} | {"couple": 2.0, "few": 3.0, "dozen": 12.0}
+} | {"niner": 9.0, "couple": 2.0, "few": 3.0, "dozen": 12.0}
 _TENS = {
     word: 10.0 * number
     for number, word in enumerate(_split("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
@@ -318,6 +318,9 @@ class _Reader:
     def _words(self) -> float | None:
         """Reads a number in words: "a hundred and twenty five"; None if there is none."""
         total, part, start = 0.0, 0.0, self._at
+        if num_digits := self._num_spelled_digits():
+            self._at += num_digits
+            return float("".join(str(int(_ONES[self._word(ahead)])) for ahead in range(-num_digits, 0)))
         previous = ""
         while True:
             word = self._word()
@@ -336,6 +339,17 @@ class _Reader:
         if self._word() == "of" and previous == "couple":
             self._at += 1
         return total + part if self._at > start else None
+
+    def _num_spelled_digits(self) -> int:
+        """Returns how many words spell a number digit by digit, as on the radio: "one five zero"; 0 if none do.
+
+        Two digits without a zero may be two numbers ("two one metre steps").
+        """
+        ahead, has_zero = 0, False
+        while self._word(ahead) not in _ARTICLES and _ONES.get(self._word(ahead), 10) < 10:
+            has_zero |= self._word(ahead) == "zero"
+            ahead += 1
+        return ahead if ahead > 2 or (ahead == 2 and has_zero) else 0
 
 
 def with_plain_amounts(text: str) -> str:

@@ -243,6 +243,7 @@ class RobotModel(Record):
         silence: What happens while the planner is silent, in order of time.
         reflex: What happens when something comes too near; None for nothing.
         urgent: What the plan of an emergency may do.
+        places: Names of places that are always there: a skill's object may be one of them.
         geofence: Of a drone or ground robot.
         workspace: Of an arm.
         body: What physics and Gazebo make its body of; None for a robot that is simulated without.
@@ -262,6 +263,7 @@ class RobotModel(Record):
     camera: Camera | None = None
     reflex: ReflexRule | None = None
     urgent: UrgentRule | None = None
+    places: tuple[str, ...] = ()
     body: BodyShape | None = None
     rules: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()

@@ -13,6 +13,7 @@ from llm_planner.planning.amounts import AmountCheck
 from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.names import NameCheck
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.setback import ReplanContext, Setback
@@ -112,6 +113,12 @@ class PlanPreparer:
             min_confidence=self._min_confidence,
             reads=with_spaces if self._encoder.style is PromptStyle.COMPACT else None,
             checks=[
+                NameCheck(
+                    model,
+                    request.instruction,
+                    request.scene,
+                    says_only_what_is_asked=self._encoder.style is PromptStyle.COMPACT,
+                ),
                 DirectionCheck(model, request.instruction, is_urgent=is_urgent),
                 *([] if is_urgent else [AmountCheck(model, request.instruction)]),
             ],

@@ -73,3 +73,16 @@ def test_every_length_reads_the_same_in_every_unit(number):
         (quantity,) = quantities(f"go {text} up")
         assert quantity.kind is CM
         assert quantity.value == pytest.approx(number, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("turn one five zero degrees", [150.0]),
+        ("two zero degrees right", [20.0]),
+        ("hold one zero seconds, then niner zero degrees", [10.0, 90.0]),
+        ("two one metre steps", [2.0, 100.0]),
+    ],
+)
+def test_numbers_are_spelled_digit_by_digit_on_the_radio(text, values):
+    assert [quantity.value for quantity in quantities(text)] == pytest.approx(values)

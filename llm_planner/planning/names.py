@@ -1,0 +1,78 @@
+"""Names and words of a plan against those of its instruction: a robot is sent to nothing that was not spoken of.
+
+An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.planning.untrusted import ascii_letters, plain_scene
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.effect import Say
+from llm_planner.robots.model import RobotModel
+
+_VARIABLE = re.compile(r"_\d+")
+_LOOSE_PLURAL = re.compile(r"(?<=\w\w\w)s$")
+
+
+@dataclass(slots=True)
+class NameCheck:
+    """Follows one plan call by call.
+
+    Args:
+        model: Of the robot: which arguments are names, and which places it always has.
+        instruction: As it came; untrusted.
+        scene: Likewise.
+        says_only_what_is_asked: Whether what the robot says must stand in the instruction, too: for a model that was
+            taught to copy and has nothing to say of its own.
+    """
+
+    model: RobotModel
+    instruction: str
+    scene: str = ""
+    says_only_what_is_asked: bool = False
+    problem: str = field(default="", init=False)
+    _words: Sequence[str] = field(init=False)
+    _known: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._words = _words(self.instruction)
+        seen = (entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
+        self._known = frozenset(seen).union(self.model.places)
+
+    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
+        """Returns how the plan stands with the calls of another statement."""
+        for call in calls:
+            skill = self.model.skill(call.name)
+            for argument, value in zip(skill.arguments if skill else (), call.arguments, strict=False):
+                if argument.type is ArgumentType.IDENTIFIER and not self._is_spoken_of(str(value)):
+                    self.problem = f"neither the scene nor the instruction has {value}"
+                    return Verdict.CONTRADICTED
+            if self.says_only_what_is_asked and skill and isinstance(skill.effect, Say) and not self._is_said(call):
+                self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands."""
+        return Verdict.EXPLAINED
+
+    def _is_spoken_of(self, name: str) -> bool:
+        plain = name.strip("'\"").lower()
+        return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or self._has(_words(plain.replace("_", " ")))
+
+    def _is_said(self, call: SkillCall) -> bool:
+        return all(not isinstance(text, str) or self._has(_words(text)) for text in call.arguments)
+
+    def _has(self, words: Sequence[str]) -> bool:
+        """Returns whether the instruction has these words one behind the other."""
+        ends = range(len(words), len(self._words) + 1)
+        return any(self._words[end - len(words) : end] == words for end in ends)
+
+
+def _words(text: str) -> list[str]:
+    """Returns the words of a text without case, accents, apostrophes and a plural's s."""
+    plain = ascii_letters(text[:4096]).lower().replace("\\", "").replace("'", "")
+    return [_LOOSE_PLURAL.sub("", word) for word in re.findall(r"[a-z0-9]+", plain)]
