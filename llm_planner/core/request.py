@@ -58,6 +58,7 @@ class PlanRequest:
         max_tokens: Most tokens that the plan may have.
         allowed_skills: Names of the skills that the plan may use; None for all of the robot model.
         plan: A plan in MiniSpec that a person has confirmed: it passes the gate, and no model is asked.
+        plan_only: Whether nothing is delivered: the result shows the plan.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
@@ -78,6 +79,7 @@ class PlanRequest:
     max_tokens: int = 512
     allowed_skills: frozenset[str] | None = None
     plan: str = ""
+    plan_only: bool = False
     start_pose: Pose | None = None
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()
@@ -146,7 +148,8 @@ class PlanResult:
     """How a request ended: the whole plan, or a numbered reason why not.
 
     Attributes:
-        candidates: With NOT_UNDERSTOOD: plans that may have been meant, for a person to confirm.
+        candidates: With NOT_UNDERSTOOD: plans that may have been meant, for a person to confirm; the plan itself where
+            only that was asked for.
     """
 
     request_id: str

@@ -6,7 +6,7 @@ a broken encoding.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
 MAX_NAME_LENGTH = 128
 """Characters of the name of a robot model or a function: what is longer names nothing."""
+MAX_NUM_SKILLS = 256
 MAX_DURATION_S = 1e9
 MAX_REASON_LENGTH = 1000
 """Characters of what a robot says of a failure; more is cut."""
@@ -56,6 +57,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         )
     _require_length(goal.instruction, "instruction", limits.max_instruction_bytes)
     _require_length(goal.scene, "scene", limits.max_scene_bytes)
+    _require_length(goal.plan, "plan", limits.max_instruction_bytes)
     if len(goal.robot_model) > MAX_NAME_LENGTH:
         what = f"no robot model has a name of {len(goal.robot_model)} characters"
         raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, what)
@@ -75,6 +77,9 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         time_budget_s=to_time_budget(goal.time_budget_s),
         overrun=to_overrun(goal.overrun),
         budget_scope=to_budget_scope(goal.budget_scope),
+        allowed_skills=_to_skill_names(goal.allowed_skills),
+        plan=_text(goal.plan, "plan"),
+        plan_only=goal.plan_only,
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
@@ -137,6 +142,9 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         overrun=request.overrun.value,
         budget_scope=request.budget_scope.value,
         max_tokens=request.max_tokens,
+        allowed_skills=sorted(request.allowed_skills or ()),
+        plan=_text(request.plan, "plan"),
+        plan_only=request.plan_only,
         time_utility=from_time_utility(request.time_utility, request.urgency),
     )
     if (pose := request.start_pose) is not None:
@@ -235,6 +243,7 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
         error_msg=text,
         segments=tuple(to_segment(s, goal_id) for s in message.segments),
         metrics=metrics.to_metrics(message.metrics),
+        candidates=tuple(message.candidates),
     )
 
 
@@ -247,6 +256,7 @@ def from_result(result: PlanResult) -> PlanTask.Result:
         plan=result.plan,
         segments=[from_segment(s, result.request_id, is_last=i == last) for i, s in enumerate(result.segments)],
         metrics=metrics.from_metrics(result.metrics),
+        candidates=list(result.candidates),
     )
 
 
@@ -317,6 +327,14 @@ def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:
     except ValueError:
         known = ", ".join(f"{m.value} ({m.name})" for m in cls)
         raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
+
+
+def _to_skill_names(names: Sequence[str]) -> frozenset[str] | None:
+    """Returns which skills are allowed; None for all."""
+    if len(names) > MAX_NUM_SKILLS or any(len(name) > MAX_NAME_LENGTH for name in names):
+        message = f"allowed_skills: give at most {MAX_NUM_SKILLS} names of at most {MAX_NAME_LENGTH} characters"
+        raise PlannerError(ErrorCode.SKILL_NOT_ALLOWED, message)
+    return frozenset(names) or None
 
 
 def _require_length(text: str, name: str, max_bytes: int) -> None:

@@ -106,5 +106,6 @@ class Mission:
             segments=[self._outcomes[index] for index in sorted(self._outcomes)],
             reflexes=self.reflexes,
             metrics=metrics.from_metrics(result.metrics),
+            candidates=list(result.candidates),
             world=self.world,
         )

@@ -36,6 +36,9 @@ def to_request(order: Instruct.Request, *, robot_id: str, model: RobotModel, vie
         time_budget_s=conversions.to_time_budget(order.time_budget_s),
         overrun=conversions.to_overrun(order.overrun),
         budget_scope=conversions.to_budget_scope(order.budget_scope),
+        allowed_skills=frozenset(order.allowed_skills) or None,
+        plan=order.plan,
+        plan_only=order.plan_only,
         start_pose=pose,
     )
 
@@ -55,5 +58,7 @@ def again(order: Instruct.Request) -> Instruct.Request:
         time_budget_s=order.time_budget_s,
         overrun=order.overrun,
         budget_scope=order.budget_scope,
+        allowed_skills=order.allowed_skills,
+        plan_only=order.plan_only,
         tag=order.tag,
     )

@@ -210,7 +210,8 @@ class PlannerLoop:
         events: list[Event] = []
         for goal in ran:
             events += self._deliver(goal, progress[goal.request.request_id], now_s)
-        segments = {request_id: len(p.segments) for request_id, p in progress.items()}
+        sent = {goal.request.request_id for goal in ran if not goal.request.plan_only}
+        segments = {request_id: len(p.segments) for request_id, p in progress.items() if request_id in sent}
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
         for request_id, reason in output.failed.items():
@@ -230,6 +231,8 @@ class PlannerLoop:
         for segment in progress.segments:
             goal.held.append(replace(segment, generation_time_s=now_s - start_s))
             start_s = now_s
+        if goal.request.plan_only:
+            return []
         is_whole = progress.is_complete and progress.error is None
         return self._send_held(goal, now_s) if self._scheduler.policy.streams or is_whole else []
 
@@ -248,6 +251,8 @@ class PlannerLoop:
         """Ends the goal, or its generation, if the plan has come to its end."""
         if (error := goal.problem(progress)) is not None:
             return [self._end(goal, error.code, error.message, progress.candidates)]
+        if progress.is_complete and goal.request.plan_only:
+            return [self._end(goal, ErrorCode.NONE, "", ("".join(segment.text for segment in goal.held),))]
         return self._complete(goal) if progress.is_complete else []
 
     def _check_kv(self, output: StepOutput) -> None:
