@@ -25,6 +25,7 @@ from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SamplingParams
 from llm_planner.language.prose import ProseUnit
+from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.setback import replan_context
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
@@ -141,6 +142,8 @@ def _preparer(
             ErrorCode.INVALID_CONFIG, f"chat_segments is {config.chat_segments!r}; it must be one of {known}"
         )
     sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
+    is_scripted = config.backend == "fake"
+    is_copying = encoder.style is PromptStyle.COMPACT
     plans: Preparer = PlanPreparer(
         backend=backend,
         tokenizer=encoder.tokenizer,
@@ -149,7 +152,8 @@ def _preparer(
         markup=encoder.markup,
         sampling=sampling,
         replan_context=replan_context(config.replan_context),
-        min_confidence=0.0 if config.backend == "fake" else min_confidence(config),
+        min_confidence=0.0 if is_scripted else min_confidence(config),
+        checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
     )
     if length_predictor is not None:
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")

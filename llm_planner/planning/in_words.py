@@ -2,7 +2,20 @@
 
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import condition_text, expression_text
-from llm_planner.language.syntax import Assign, Call, Expression, Fail, If, Loop, Name, Number, Return, Statement, Text
+from llm_planner.language.syntax import (
+    Assign,
+    Call,
+    Expression,
+    Fail,
+    If,
+    Loop,
+    Name,
+    Number,
+    Return,
+    Statement,
+    Text,
+    Unclear,
+)
 from llm_planner.robots.model import RobotModel
 
 
@@ -38,7 +51,8 @@ def _statement(model: RobotModel, statement: Statement) -> str:
             return f"answer: {_call(model, value) if isinstance(value, Call) else expression_text(value)}"
         case Fail():
             return f"give up: {statement.reason}"
-    return f"ask back: {statement.what}"
+        case Unclear():
+            return f"ask back: {statement.what}"
 
 
 def _call(model: RobotModel, call: Call) -> str:
@@ -58,4 +72,5 @@ def _argument(value: Expression, unit: str) -> str:
             return f'"{value.text}"'
         case Number():
             return f"{value.value:g} {unit}".rstrip()
-    return expression_text(value)
+        case _:
+            return expression_text(value)

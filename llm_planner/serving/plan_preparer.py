@@ -1,5 +1,7 @@
 """Prepares requests for a language model: prompt, shared prefix, grammar, and the session that reads the answer."""
 
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
 
@@ -9,15 +11,13 @@ from llm_planner.core.segment import carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
-from llm_planner.planning.amounts import AmountCheck
-from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
-from llm_planner.planning.names import NameCheck
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.setback import ReplanContext, Setback
 from llm_planner.planning.stop_words import immediate_plan
+from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
@@ -39,6 +39,7 @@ class PlanPreparer:
         is_constrained: Whether the grammar of the robot's skills constrains the decoding.
         replan_context: What the model has in sight when a plan goes on another way.
         min_confidence: How sure it must be of each statement, 0 to 1; else the goal is not understood.
+        checks: Returns what holds the plan of a request against its instruction; None for nothing (scripted plans).
     """
 
     def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
@@ -53,6 +54,7 @@ class PlanPreparer:
         is_constrained: bool = True,
         replan_context: ReplanContext = ReplanContext.KEEP,
         min_confidence: float = 0.0,
+        checks: Callable[[RobotModel, PlanRequest], Seq[PlanCheck]] | None = None,
     ) -> None:
         self._backend = backend
         self._tokenizer = tokenizer
@@ -62,6 +64,7 @@ class PlanPreparer:
         self._is_constrained = is_constrained
         self._replan_context = replan_context
         self._min_confidence = min_confidence
+        self._checks = checks
         self._grammars: dict[tuple[str, frozenset[str] | None], str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
@@ -112,16 +115,7 @@ class PlanPreparer:
             failures=request.failures,
             min_confidence=self._min_confidence,
             reads=with_spaces if self._encoder.style is PromptStyle.COMPACT else None,
-            checks=[
-                NameCheck(
-                    model,
-                    request.instruction,
-                    request.scene,
-                    says_only_what_is_asked=self._encoder.style is PromptStyle.COMPACT,
-                ),
-                DirectionCheck(model, request.instruction, is_urgent=is_urgent),
-                *([] if is_urgent else [AmountCheck(model, request.instruction)]),
-            ],
+            checks=self._checks(model, request) if self._checks is not None else (),
             can_hold=request.time_budget_s is None and not is_urgent,
             is_admissible=is_admissible,
         )

@@ -18,7 +18,11 @@ LIBRARY = RobotLibrary()
         ("tello", "->od(door);", "answer: distance to the object in cm (door)"),
         ("tello", "fail('I cannot sing');", "give up: I cannot sing"),
         ("tello", "unclear('which box');", "ask back: which box"),
-        ("tello", "_1=iv(door);?_1{h();}", "True if the object is in view (door), then if _1: [stop at once and hover]"),
+        (
+            "tello",
+            "_1=iv(door);?_1{h();}",
+            "True if the object is in view (door), then if _1: [stop at once and hover]",
+        ),
     ],
 )
 def test_a_plan_says_what_the_robot_would_do(robot, plan, words):

@@ -1,0 +1,24 @@
+"""All that code can say of a plan by the words of its instruction, for one request."""
+
+from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.planning.amounts import AmountCheck
+from llm_planner.planning.directions import DirectionCheck
+from llm_planner.planning.names import NameCheck
+from llm_planner.planning.verdict import PlanCheck
+from llm_planner.robots.model import RobotModel
+
+
+def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: bool = False) -> list[PlanCheck]:
+    """Returns what holds a plan against its instruction.
+
+    Args:
+        model: Of the robot.
+        request: What was asked. An emergency is asked in few words: its amounts are the robot's to choose.
+        is_copying: Whether the model says only what it is asked to say, as the bundled one does.
+    """
+    is_urgent = request.urgency is Urgency.URGENT
+    checks: list[PlanCheck] = [
+        NameCheck(model, request.instruction, request.scene, says_only_what_is_asked=is_copying),
+        DirectionCheck(model, request.instruction, is_urgent=is_urgent),
+    ]
+    return checks if is_urgent else [*checks, AmountCheck(model, request.instruction)]
