@@ -36,7 +36,7 @@ def _sequence(model: RobotModel, statements: tuple[Statement, ...]) -> str:
     return ", then ".join(_statement(model, statement) for statement in statements)
 
 
-def _statement(model: RobotModel, statement: Statement) -> str:
+def _statement(model: RobotModel, statement: Statement) -> str:  # noqa: PLR0911 (one per kind)
     match statement:
         case Call():
             return _call(model, statement)

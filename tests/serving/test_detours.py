@@ -27,7 +27,7 @@ LIBRARY = RobotLibrary()
 PLANS = {
     "go": "mf(100);g(cat);tc(90);mb(50);",
     "cat is not visible": "tc(45);mu(50);",
-    "a chair alone": "mf(100);mu(20);",
+    "chair_alone": "mf(100);mu(20);",
 }
 STANDING = Situation(scene="chair_1", pose=Pose(x_m=1.0, z_m=1.0))
 
@@ -109,10 +109,10 @@ def test_a_fresh_context_holds_the_new_scene_and_what_is_done():
     loop.submit(make_request(), 0.0)
     before = len(written(loop))
     loop.report(succeeded("r1", 0), 0.5)
-    loop.report(failed(1, Situation(scene="a chair alone", pose=Pose(x_m=1.0, z_m=1.0))), 1.0)
+    loop.report(failed(1, Situation(scene="chair_alone", pose=Pose(x_m=1.0, z_m=1.0))), 1.0)
     generation = loop._goals["r1"].generation
     prompt = loop._backend._backend.tokenizer.decode(generation.sequence.prompt_token_ids)
-    assert prompt.endswith("scene: a chair alone\ntask: go\nplan:\nmf(100);")
+    assert prompt.endswith("scene: chair_alone\ntask: go\nplan:\nmf(100);")
     assert "g(cat)" not in prompt[-60:]
     assert generation.sequence.num_cached_tokens > 0
     assert before

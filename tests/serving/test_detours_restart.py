@@ -32,7 +32,7 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, 
     loop = make_loop(**options)
     for event in (*loop.submit(request, 0.0), *written(loop)):
         book.accept(event, 0.1)
-    report = failed(1, Situation(scene="a chair alone", pose=Pose(x_m=1.0, z_m=1.0)))
+    report = failed(1, Situation(scene="chair_alone", pose=Pose(x_m=1.0, z_m=1.0)))
     book.report(succeeded("r1", 0), 0.5)
     book.report(report, 1.0)
     delivered = []

@@ -31,7 +31,7 @@ class ShortPlans(PlanPreparer):
 
     def prepare(self, request):
         prepared = super().prepare(request)
-        grammar = 'start: ("mf(" /[2-9][0-9]/ ");" | "tc(" /[1-9][0-9]/ ");" | "h();")+\n'
+        grammar = 'start: ("mf(" /[2-9][0-9]/ ");" | "tc(" /[1-9][0-9]/ ");" | "h();"){3,}\n'
         return replace(prepared, sequence=replace(prepared.sequence, grammar=grammar))
 
 

@@ -74,7 +74,7 @@ class Reports(RuleBasedStateMachine):
         goal=st.integers(0, 1),
         behind_last=st.integers(-4, 1),
         status=st.sampled_from(ReportStatus),
-        situation=st.sampled_from((None, WAITING, Situation(scene="a chair alone"))),
+        situation=st.sampled_from((None, WAITING, Situation(scene="chair_alone"))),
         duration_s=st.sampled_from((0.0, 1.0, -1.0, float("nan"), 1e300, 10**400)),
     )
     def any_report(self, goal, behind_last, status, situation, duration_s):
