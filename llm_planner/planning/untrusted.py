@@ -11,11 +11,13 @@ from collections.abc import Iterator
 
 _MAX_COMBINING_RUN = 30  # Stream-Safe Text Format, UAX #15: normalising longer runs takes quadratic time
 MAX_NAME_LENGTH = 40
-_MAX_NAME_WORDS = 4
+_MAX_NAME_WORDS = 3
+"""What has more words, numbers not counted, is a sentence and no name."""
 _MAX_ENTRY_NUMBERS = 3
 
 _ENTRY_END = re.compile(r"[,;\n]|\.(?=\s|$)|\s\band\b\s")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_QUOTED = re.compile(r'"[^"]*"?')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _POSITION = re.compile(r"(?:\s-?\d+(?:\.\d+)?){2,3}\s*$")
 _NAME_WORD = re.compile(r"[a-z0-9]+")
@@ -41,8 +43,8 @@ def flatten(text: str) -> str:
 def plain_scene(scene: str) -> str:
     """Returns a scene as names and numbers: ``cat_1 1.2 0.4, red_box``; whatever else it holds is left out.
 
-    A name has at most 40 characters of ``a-z 0-9 _`` and at most four words. Positions may follow it, at most three
-    numbers. Remarks in brackets, and what stands behind a colon, are left out.
+    A name has at most 40 characters of ``a-z 0-9 _`` and at most three words. Positions may follow it, at most three
+    numbers. Remarks in brackets, what stands behind a colon, and sentences are left out.
 
     Args:
         scene: A list, or sentences; untrusted.
@@ -84,6 +86,7 @@ def _entries(text: str) -> Iterator[str]:
 
 def _entry(text: str) -> str:
     """Returns one entry as a name and numbers; empty if it holds no name."""
+    text = _QUOTED.sub(" ", text)
     brackets = _BRACKETED.findall(text)
     position = next((numbers for b in brackets if (numbers := _NUMBER.findall(b)) and not re.search("[a-z]", b)), [])
     head = _BRACKETED.sub(" ", text).partition(":")[0]
@@ -96,7 +99,8 @@ def _entry(text: str) -> str:
         words.append(word)
     if len(words) > 1 and words[0] in _ARTICLES:
         del words[0]
-    name = "_".join(words[:_MAX_NAME_WORDS])[:MAX_NAME_LENGTH].strip("_")
+    is_sentence = sum(not word.isdigit() for word in words) > _MAX_NAME_WORDS
+    name = "" if is_sentence else "_".join(words)[:MAX_NAME_LENGTH].strip("_")
     return " ".join([name, *position[:_MAX_ENTRY_NUMBERS]]) if name else ""
 
 
