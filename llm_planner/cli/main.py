@@ -52,6 +52,7 @@ COMMANDS = (
         "doctor:doctor",
         "Check this installation: versions, ROS 2, transport, model, GPU, ports, disk, and robots given with --robot.",
     ),
+    LazyCommand("evaluate", "evaluate:evaluate", "Judge any model by what it makes of instructions, by execution."),
     LazyCommand("train-planner", "train_planner:train_planner", "Train the planner model on generated tasks."),
     LazyCommand(
         "train-length-predictor",

@@ -44,7 +44,7 @@ _NOT_A_SIDE = re.compile(
 _WAYS = {  # words that order a motion or a turn
     Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock",
     Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
-    Side.FRONT: r"forwards?|ahead|fwd",
+    Side.FRONT: r"forwards?|fwd|(?:go|fly|move|straight) ahead",
     Side.BACK: r"(?<!come )(?<!read )back(?! up| down| to| in| on| where)|backwards?|reverse|astern",
     Side.UP: r"up(?! there)|upwards?|higher|rise|climb|ascend",
     Side.DOWN: r"down|downwards?|lower|descend",

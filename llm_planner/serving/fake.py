@@ -13,7 +13,7 @@ from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 
 EOS_TOKEN_ID = 0
-_EXACTLY = re.compile(r"exactly: ([^\n]+)")
+_EXACTLY = re.compile(r"exactly:? ([^\n]+)")
 
 
 class FakeTokenizer:

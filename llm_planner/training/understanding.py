@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult, Urgency
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.loop import PlannerLoop
@@ -20,6 +20,8 @@ from llm_planner.tasks.goals import is_achieved
 from llm_planner.tasks.sample import Task
 from llm_planner.tasks.spoken import literal
 from llm_planner.training.evaluate import serve_all
+
+THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 class Verdict(Enum):
@@ -40,6 +42,11 @@ class Answer:
     verdict: Verdict
     reason: str
     result: PlanResult
+
+    @property
+    def confidence(self) -> float:
+        """Of its least sure statement, 0 to 1."""
+        return self.result.metrics.confidence or 0.0
 
 
 _HARD = re.compile(
@@ -95,7 +102,10 @@ def ask(
 
 def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, RobotModel]) -> Answer:
     plan = written(result)
-    is_right, reason = is_achieved(task, plan, robots[task.robot])
+    try:
+        is_right, reason = is_achieved(task, plan, robots[task.robot])
+    except PlannerError as error:  # a plan that was refused in its midst
+        is_right, reason = False, error.message
     if is_right and result.error_code in _STANDS_STILL | {ErrorCode.NONE}:
         verdict = Verdict.RIGHT
     elif not result.plan:
@@ -123,3 +133,30 @@ def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
         counts = Counter(answer.verdict for answer in group)
         table[name] = {"n": len(group)} | {v.value: counts[v] / max(1, len(group)) for v in Verdict}
     return table
+
+
+def risk_coverage(answers: Sequence[Answer], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
+    """Returns, for each least confidence, what share of all sentences would be executed, and how it would end.
+
+    Measured without a threshold: statements below it are not executed then.
+
+    Returns:
+        Rows with ``threshold``, ``coverage`` (executed, of all), ``right`` (of all) and ``risk`` (wrong, of the
+        executed). A plan that says why it cannot moves nothing, counts as covered if it is right, and as not executed
+        otherwise.
+    """
+    rows = []
+    for threshold in thresholds:
+        kept = [answer for answer in answers if not answer.result.plan or answer.confidence >= threshold]
+        counts = Counter(answer.verdict for answer in kept)
+        num_executed = counts[Verdict.RIGHT] + counts[Verdict.WRONG]
+        rows.append(
+            {
+                "threshold": threshold,
+                "coverage": num_executed / max(1, len(answers)),
+                "right": counts[Verdict.RIGHT] / max(1, len(answers)),
+                "wrong": counts[Verdict.WRONG] / max(1, len(answers)),
+                "risk": counts[Verdict.WRONG] / max(1, num_executed),
+            }
+        )
+    return rows

@@ -36,8 +36,9 @@ def test_a_statement_ends_with_a_token(tokenizer):
 
 @settings(deadline=None, max_examples=200)
 @given(st.text())
-def test_any_text_comes_back(tokenizer, text):
-    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
+def test_any_text_comes_back_but_for_spaces(tokenizer, text):
+    """They cost tokens and tell a small model nothing."""
+    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text.replace(" ", "")
 
 
 def test_split_prompts_encode_as_whole_ones(tokenizer):
