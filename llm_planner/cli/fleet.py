@@ -91,8 +91,6 @@ def up(
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
         console.print(network.meaning, soft_wrap=True)
         console.print(_next_step(composition), soft_wrap=True)
-        if dashboard:
-            console.print(f"dashboard:  http://127.0.0.1:{dashboard_port}/")
         _watch(fleet, stopped)
 
 

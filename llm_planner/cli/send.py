@@ -2,7 +2,8 @@
 
 import math
 import uuid
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,15 @@ from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOpt
 from llm_planner.cli.output import console, plain, print_error, print_json, waiting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
+
+if TYPE_CHECKING:
+    import llm_planner.msg as msgs
+    from llm_planner.ros.commander import Commander
+    from llm_planner.srv import Instruct
+
+STOPPED_BY_CTRL_C = "stopped by Ctrl-C in `llm-planner send`"
+LAST_WORDS_S = 10.0
+INTERRUPTED = 130  # exit status, as of a shell
 
 
 def send(
@@ -38,7 +48,7 @@ def send(
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
-    from llm_planner.ros.commander import Commander, planner_of
+    from llm_planner.ros.commander import Commander, planner_of, robot_name
     from llm_planner.ros.conversions import to_error
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
@@ -53,16 +63,16 @@ def send(
         budget_scope=budget_scope_of(budget_scope, overrun).value,
         tag=tag,
     )
+    robot = robot_name(robot)
     with spinning("llm_planner_send") as node, waiting() as show:
         show(f"looking for /{robot}")
         commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
         if not (urgent and time_budget):
             commander.wait_until_ready(wait, on_wait=show)
-        commander.instruct(robot, order)
-        show(f"/{robot} is at work")
-        outcome = commander.outcome(tag, timeout)
+        outcome = _obeyed(commander, robot, order, timeout, show)
     if outcome is None:
-        raise PlannerError(ErrorCode.ROBOT_SILENT, f"/{robot} was not done after {timeout:g} s")
+        message = f"/{robot} was not done after {timeout:g} s and goes on; stop it with `llm-planner stop {robot}`"
+        raise PlannerError(ErrorCode.ROBOT_SILENT, message)
     code, text = to_error(outcome.error_code, outcome.error_msg)
     if as_json:
         metrics = {name: plain(getattr(outcome.metrics, name)) for name in outcome.metrics.get_fields_and_field_types()}
@@ -74,4 +84,24 @@ def send(
             console.print("[green]done[/]")
         else:
             print_error(PlannerError(code, text))
-    raise typer.Exit(0 if code is ErrorCode.NONE else 1)
+    raise typer.Exit(0 if code is ErrorCode.NONE else INTERRUPTED if code is ErrorCode.STOPPED else 1)
+
+
+def _obeyed(
+    commander: "Commander", robot: str, order: "Instruct.Request", timeout_s: float, show: Callable[[str], None]
+) -> "msgs.PlanOutcome | None":
+    """Tells a robot what to do and returns how it ended. The first Ctrl-C stops the robot, the second leaves it."""
+    is_accepted = False
+    try:
+        commander.instruct(robot, order)
+        is_accepted = True
+        show(f"/{robot} is at work; Ctrl-C stops it")
+        return commander.outcome(order.tag, timeout_s)
+    except KeyboardInterrupt:
+        commander.stop(robot, STOPPED_BY_CTRL_C)
+        if not is_accepted:  # the instruction may have been taken behind the first stop
+            commander.stop(robot, STOPPED_BY_CTRL_C)
+        show(f"/{robot} is stopped; waiting for its last words, Ctrl-C again leaves")
+        if (outcome := commander.outcome(order.tag, LAST_WORDS_S)) is None:
+            raise PlannerError(ErrorCode.STOPPED, f"/{robot} is stopped; its planner does not answer") from None
+        return outcome

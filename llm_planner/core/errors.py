@@ -47,6 +47,8 @@ class ErrorCode(IntEnum):
     EMPTY_PLAN = 207
     PLAN_TRUNCATED = 208
     NOT_UNDERSTOOD = 209
+    UNASKED_SKILL = 211
+    UNKNOWN_OBJECT = 212
 
     SKILL_FAILED = 300
     ROBOT_SILENT = 301
@@ -72,6 +74,7 @@ class ErrorCode(IntEnum):
 
     CANCELLED = 600
     SUPERSEDED = 601
+    STOPPED = 602
 
 
 def code_name(number: int) -> str:

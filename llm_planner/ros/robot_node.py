@@ -36,12 +36,13 @@ from llm_planner.ros.robot_control import ReflexEvent, RobotControl
 from llm_planner.ros.robot_view import RobotViewPublisher
 from llm_planner.ros.scenario import Event, load_scenario
 from llm_planner.ros.steady import steady_timer
-from llm_planner.srv import Instruct
+from llm_planner.srv import Instruct, Stop
 
 PERIOD_S, SHORTEST_PERIOD_S = 0.25, 0.02
 """Of the robot's time, between two looks at the planner's life and the scenario; all else comes by itself. Each wait of
 rclpy costs half a millisecond of processor time, so twenty robots that look often keep a core busy."""
 MAX_REASON = 300  # characters of an unexpected error that travel
+STOPPED_BY_OPERATOR = "stopped by the operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +126,15 @@ class RobotNode(Node):
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
         self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
-        self.create_subscription(Empty, "~/stop", self._guard(self._on_stop), 10)
+        self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
+        self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
         steady_timer(self, robot_view.PERIOD_S, self._guard(view.tick))
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
 
     def end_goals(self) -> None:
         """Stops the robot and gives up its goals."""
-        self._guard(self._missions.stop)("the robot's node is shutting down")
+        self._guard(self._missions.shut_down)("the robot's node is shutting down")
 
     def close(self) -> None:
         """Frees the node."""
@@ -169,8 +171,22 @@ class RobotNode(Node):
             self._on_fault(error)
         return response
 
-    def _on_stop(self, _: Empty) -> None:
-        self._missions.stop("stopped by the operator")
+    # Stops
+
+    def _on_stop_topic(self, _: Empty) -> None:
+        self._missions.stop(STOPPED_BY_OPERATOR)
+
+    def _on_stop(self, request: Stop.Request, response: Stop.Response) -> Stop.Response:
+        stopped = self._missions.stop(request.reason[:MAX_REASON] or STOPPED_BY_OPERATOR)
+        response.was_busy, response.instruction = stopped.was_busy, stopped.instruction
+        return response
+
+    def _on_stop_fault(self, error: Exception, _: Stop.Request, response: Stop.Response) -> Stop.Response:
+        response.was_busy, response.error_code = True, int(ErrorCode.SKILL_FAILED)
+        response.error_msg = f"the robot could not halt: {error!r}"[:MAX_REASON]
+        with contextlib.suppress(Exception):  # the driver cannot halt: its next tick tries again
+            self._on_fault(error)
+        return response
 
     # What the robot says, from its control thread
 

@@ -18,7 +18,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.ros import qos, robot_node
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
-from llm_planner.srv import Instruct
+from llm_planner.srv import Instruct, Stop
 from tests.ros.nodes import Spinner, make_segment, wait_until
 
 pytestmark = pytest.mark.ros
@@ -40,8 +40,14 @@ class Operator:
         self.node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", self.outcomes.append, qos.OUTCOMES)
         self.instruct_client = self.node.create_client(Instruct, f"/{name}/instruct")
         self.stop_publisher = self.node.create_publisher(Empty, f"/{name}/stop", 10)
+        self.stop_client = self.node.create_client(Stop, f"/{name}/stop")
         self.spinner = Spinner(self.robot, self.node)
         assert self.instruct_client.wait_for_service(10.0)
+
+    def call_stop(self, reason=""):
+        future = self.spinner.executor.create_task(self.stop_client.call_async, Stop.Request(reason=reason))
+        wait_until(lambda: future.done() and future.result().done())
+        return future.result().result()
 
     def instruct(self, instruction, objects=(), **fields):
         world = json.dumps({"objects": list(objects)})
@@ -252,8 +258,67 @@ def test_the_operator_stops_the_robot(planner, start_operator):
     wait_until(lambda: any(r.status is ReportStatus.STARTED for r in planner.server.reports[-1:]))
     operator.stop_publisher.publish(Empty())
     outcome = operator.outcome()
-    assert outcome.error_code == ErrorCode.CANCELLED
+    assert (outcome.error_code, outcome.error_msg) == (ErrorCode.STOPPED, "stopped by the operator")
     assert Snapshot.from_json(outcome.world).pose.x_m < 4.0
+
+
+def test_a_stop_is_answered_by_what_was_stopped(planner, start_operator):
+    operator = start_operator("drone_18", time_scale=1.0)
+    operator.instruct("flood mf(500);mb(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    response = operator.call_stop(reason="a child runs into the room")
+    assert (response.was_busy, response.instruction, response.error_code) == (True, "flood mf(500);mb(500);", 0)
+    stopped_at_m = robot.pose.x_m
+    outcome = operator.outcome()
+    assert (outcome.error_code, outcome.error_msg) == (ErrorCode.STOPPED, "a child runs into the room")
+    assert statuses(outcome) == [msgs.SegmentOutcome.FAILED, msgs.SegmentOutcome.NOT_RUN]
+    assert robot.pose.x_m == stopped_at_m
+    wait_until(lambda: not robot._executor.is_acting, what="the end of the stop skill")
+    assert not operator.call_stop().was_busy
+    assert operator.instruct("mf(20);").accepted
+
+
+def test_a_stop_needs_no_planner(ros, start_operator):
+    operator = start_operator("drone_19", planner="/nobody", time_scale=1.0)
+    robot = operator.robot._robot
+    robot.begin("0" * 32)
+    robot.add("0" * 32, make_segment(0, "mf(500);"))
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    assert operator.call_stop().was_busy
+    assert not robot.is_active
+    assert robot._driver.target is None
+
+
+def test_a_stop_halts_a_reflex_too(planner, start_operator):
+    operator = start_operator("drone_20", time_scale=1.0)
+    robot = operator.robot._robot
+    operator.instruct("d(20);", [BALL | {"position_m": [2.0, 0.0, 1.0]}])
+    wait_until(lambda: robot.is_in_reflex and robot._driver.target is not None, what="a reflex that moves")
+    assert operator.call_stop().was_busy
+    assert robot._driver.target is None
+
+
+def test_a_stop_whose_driver_fails_says_so_and_tries_again(planner, start_operator, monkeypatch):
+    operator = start_operator("drone_21", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    with monkeypatch.context() as broken:
+        broken.setattr(robot._driver, "halt", lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+        response = operator.call_stop()
+        assert (response.was_busy, response.error_code) == (True, ErrorCode.SKILL_FAILED)
+        assert "no way to the robot" in response.error_msg
+    wait_until(lambda: robot._driver.end_s is None, what="a halt that works")
+    assert operator.outcome().error_code == ErrorCode.STOPPED
+
+
+def test_a_busy_robot_says_how_to_stop_it(planner, start_operator):
+    operator = start_operator("drone_22", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    refusal = operator.instruct("mf(20);").error_msg
+    assert "`llm-planner stop drone_22`" in refusal
+    assert "--urgent" in refusal
 
 
 BALL = {"name": "ball", "position_m": [3.0, 0.0, 1.0], "velocity_m_per_s": [-1.0, 0.0, 0.0], "moves_for_s": 2.5}
