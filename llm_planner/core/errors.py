@@ -77,6 +77,10 @@ class ErrorCode(IntEnum):
     STOPPED = 602
 
 
+ACHIEVED = frozenset({ErrorCode.NONE, ErrorCode.PLAN_PARTIAL})
+"""How a goal ends whose plan was carried out, as far as it goes: all other ends have no utility."""
+
+
 def code_name(number: int) -> str:
     """Returns the name of an error code for people; of a number that this version does not know, ``unknown (N)``."""
     try:

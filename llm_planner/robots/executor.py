@@ -228,7 +228,7 @@ class SegmentExecutor:
             self._report(ReportStatus.SUCCEEDED, duration_s, result)
             self._next_index += 1
             return
-        if self._look is None or self._is_chat:
+        if self._look is None or self._is_chat or result.is_permanent:
             self._report(ReportStatus.FAILED, duration_s, result)
             self._end_goal(now_s, (), result.reason)
             return
@@ -292,5 +292,7 @@ class SegmentExecutor:
                 value=result.value if result else None,
                 reason=result.reason if result else "",
                 situation=situation,
+                is_permanent=result.is_permanent if result else False,
+                said=() if status is ReportStatus.STARTED or self._is_chat else self._interpreter.said,
             )
         )

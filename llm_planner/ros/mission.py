@@ -84,6 +84,9 @@ class Mission:
         self._has_failed |= report.status is ReportStatus.FAILED and report.situation is None
         outcome.status, outcome.finished_at = report.status.value, now
         outcome.duration_s, outcome.reason = report.duration_s, report.reason
+        outcome.said = list(report.said)
+        if report.value is not None:
+            outcome.value = conversions.from_value(report.value)
 
     def outcome(self, *, robot_id: str, robot_model: str, now: Time) -> msgs.PlanOutcome:
         """Returns the message that ends the mission; the plan's result must be there."""

@@ -85,7 +85,8 @@ class PlanPreparer:
         )
         if request.time_budget_s is not None:
             sequence = self._with_levers(sequence, prompt, request)
-        return Prepared(sequence, session, len(delivered_ids), take_detour=partial(self._take_detour, session))
+        take_detour = partial(self._take_detour, session)
+        return Prepared(sequence, session, len(delivered_ids), take_detour=take_detour, stop_skill=model.stop_skill)
 
     def _take_detour(self, session: PlanSession, request: PlanRequest) -> Detour:
         """Begins another plan around the last failure of a request."""

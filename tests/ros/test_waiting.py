@@ -1,5 +1,6 @@
 """A planner that still loads its model is waited for, by robots and by who tells them something; not for ever."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -112,6 +113,22 @@ def test_whoever_has_enough_of_waiting_is_not_shown_a_traceback(number):
     assert send.returncode != 0
     assert "no robot" not in errors
     assert "Traceback" not in errors
+
+
+def test_send_shows_how_each_segment_went_and_what_came_of_it(start):
+    planner = start(Planner, "telling")
+    start(Operator, "drone_1", planner="/telling")
+    wait_until(planner.is_active)
+    result = Send("drone_1", "mf(20);_1=ax(chair);l('hi');mb(20);", "--scene", "chair").result
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("ok")
+    assert lines[0].endswith("mf(20);")
+    assert lines[1].startswith("failed")
+    assert "(ax: chair is not visible)" in lines[1]
+    result = Send("drone_1", "l('hi');mb(20);", "--json").result
+    shown = json.loads(result.stdout)
+    assert [(s["status"], s["said"]) for s in shown["segments"]] == [("ok", ["hi"]), ("ok", [])]
 
 
 SEND = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
