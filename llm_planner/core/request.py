@@ -58,6 +58,7 @@ class PlanRequest:
         budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
+        unsupported_skills: Skills of its model that this robot cannot carry out: no plan may call them.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
             detour in ``delivered``, and maybe one more.
@@ -76,6 +77,7 @@ class PlanRequest:
     budget_scope: BudgetScope = BudgetScope.FIRST_SEGMENT
     max_tokens: int = 512
     start_pose: Pose | None = None
+    unsupported_skills: tuple[str, ...] = ()
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()
 

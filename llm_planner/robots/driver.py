@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from llm_planner.core.skill import ArgumentType, SkillCall, Value
-from llm_planner.robots.model import Argument, Skill
+from llm_planner.robots.model import Argument, RobotModel, Skill
 
 
 class SkillStatus(Enum):
@@ -56,6 +56,11 @@ class PermanentFailureError(SkillFailedError):
 
 class PlanFailedError(PermanentFailureError):
     """The plan itself says that what was asked cannot be achieved; the message is the reason."""
+
+
+def skills_with(model: RobotModel, effects: tuple[type, ...]) -> frozenset[str]:
+    """Returns the skills of a model that have one of these effects."""
+    return frozenset(name for name, skill in model.skills.items() if isinstance(skill.effect, effects))
 
 
 def failed(failure: SkillFailedError) -> SkillResult:

@@ -39,6 +39,8 @@ _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
 MAX_NAME_LENGTH = 128
 """Characters of the name of a robot model or a function: what is longer names nothing."""
+MAX_SKILLS = 256
+"""Names in ``unsupported_skills``."""
 MAX_DURATION_S = 1e9
 MAX_REASON_LENGTH = 1000
 """Characters of what a robot says of a failure; more is cut."""
@@ -85,8 +87,21 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         overrun=to_overrun(goal.overrun),
         budget_scope=to_budget_scope(goal.budget_scope),
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
+        unsupported_skills=_to_skill_names(goal.unsupported_skills),
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
+
+
+def _to_skill_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of skills in a goal.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for more, or longer ones, than a robot model can have.
+    """
+    if len(names) > MAX_SKILLS or any(len(name) > MAX_NAME_LENGTH or not name.isidentifier() for name in names):
+        what = f"unsupported_skills must be at most {MAX_SKILLS} names of skills"
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, what)
+    return tuple(names)
 
 
 def to_urgency(number: int) -> Urgency:
@@ -147,6 +162,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         budget_scope=request.budget_scope.value,
         max_tokens=request.max_tokens,
         time_utility=from_time_utility(request.time_utility, request.urgency),
+        unsupported_skills=list(request.unsupported_skills),
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True

@@ -79,15 +79,22 @@ class Missions:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
         Raises:
-            PlannerError: ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a world that is broken
-                or that the robot does not take.
+            PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a
+                world that is broken or that the robot does not take.
         """
+        if not order.instruction.strip():
+            raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
         urgency = conversions.to_urgency(order.urgency)
         self._require_free(urgency)
         world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot
         request = orders.to_request(
-            order, robot_id=self._client.robot_id, model=self._model, view=robot.view, pose=robot.pose
+            order,
+            robot_id=self._client.robot_id,
+            model=self._model,
+            view=robot.view,
+            pose=robot.pose,
+            unsupported_skills=robot.unsupported_skills,
         )
         if self._current in self._pending:
             self._current.world = robot.snapshot().to_json()

@@ -94,6 +94,11 @@ class RobotControl:
         return self._executor.state is ExecutorState.ACTIVE
 
     @property
+    def unsupported_skills(self) -> frozenset[str]:
+        """Skills of its model that its body cannot carry out."""
+        return self._connection.unsupported_skills
+
+    @property
     def is_in_reflex(self) -> bool:
         """Whether a reflex has begun that is not over."""
         return self._reflex_event is not None

@@ -27,6 +27,8 @@ from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
+UNSUPPORTED = (TakePicture, Ask, Push)  # effects of skills
+NEEDS_GRIPPER = (Grasp, Place, Gripper)
 CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
 STILL_DEG = 0.5  # a target that near is not sent: Neuromeka's driver would wait for a motion that never begins
 GRIP_S = 1.0  # for the fingers: assumed
@@ -176,9 +178,9 @@ class Indy7Driver:
             raise PermanentFailureError(f"there is no skill {call.name}")
         if problem := argument_problem(skill, call.arguments):
             raise SkillFailedError(problem)
-        if isinstance(skill.effect, TakePicture | Ask | Push):
+        if isinstance(skill.effect, UNSUPPORTED):
             raise PermanentFailureError(f"this driver cannot {skill.effect.kind}")
-        if isinstance(skill.effect, Grasp | Place | Gripper) and self._gripper is None:
+        if isinstance(skill.effect, NEEDS_GRIPPER) and self._gripper is None:
             raise PermanentFailureError("this driver knows no gripper")
         self._is_stopping = isinstance(skill.effect, Stop)
         if self._is_stopping:

@@ -30,6 +30,7 @@ from llm_planner.robots.motion import Motion
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
+UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read the drone's camera
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
 LOST = "the drone flew where it was not told to, so where it is is not known; land it and say where it is"
@@ -195,7 +196,7 @@ class TelloDriver:
         problem = argument_problem(skill, call.arguments)
         if problem:
             raise SkillFailedError(problem)
-        if isinstance(skill.effect, TakePicture | Ask):
+        if isinstance(skill.effect, UNSUPPORTED):
             raise PermanentFailureError("this driver does not read the drone's camera")
         if isinstance(skill.effect, Stop) and self._is_stoppable:
             self._is_stopping = True
