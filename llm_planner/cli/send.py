@@ -47,6 +47,8 @@ def send(
     The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
     reflex acts if the planner does not.
     """
+    if not instruction.strip():
+        raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
     if not (math.isfinite(time_budget) and time_budget >= 0):
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"

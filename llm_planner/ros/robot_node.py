@@ -33,6 +33,7 @@ from llm_planner.ros.guard import guarded
 from llm_planner.ros.missions import Missions
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import ReflexEvent, RobotControl
+from llm_planner.ros.robot_identity import RobotIdentity
 from llm_planner.ros.robot_view import RobotViewPublisher
 from llm_planner.ros.scenario import Event, load_scenario
 from llm_planner.ros.steady import steady_timer
@@ -59,6 +60,9 @@ class RobotSettings:
         120.0, "How long a goal waits for a planner that loads its model.", minimum=0.0, maximum=3600.0
     )
     scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
+    startup_check_s: float = setting(
+        1.0, "How long a node that starts looks for another robot of its name.", minimum=0.0, maximum=60.0
+    )
     home: str = setting(
         "", "Its home in the fleet's map, for the dashboard: X,Y,YAW in m and degrees; empty if unknown."
     )
@@ -74,7 +78,7 @@ class RobotNode(Node):
         clock: Source of monotonic time.
 
     Attributes:
-        failure: None; the node never ends itself.
+        failure: Another robot has this name; None else: nothing but that makes the node end itself.
     """
 
     def __init__(
@@ -102,6 +106,8 @@ class RobotNode(Node):
         )
         self._bridge = Bridge(self, self._on_fault)
         body = parameters.declare(self, BodySettings)
+        identity = RobotIdentity(self, self._model.name, body.driver, self._monotonic, self._on_double)
+        self._require_own_name(identity, settings.startup_check_s)
         self._robot = RobotControl(
             self._model,
             clock=self._monotonic,
@@ -110,6 +116,7 @@ class RobotNode(Node):
             report=self._post_report,
             on_reflex=self._post_reflex,
         )
+        identity.say(self._robot.unsupported_skills)
         self._control = ControlLoop(self._guard(self._robot.tick))
         self._missions = Missions(
             self,
@@ -131,6 +138,20 @@ class RobotNode(Node):
         steady_timer(self, robot_view.PERIOD_S, self._guard(view.tick))
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
+
+    def _require_own_name(self, identity: RobotIdentity, period_s: float) -> None:
+        """Looks for another robot of this name before anything moves.
+
+        Raises:
+            PlannerError: DUPLICATE_NODE if there is one.
+        """
+        identity.look_around(period_s, lambda: self.failure is not None)
+        if self.failure is not None:
+            self.destroy_node()
+            raise self.failure
+
+    def _on_double(self, problem: PlannerError) -> None:
+        self.failure = problem
 
     def end_goals(self) -> None:
         """Stops the robot and gives up its goals."""

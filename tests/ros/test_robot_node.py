@@ -12,7 +12,7 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import Empty
 
 import llm_planner.msg as msgs
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros import qos, robot_node
@@ -30,7 +30,7 @@ class Operator:
     """Gives a robot instructions and hears its outcomes."""
 
     def __init__(self, name, **parameters):
-        parameters = {"time_scale": 50.0} | parameters
+        parameters = {"time_scale": 50.0, "startup_check_s": 0.0} | parameters
         overrides = [Parameter(n, value=v) for n, v in parameters.items()]
         self.robot = RobotNode(name, parameter_overrides=overrides)
         self.node = rclpy.create_node(f"{name}_operator")
@@ -239,6 +239,7 @@ def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
     ("fields", "code"),
     [
         ({"urgency": 7}, ErrorCode.INVALID_URGENCY),
+        ({"instruction": " \n"}, ErrorCode.EMPTY_INSTRUCTION),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"world": '{"objects": [{}]}'}, ErrorCode.INVALID_CONFIG),
         (
@@ -248,8 +249,30 @@ def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
     ],
 )
 def test_garbage_is_refused_at_once(planner, start_operator, fields, code):
-    response = start_operator("drone_5").instruct("mf(20);", **fields)
+    response = start_operator("drone_5").instruct(**({"instruction": "mf(20);"} | fields))
     assert (response.accepted, response.error_code) == (False, code)
+
+
+def test_a_second_robot_with_a_name_that_is_taken_refuses_to_start(planner, start_operator):
+    operator = start_operator("drone_23", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    with pytest.raises(PlannerError, match="another robot runs as /drone_23") as refused:
+        RobotNode("drone_23", parameter_overrides=[Parameter("startup_check_s", value=10.0)])
+    assert refused.value.code is ErrorCode.DUPLICATE_NODE
+    assert operator.robot.failure is None
+    assert operator.robot._robot.is_active
+    start_operator("drone_24", startup_check_s=0.5)  # another name is free
+
+
+def test_a_status_alone_does_not_end_a_robot(ros, start_operator):
+    operator = start_operator("drone_25")
+    heard = []
+    operator.node.create_subscription(msgs.RobotStatus, "/drone_25/status", heard.append, qos.STATUSES)
+    operator.node.create_publisher(msgs.RobotStatus, "/drone_25/status", qos.STATUS).publish(
+        msgs.RobotStatus(robot_id="drone_25", instance_id="older")
+    )
+    wait_until(lambda: {"older"} < {status.instance_id for status in heard})
+    assert operator.robot.failure is None
 
 
 def test_the_operator_stops_the_robot(planner, start_operator):
@@ -360,9 +383,9 @@ def test_a_reflex_needs_no_rclpy(planner, start_operator):
 
 def test_an_emergency_that_is_refused_is_left_to_the_reflex(planner, start_operator):
     operator = start_operator("drone_11", time_scale=2.0)
-    operator.instruct(" ", [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
+    operator.instruct("\a", [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
     outcome = operator.outcome()
-    assert outcome.error_code == ErrorCode.EMPTY_INSTRUCTION
+    assert outcome.error_code == ErrorCode.INVALID_ENCODING
     assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
     assert Snapshot.from_json(outcome.world).pose.x_m < 0.0  # away from the ball
 
@@ -381,7 +404,7 @@ def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_p
 
 def test_a_normal_goal_that_is_refused_needs_no_reflex(planner, start_operator):
     operator = start_operator("drone_13")
-    operator.instruct(" ", [CHAIR])
+    operator.instruct("\a", [CHAIR])
     assert list(operator.outcome().reflexes) == []
 
 
