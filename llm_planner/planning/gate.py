@@ -5,12 +5,13 @@ course the plan may take (whatever conditions turn out to be, wherever objects a
 types and ranges, and no motion leaves the robot's space. docs/safety.md explains what is shown and how.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.skill import SkillCall
+from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.language.syntax import (
     Assign,
     Call,
@@ -28,9 +29,12 @@ from llm_planner.language.syntax import (
 )
 from llm_planner.planning.forecast import Alternatives, Forecast, joined
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
+from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.types import TypeChecker, tests
 from llm_planner.robots.model import ReturnType, RobotKind, RobotModel
 from llm_planner.robots.motion_kind import MotionKind, motion_kind
+
+_LATE = re.compile(r"_\d+$|\w+\(")  # source text of an argument that only the robot will know
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class SafetyGate:
         start_pose: Where the robot is when the plan starts; the model's start pose by default.
         limits: How large a plan may be.
         unsupported: Skills of the model that this robot cannot carry out.
+        mentioned: What objects a plan may name; None for any.
     """
 
     def __init__(
@@ -58,7 +63,9 @@ class SafetyGate:
         limits: PlanLimits = DEFAULT_LIMITS,
         *,
         unsupported: Collection[str] = (),
+        mentioned: Mentioned | None = None,
     ) -> None:
+        self._mentioned = mentioned
         self._model, self._unsupported = model, frozenset(unsupported)
         self._motions: set[MotionKind] = set()  # of what was admitted
         self._permitted: frozenset[MotionKind] | None = None  # once a plan has failed; None for all
@@ -124,6 +131,7 @@ class SafetyGate:
         calls = tuple(self._calls(statement, variables))
         for call in calls:
             self._require_possible(call.name)
+            self._require_mentioned(call)
         self._where = self._after(statement, self._where)
         self._num_calls, self._variables = num_calls, variables
         return calls
@@ -150,6 +158,21 @@ class SafetyGate:
             problem = f"the new plan calls {name}, and the plan that failed had no {kind.value}; ask for that by itself"
             raise PlannerError(ErrorCode.UNASKED_SKILL, problem)
         self._motions.add(kind)
+
+    def _require_mentioned(self, call: SkillCall) -> None:
+        """Refuses a name that neither the scene nor the task mentions.
+
+        Raises:
+            PlannerError: UNKNOWN_OBJECT.
+        """
+        if (mentioned := self._mentioned) is None:
+            return
+        arguments = zip(self._types.skill(call.name).arguments, call.arguments, strict=True)
+        names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+        for name in names:
+            if not _LATE.match(name) and not mentioned.knows(name):
+                problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
+                raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 
     def _size(self, statement: Statement, depth: int) -> int:
         """Returns how many skill calls a statement makes in the worst case, at least 1.

@@ -11,6 +11,7 @@ from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.setback import ReplanContext, Setback
@@ -64,10 +65,12 @@ class PlanPreparer:
             PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
+        mentioned = _mentioned(request)
+        gate = SafetyGate(model, request.start_pose, unsupported=request.unsupported_skills, mentioned=mentioned)
         session = PlanSession(
             tokenizer=self._tokenizer,
             parser=IncrementalParser(),
-            gate=SafetyGate(model, request.start_pose, unsupported=request.unsupported_skills),
+            gate=gate,
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
             failures=request.failures,
@@ -89,13 +92,15 @@ class PlanPreparer:
         )
         if request.time_budget_s is not None:
             sequence = self._with_levers(sequence, prompt, request)
-        take_detour = partial(self._take_detour, session)
+        take_detour = partial(self._take_detour, session, mentioned)
         return Prepared(sequence, session, len(delivered_ids), take_detour=take_detour, stop_skill=model.stop_skill)
 
-    def _take_detour(self, session: PlanSession, request: PlanRequest) -> Detour:
+    def _take_detour(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Detour:
         """Begins another plan around the last failure of a request."""
         failure = request.failures[-1]
         segment = session.take_detour(failure)
+        if mentioned is not None and failure.situation is not None:
+            mentioned.add(failure.situation.scene)
         if self._replan_context is ReplanContext.KEEP:
             return Detour(segment, self._encoder.encode_setback(_setback(request)))
         model = self._library.get(request.robot_model)
@@ -137,6 +142,12 @@ class PlanPreparer:
                 self._grammars.clear()
             self._grammars[model.name, missing] = lark_grammar(model, unsupported=missing)
         return self._grammars[model.name, missing]
+
+
+def _mentioned(request: PlanRequest) -> Mentioned | None:
+    """Returns what a plan may name; None for anything: what a robot that sees nothing is told, its driver judges."""
+    scenes = _scenes(request)
+    return Mentioned((*scenes, request.instruction)) if any(scene.strip() for scene in scenes) else None
 
 
 def _scenes(request: PlanRequest) -> list[str]:
