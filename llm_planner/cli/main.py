@@ -24,6 +24,11 @@ COMMANDS = (
     LazyCommand("send", "send:send", "Tell a running robot something, wait until it is done, and show how it went."),
     LazyCommand("stop", "stop:stop", "Halt robots at once and end their goals; it works without a planner."),
     LazyCommand(
+        "scene",
+        "scene:scene",
+        "Show what robots know of around them: names to use in an instruction, and where things are.",
+    ),
+    LazyCommand(
         "top",
         "top:top",
         "Show a running planner: queue, slots, KV cache, robots, and which goals lose utility or end next.",

@@ -24,6 +24,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import SegmentReport
 from llm_planner.monitoring.robot_view import parse_home
+from llm_planner.robots.default_scene import default_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import parameters, process, qos, robot_view
 from llm_planner.ros.body import BodySettings, connect_body
@@ -36,6 +37,7 @@ from llm_planner.ros.robot_control import ReflexEvent, RobotControl
 from llm_planner.ros.robot_identity import RobotIdentity
 from llm_planner.ros.robot_view import RobotViewPublisher
 from llm_planner.ros.scenario import Event, load_scenario
+from llm_planner.ros.snapshot import Snapshot
 from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import Instruct, Stop
 
@@ -62,6 +64,9 @@ class RobotSettings:
     scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
     startup_check_s: float = setting(
         1.0, "How long a node that starts looks for another robot of its name.", minimum=0.0, maximum=60.0
+    )
+    default_scene: bool = setting(
+        False, "Whether a robot that takes worlds begins among a few things (robots/default_scene.py)."
     )
     home: str = setting(
         "", "Its home in the fleet's map, for the dashboard: X,Y,YAW in m and degrees; empty if unknown."
@@ -117,6 +122,8 @@ class RobotNode(Node):
             on_reflex=self._post_reflex,
         )
         identity.say(self._robot.unsupported_skills)
+        if settings.default_scene:
+            self._robot.enter(Snapshot(objects=default_scene(self._model.kind)))
         self._control = ControlLoop(self._guard(self._robot.tick))
         self._missions = Missions(
             self,

@@ -119,16 +119,32 @@ def test_send_shows_how_each_segment_went_and_what_came_of_it(start):
     planner = start(Planner, "telling")
     start(Operator, "drone_1", planner="/telling")
     wait_until(planner.is_active)
-    result = Send("drone_1", "mf(20);_1=ax(chair);l('hi');mb(20);", "--scene", "chair").result
+    result = Send("drone_1", "mf(20);_1=od(chair);l('hi');mb(20);", "--scene", "chair").result
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert lines[0].startswith("ok")
     assert lines[0].endswith("mf(20);")
     assert lines[1].startswith("failed")
-    assert "(ax: chair is not visible)" in lines[1]
+    assert "(od: chair is not visible)" in lines[1]
     result = Send("drone_1", "l('hi');mb(20);", "--json").result
     shown = json.loads(result.stdout)
     assert [(s["status"], s["said"]) for s in shown["segments"]] == [("ok", ["hi"]), ("ok", [])]
+
+
+def test_a_default_scene_has_things_in_it_and_is_shown(start):
+    start(Operator, "arm_1", robot_model="indy7", default_scene=True)
+    start(Operator, "drone_1")
+    result = CliRunner().invoke(app, ["scene", "/arm_1", "--json"])
+    assert [thing["name"] for thing in json.loads(result.stdout)["/arm_1"]] == [
+        "table",
+        "bin",
+        "plate",
+        "cup",
+        "red_box",
+    ]
+    result = CliRunner().invoke(app, ["scene", "drone_1"])
+    assert "knows of nothing" in result.stdout
+    assert isinstance(CliRunner().invoke(app, ["scene", "nobody", "--timeout", "0.5"]).exception, PlannerError)
 
 
 SEND = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
