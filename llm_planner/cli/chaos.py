@@ -43,6 +43,7 @@ def chaos(
     defect: Annotated[
         str, typer.Option("--break", help="Break the robots on purpose: foreign, twice, unadmitted, deaf or dies.")
     ] = "",
+    journals: Annotated[Path | None, typer.Option(help="Leave journals and logs of all processes here.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
     page: Annotated[Path | None, typer.Option(help=f"Write a page here, such as {PAGE}, from --json files.")] = None,
 ) -> None:
@@ -99,6 +100,7 @@ def chaos(
                 has_world=sim is Simulator.MUJOCO,
                 is_soak=soak,
                 defect=defect,
+                journals=journals,
             )
             document = run_campaign(plan, on_progress, is_isolated=not problem)
     _show(document)

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -33,7 +34,7 @@ POLL_S = 0.05
 DRAIN_S = 30.0  # for goals that are under way at the end
 GOAL_BOUND_S = 90.0
 """From acceptance to outcome: a plan, a hung engine (16 s), and a planner that starts again twice."""
-DISK_MB = 8
+DISK_MB = 256
 SAMPLE_S = 2.0
 EXAMPLES = 10  # of violations of each kind, in the document
 
@@ -53,6 +54,7 @@ class Plan:
         backend: Of the planner.
         is_soak: Whether memory is the question: then every process must live, and growth is checked.
         defect: Of robots, on purpose (``mutations``).
+        journals: Where to leave the journals and logs of all processes; None to forget them.
     """
 
     seed: int = 0
@@ -68,6 +70,7 @@ class Plan:
     has_world: bool = False
     is_soak: bool = False
     defect: str = ""
+    journals: Path | None = None
 
 
 @dataclass(slots=True)
@@ -173,6 +176,10 @@ def run_campaign(plan: Plan, on_progress: Progress = lambda *_: None, *, is_isol
                 os.kill(pid, 18)  # SIGCONT: nothing is stopped any more
             statuses = processes.fleet.stop()
         run.violations += _after_stop(processes, statuses, directory, shared_before)
+        if plan.journals is not None:
+            shutil.copytree(
+                directory, plan.journals, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "*.mcap")
+            )
         return _document(run, ready_s, ended_s, skipped, directory)
 
 
@@ -406,11 +413,13 @@ def _reproduce(run: _Run) -> str:
     plan = run.plan
     first = min(run.violations, key=lambda v: v.at_s, default=None)
     index = None if first is None else _fault_before(run, first.at_s)
-    kinds = "" if len(plan.kinds) == len(MEANINGS) else f" --faults {','.join(kind.value for kind in plan.kinds)}"
+    names = ",".join(kind.value for kind in plan.kinds) or "none"
+    kinds = "" if len(plan.kinds) == len(MEANINGS) else f" --faults {names}"
     last = "" if index is None else f" --last-fault {index}"
     fleet = f" --drones {plan.drones} --arms {plan.arms} --time-scale {plan.time_scale:g} --every {plan.every_s:g}"
     end = f" --goals {plan.goals} --seconds {plan.seconds:g}"
     sim = " --sim mujoco" if plan.has_world else ""
+    sim += f" --break {plan.defect}" if plan.defect else ""
     return f"llm-planner chaos --seed {plan.seed}{end}{kinds}{fleet}{sim} --backend {plan.backend}{last}"
 
 

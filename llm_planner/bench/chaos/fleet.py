@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llm_planner.bench.chaos import machine
 from llm_planner.bench.chaos.journal import BREAK, DIRECTORY
-from llm_planner.ros.composition import DASHBOARD, PLANNER, WORLD, Composition, Fleet
+from llm_planner.ros.composition import DASHBOARD, PLANNER, RECORDER, WORLD, Composition, Fleet
 
 ENGINE = "engine"
 DASHBOARD_PORT, WORLD_PORT = 8481, 8871
@@ -113,7 +113,7 @@ def compose(
     )
 
 
-__all__ = ["DASHBOARD", "ENGINE", "PLANNER", "WORLD", "Processes", "compose"]
+__all__ = ["DASHBOARD", "ENGINE", "PLANNER", "RECORDER", "WORLD", "Processes", "compose"]
 
 
 def environment_of_break(name: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from llm_planner.bench.chaos import machine
 from llm_planner.bench.chaos.checks import Span
 from llm_planner.bench.chaos.clock_step import StepClock
-from llm_planner.bench.chaos.fleet import DASHBOARD, ENGINE, PLANNER, WORLD, Processes
+from llm_planner.bench.chaos.fleet import DASHBOARD, ENGINE, PLANNER, RECORDER, WORLD, Processes
 from llm_planner.bench.chaos.hostile_client import HostileClient
 from llm_planner.bench.chaos.messages import Disorder
 from llm_planner.bench.chaos.schedule import Fault, FaultKind
@@ -138,6 +138,8 @@ class Injector:
         return restore
 
     def _fill_disk(self) -> Callable[[], None]:
+        if (recorder := self.processes.pid(RECORDER)) is not None:
+            self.processes.blame(recorder, "it says that the disk is full, and ends")
         path = self.directory / "disk" / "ballast"
         with path.open("wb", buffering=0) as file:
             try:
