@@ -41,13 +41,16 @@ def chaos(
         Simulator.KINEMATIC
     ),
     defect: Annotated[
-        str, typer.Option("--break", help="Break the robots on purpose: foreign, twice, unadmitted, deaf or dies.")
+        str,
+        typer.Option(
+            "--break", help="Break robots on purpose: foreign, twice, unadmitted, deaf or dies; or drone_1=deaf,..."
+        ),
     ] = "",
     journals: Annotated[Path | None, typer.Option(help="Leave journals and logs of all processes here.")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
     page: Annotated[Path | None, typer.Option(help=f"Write a page here, such as {PAGE}, from --json files.")] = None,
 ) -> None:
-    """Start a fleet, inject faults from a seeded schedule, and check every call that every robot made.
+    r"""Start a fleet, inject faults from a seeded schedule, and check every call that every robot made.
 
     Planner, engine, robots, dashboard and recorder are processes of their own. Robots are told one thing after the
     other, with emergencies and cancels at every moment, while processes are killed and stopped, messages get lost, the

@@ -1,4 +1,4 @@
-"""The skill calls that a text of the plan language stands for, written down a second time: not the interpreter's way."""
+"""The skill calls that a text of the plan language stands for, by other code than the interpreter's."""
 
 from collections.abc import Iterator, Sequence
 

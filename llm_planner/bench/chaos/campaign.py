@@ -18,7 +18,6 @@ from llm_planner.bench.chaos import checks, journal, machine, memory
 from llm_planner.bench.chaos.checks import RobotCheck, Violation
 from llm_planner.bench.chaos.clock_step import StepClock
 from llm_planner.bench.chaos.fleet import ENGINE, Processes, compose, environment_of_break
-from llm_planner.bench.chaos.goals import Goal
 from llm_planner.bench.chaos.hostile_client import HostileClient
 from llm_planner.bench.chaos.injection import Injector
 from llm_planner.bench.chaos.schedule import MEANINGS, Fault, FaultKind, schedule

@@ -1,6 +1,7 @@
 """The processes of a campaign: the product's fleet, with journals in planner and robots."""
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,6 @@ from llm_planner.bench.chaos.journal import BREAK, DIRECTORY
 from llm_planner.ros.composition import DASHBOARD, PLANNER, RECORDER, WORLD, Composition, Fleet
 
 ENGINE = "engine"
-DASHBOARD_PORT, WORLD_PORT = 8481, 8871
 JOURNALED = {
     "llm_planner.ros.planner_node": "llm_planner.bench.chaos.planner_process",
     "llm_planner.ros.robot_node": "llm_planner.bench.chaos.robot_process",
@@ -96,6 +96,13 @@ class Processes:
         return {name: pid for name in names if (pid := self.pid(name)) is not None}
 
 
+def free_port() -> int:
+    """Returns a TCP port that is free on this host now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def compose(
     *, drones: int, arms: int, time_scale: float, backend: str, has_world: bool, directory: Path
 ) -> Composition:
@@ -107,8 +114,8 @@ def compose(
         arms=arms,
         time_scale=time_scale,
         planner={"backend": backend},
-        world=World(port=WORLD_PORT) if has_world else None,
-        dashboard_port=DASHBOARD_PORT,
+        world=World(port=free_port()) if has_world else None,
+        dashboard_port=free_port(),
         record=directory / "disk" / "record.mcap",
     )
 
@@ -116,6 +123,6 @@ def compose(
 __all__ = ["DASHBOARD", "ENGINE", "PLANNER", "RECORDER", "WORLD", "Processes", "compose"]
 
 
-def environment_of_break(name: str) -> dict[str, str]:
+def environment_of_break(defects: str) -> dict[str, str]:
     """Returns the environment of robots that are broken on purpose."""
-    return {BREAK: name} if name else {}
+    return {BREAK: defects} if defects else {}

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from rclpy.action import ActionClient
+from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from unique_identifier_msgs.msg import UUID
 
@@ -29,7 +29,7 @@ class HostileClient:
     def __init__(self, node: Node, robots: Sequence[str]) -> None:
         self._node, self._robots = node, robots
         self._publishers: dict[str, tuple[Any, type]] = {}
-        self._services: dict[str, tuple[Any, type]] = {}
+        self._services: dict[str, tuple[Any, Any]] = {}
         self._action = ActionClient(node, PlanTask, f"{PLANNER}/plan_task")
 
     def find(self) -> None:

@@ -72,7 +72,7 @@ class Injector:
                 Disorder(until_s=time.monotonic() + fault.duration_s).write(self.directory)
             case FaultKind.PARTITION:
                 machine.set_loopback(is_up=False)
-                return lambda: machine.set_loopback(is_up=True) and None
+                return _connect
             case FaultKind.CLOCK:
                 self.clock.step(fault.amount)
             case FaultKind.DISK:
@@ -83,6 +83,8 @@ class Injector:
                 self.workload.burst(int(fault.amount))
             case FaultKind.MALFORMED:
                 self._send_malformed(fault)
+            case _:
+                raise AssertionError("kills and stops are dealt with above")
         return _nothing
 
     def watch(self, now_s: float) -> None:
@@ -147,7 +149,7 @@ class Injector:
                     pass
             except OSError:
                 pass  # it is full
-        return lambda: path.unlink()
+        return path.unlink
 
     def _send_malformed(self, fault: Fault) -> None:
         rng = random.Random(f"malformed {self.seed} {fault.index}")
@@ -165,6 +167,10 @@ class Injector:
     def _span(self, robot: str, for_s: float) -> None:
         now_s = time.monotonic()
         self.spans.setdefault(robot, []).append(Span(now_s, now_s + for_s))
+
+
+def _connect() -> None:
+    machine.set_loopback(is_up=True)
 
 
 def _nothing() -> None:

@@ -34,7 +34,7 @@ def isolate() -> str:
 
 def mount(path: Path, megabytes: int) -> bool:
     """Puts a small disk (tmpfs) at a directory; returns whether that is possible."""
-    return _libc.mount(b"chaos", str(path).encode(), b"tmpfs", 0, f"size={megabytes}m".encode()) == 0
+    return bool(_libc.mount(b"chaos", str(path).encode(), b"tmpfs", 0, f"size={megabytes}m".encode()) == 0)
 
 
 def unmount(path: Path) -> None:

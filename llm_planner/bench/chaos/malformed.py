@@ -42,7 +42,7 @@ def draw(cls: type, rng: random.Random, likely: Sequence[str] = ()) -> Any:  # n
     return cls(**{name: _value(kind, rng, likely) for name, kind in fields.items()})
 
 
-def _value(kind: str, rng: random.Random, likely: Sequence[str]) -> Any:  # noqa: ANN401
+def _value(kind: str, rng: random.Random, likely: Sequence[str]) -> Any:  # noqa: ANN401, PLR0911 -- by type
     if repeated := re.fullmatch(r"sequence<(.*?)(?:, (\d+))?>", kind):
         return [_value(repeated[1], rng, likely) for _ in range(rng.randint(0, min(3, int(repeated[2] or 3))))]
     if repeated := re.fullmatch(r"(.*)\[(\d+)\]", kind):

@@ -5,6 +5,7 @@ heartbeats), an action's feedback and results, answers of services. It does what
 network does to DDS itself is not tested by it.
 """
 
+import functools
 import json
 import os
 import random
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.action.client import ActionClient
-from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 
 from llm_planner.bench.chaos.journal import DIRECTORY, Journal
+from llm_planner.bench.chaos.patching import put, take
 from llm_planner.ros.bridge import Bridge
 from llm_planner.srv import GetSegments
 
@@ -123,7 +124,7 @@ def install(journal: Journal, seed: str) -> None:
 
 
 def _hook_subscriptions(mangler: Callable[[Node], Mangler]) -> None:
-    create = Node.create_subscription
+    create = take(Node, "create_subscription")
 
     def create_subscription(node: Node, kind: Any, topic: str, callback: Any, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
         if topic.endswith(TOPICS):
@@ -135,42 +136,44 @@ def _hook_subscriptions(mangler: Callable[[Node], Mangler]) -> None:
             return create(node, kind, topic, mangled, *rest, **options)
         return create(node, kind, topic, callback, *rest, **options)
 
-    Node.create_subscription = create_subscription
+    put(Node, "create_subscription", create_subscription)
 
 
 def _hook_actions(mangler: Callable[[Node], Mangler]) -> None:
-    send, result = ActionClient.send_goal_async, ActionClient._get_result_async  # noqa: SLF001
+    send, result = take(ActionClient, "send_goal_async"), take(ActionClient, "_get_result_async")
 
     def send_goal_async(
         client: ActionClient,
         goal: object,
-        feedback_callback: Any = None,
-        goal_uuid: object = None,  # noqa: ANN401
-    ) -> Future:
+        feedback_callback: Callable[..., None] | None = None,
+        goal_uuid: object = None,
+    ) -> Any:  # noqa: ANN401
         held: list[Callable[[], None]] = []
 
         def mangled(message: object) -> None:
-            mangler(client._node).deliver("feedback", lambda: feedback_callback(message), held)  # noqa: SLF001
+            assert feedback_callback is not None
+            mangler(client._node).deliver("feedback", functools.partial(feedback_callback, message), held)  # noqa: SLF001
 
         return send(client, goal, mangled if feedback_callback else None, goal_uuid)
 
     def get_result_async(client: ActionClient, handle: object) -> Future:
         return _mangled_future(mangler(client._node), "result", result(client, handle))  # noqa: SLF001
 
-    ActionClient.send_goal_async, ActionClient._get_result_async = send_goal_async, get_result_async  # noqa: SLF001
+    put(ActionClient, "send_goal_async", send_goal_async)
+    put(ActionClient, "_get_result_async", get_result_async)
 
 
 def _hook_answers(mangler: Callable[[Node], Mangler]) -> None:
-    create = Node.create_client
+    create = take(Node, "create_client")
 
-    def create_client(node: Node, kind: Any, *rest: Any, **options: Any) -> Client:  # noqa: ANN401
+    def create_client(node: Node, kind: Any, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
         client = create(node, kind, *rest, **options)
         if kind is GetSegments:
             call = client.call_async
             client.call_async = lambda request: _mangled_future(mangler(node), "get_segments", call(request))
         return client
 
-    Node.create_client = create_client
+    put(Node, "create_client", create_client)
 
 
 def _mangled_future(mangler: Mangler, what: str, future: Future) -> Future:

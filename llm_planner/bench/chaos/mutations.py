@@ -3,22 +3,29 @@
 import os
 from typing import Any
 
+from llm_planner.bench.chaos.patching import put, take
 from llm_planner.core.segment import Segment
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.executor import SegmentExecutor
 
 NAMES = ("foreign", "twice", "unadmitted", "deaf", "dies")
-"""Carries out a segment of the goal before; carries one out twice; makes a call of its own; ignores silence; ends itself."""
+"""Carries out a segment of the goal before; carries one out twice; calls on its own; ignores silence; ends itself."""
 EVERY = 5  # goals or segments: the fleet works between two defects
 
 
-def install(name: str) -> None:
-    """Breaks the robots of this process.
+def install(defects: str, robot: str) -> None:
+    """Breaks the robot of this process.
+
+    Args:
+        defects: A name for all robots, or ``robot=name`` for some, with commas between; empty for none.
+        robot: Whose process this is.
 
     Raises:
         ValueError: For a name that is none.
     """
+    pairs = dict(pair.split("=", 1) for pair in defects.split(",") if "=" in pair)
+    name = pairs.get(robot, "") if pairs else defects
     if name and name not in NAMES:
         raise ValueError(f"no defect {name!r}; known are {', '.join(NAMES)}")
     if name:
@@ -26,7 +33,8 @@ def install(name: str) -> None:
 
 
 def _foreign() -> None:
-    begin, add, last, count = SegmentExecutor.begin, SegmentExecutor.add, list[Segment](), [0]
+    begin, add = take(SegmentExecutor, "begin"), take(SegmentExecutor, "add")
+    last, count = list[Segment](), [0]
 
     def begin_with_old(executor: SegmentExecutor, request_id: str, now_s: float, **rest: Any) -> None:  # noqa: ANN401
         begin(executor, request_id, now_s, **rest)
@@ -37,15 +45,15 @@ def _foreign() -> None:
 
     def add_noting(executor: SegmentExecutor, request_id: str, segment: Segment, now_s: float) -> bool:
         last[:] = last or [segment]
-        return add(executor, request_id, segment, now_s)
+        return bool(add(executor, request_id, segment, now_s))
 
-    SegmentExecutor.begin, SegmentExecutor.add = begin_with_old, add_noting  # type: ignore[method-assign]
+    put(SegmentExecutor, "begin", begin_with_old)
+    put(SegmentExecutor, "add", add_noting)
 
 
 def _twice() -> None:
-    start, ended, current, count = (
-        SegmentExecutor._start_segment, SegmentExecutor._segment_ended, list[Segment](), [0]  # noqa: SLF001
-    )  # fmt: skip
+    start, ended = take(SegmentExecutor, "_start_segment"), take(SegmentExecutor, "_segment_ended")
+    current, count = list[Segment](), [0]
 
     def start_noting(executor: SegmentExecutor, segment: Segment, now_s: float) -> None:
         current[:] = [segment]
@@ -58,11 +66,12 @@ def _twice() -> None:
             executor._next_index -= 1  # noqa: SLF001
             executor._waiting[executor._next_index] = current[0]  # noqa: SLF001
 
-    SegmentExecutor._start_segment, SegmentExecutor._segment_ended = start_noting, ended_twice  # type: ignore[method-assign] # noqa: SLF001
+    put(SegmentExecutor, "_start_segment", start_noting)
+    put(SegmentExecutor, "_segment_ended", ended_twice)
 
 
 def _unadmitted() -> None:
-    start, count = SegmentExecutor._start_segment, [0]  # noqa: SLF001
+    start, count = take(SegmentExecutor, "_start_segment"), [0]
 
     def start_another(executor: SegmentExecutor, segment: Segment, now_s: float) -> None:
         count[0] += 1
@@ -71,15 +80,15 @@ def _unadmitted() -> None:
             executor._driver.halt(now_s)  # noqa: SLF001
         start(executor, segment, now_s)
 
-    SegmentExecutor._start_segment = start_another  # type: ignore[method-assign] # noqa: SLF001
+    put(SegmentExecutor, "_start_segment", start_another)
 
 
 def _deaf() -> None:
-    SegmentExecutor._mind_silence = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
+    put(SegmentExecutor, "_mind_silence", lambda *_: None)
 
 
 def _dies() -> None:
-    begin, count = SegmentExecutor.begin, [0]
+    begin, count = take(SegmentExecutor, "begin"), [0]
 
     def begin_or_die(executor: SegmentExecutor, request_id: str, now_s: float, **rest: Any) -> None:  # noqa: ANN401
         count[0] += 1
@@ -87,4 +96,4 @@ def _dies() -> None:
             os._exit(3)
         begin(executor, request_id, now_s, **rest)
 
-    SegmentExecutor.begin = begin_or_die  # type: ignore[method-assign]
+    put(SegmentExecutor, "begin", begin_or_die)

@@ -3,14 +3,16 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from llm_planner.assembly import build_admission, build_loop
 from llm_planner.bench.chaos import messages
 from llm_planner.bench.chaos.calls import words
 from llm_planner.bench.chaos.journal import Journal
+from llm_planner.bench.chaos.patching import put, take
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.pose import Pose
@@ -55,17 +57,17 @@ class JournaledGate:
 def build_journaled_loop(config: PlannerConfig) -> PlannerLoop:
     """Returns the loop of an engine process, whose gates keep a journal."""
     journal = Journal.of("engine")
-    prepare = PlanPreparer.prepare
+    prepare = take(PlanPreparer, "prepare")
 
     def journaled(preparer: PlanPreparer, request: PlanRequest) -> Prepared:
-        prepared = prepare(preparer, request)
+        prepared: Prepared = prepare(preparer, request)
         session = prepared.session
         if isinstance(session, PlanSession):
             session._gate = JournaledGate(session._gate, request.request_id, journal)  # noqa: SLF001
         return prepared
 
     loop = build_loop(config)
-    PlanPreparer.prepare = journaled  # type: ignore[method-assign] # the rehearsals before are nobody's goals
+    put(PlanPreparer, "prepare", journaled)  # the rehearsals before are goals of no robot
     journal.note("ready", load_s=age_s())
     return loop
 
@@ -87,7 +89,7 @@ class JournaledEvents(GoalEvents):
 
     journal: Journal
 
-    def _publish(self, line: object) -> None:
+    def _publish(self, line: Mapping[str, Any]) -> None:
         self.journal.note("event", event=line)
         super()._publish(line)
 
@@ -97,7 +99,7 @@ def main() -> int:
     from llm_planner.ros import plan_action
 
     JournaledEvents.journal = Journal.of("planner")
-    plan_action.GoalEvents = JournaledEvents  # type: ignore[misc]
+    put(plan_action, "GoalEvents", JournaledEvents)
     messages.install(JournaledEvents.journal, "planner")
     return process.run(lambda: PlannerNode(build_server))
 

@@ -8,6 +8,7 @@ from typing import Any
 from llm_planner.bench.chaos import messages, mutations
 from llm_planner.bench.chaos.calls import words
 from llm_planner.bench.chaos.journal import BREAK, Journal
+from llm_planner.bench.chaos.patching import put, take
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
@@ -128,17 +129,17 @@ def main() -> int:
     """Runs a robot node; returns the exit status."""
     name = next((a.removeprefix("__node:=") for a in sys.argv if a.startswith("__node:=")), "robot")
     journal = Journal.of(f"robot_{name}")
-    connect_body = robot_node.connect_body
+    connect_body = take(robot_node, "connect_body")
 
     def connect(*arguments: Any) -> JournaledConnection:  # noqa: ANN401
         return JournaledConnection(connect_body(*arguments), journal)
 
     JournaledControl.journal = JournaledClient.journal = journal
-    robot_node.connect_body = connect  # type: ignore[assignment]
-    robot_node.RobotControl = JournaledControl  # type: ignore[misc]
-    robot_node.PlannerClient = JournaledClient  # type: ignore[misc]
+    put(robot_node, "connect_body", connect)
+    put(robot_node, "RobotControl", JournaledControl)
+    put(robot_node, "PlannerClient", JournaledClient)
     messages.install(journal, name)
-    mutations.install(os.environ.get(BREAK, ""))
+    mutations.install(os.environ.get(BREAK, ""), name)
     journal.note("started")
     return process.run(robot_node.RobotNode)
 

@@ -96,7 +96,9 @@ def schedule(seed: int, kinds: Sequence[FaultKind], robots: Sequence[str], *, ev
         index += 1
 
 
-def _draw(rng: random.Random, index: int, at_s: float, kind: FaultKind, robots: Sequence[str]) -> Fault:
+def _draw(  # noqa: C901, PLR0911 -- one case per kind
+    rng: random.Random, index: int, at_s: float, kind: FaultKind, robots: Sequence[str]
+) -> Fault:
     robot = rng.choice(list(robots))
     match kind:
         case FaultKind.KILL_ENGINE | FaultKind.KILL_PLANNER | FaultKind.KILL_WORLD | FaultKind.KILL_DASHBOARD:

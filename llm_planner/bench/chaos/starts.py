@@ -78,7 +78,9 @@ def _start_and_stop(
     ]
     while machine.processes_of(directory) and time.monotonic() - began_s - took_s < ORPHAN_PATIENCE_S:
         time.sleep(0.05)
-    for command in machine.processes_of(directory).values():
-        found.append(Violation(invariant="orphans", at_s=began_s, what=command))
+    found += [
+        Violation(invariant="orphans", at_s=began_s, what=command)
+        for command in machine.processes_of(directory).values()
+    ]
     left = sorted(machine.shared_memory() - before)
     return took_s, statuses, found + [Violation(invariant="shared_memory", at_s=began_s, what=n) for n in left]
