@@ -319,6 +319,7 @@ def _document(run: _Run, ready_s: float, ended_s: float, skipped: dict[str, str]
             ),
             "engine_gone_after_planner_s": _summary(run.injector.engine_gone_s),
             "silence_rule_late_s": _summary([s for check in robots.values() for s in check.silence_delays_s]),
+            "robot_without_processor_s": _summary([check.longest_starved_s for check in robots.values()]),
         },
         "invariants": {name: counts[name] for name in checks.INVARIANTS},
         "examples": [_example(run, v) for v in _first_of_each(run.violations)],

@@ -28,6 +28,8 @@ INVARIANTS = {
     "memory_growth": "no process grows by more than 1 % per hour",
 }
 SILENCE_MARGIN_S = 0.5
+EARLY_S = 0.25
+"""How much earlier a robot may begin its silence steps than a journal says: a line is written after what it says."""
 ENGINE_MARGIN_S = 5.0
 _OWNER = re.compile(r"(g\d+) ")
 
@@ -86,6 +88,7 @@ class RobotCheck:
     failed: set[str] = field(default_factory=set)
     num_calls: int = 0
     num_segments: int = 0
+    longest_starved_s: float = 0.0
     _pid: int = 0
     _goal: str = ""
     _is_chat: bool = False
@@ -96,6 +99,7 @@ class RobotCheck:
     _segment: _Segment | None = None
     _quiet_since_s: float = 0.0
     _is_silence_kept: bool = True
+    _starved_s: float = 0.0
     _last_s: float = 0.0
 
     def follow(self, lines: Iterable[Line], until_s: float) -> None:
@@ -104,7 +108,7 @@ class RobotCheck:
             if line["pid"] != self._pid:
                 self._pid, self._goal, self._is_active, self._segment = line["pid"], "", False, None
                 self._begun.clear()
-            else:
+            elif line["kind"] != "starved":  # written before the tick that it delayed
                 self._require_silence_kept(line["at_s"])
             self._last_s = line["at_s"]
             handler = getattr(self, f"_on_{line['kind']}", None)
@@ -205,8 +209,13 @@ class RobotCheck:
 
     # Silence
 
+    def _on_starved(self, line: Line) -> None:
+        self._starved_s += line["seconds"]
+        self.longest_starved_s = max(self.longest_starved_s, line["seconds"])
+
     def _live(self, at_s: float) -> None:
         self._quiet_since_s, self._is_silence_kept = max(self._quiet_since_s, at_s), False
+        self._starved_s = 0.0
 
     @property
     def _is_waiting(self) -> bool:
@@ -217,14 +226,14 @@ class RobotCheck:
         return self._quiet_since_s + self.model.silence[0].after_s / self.time_scale
 
     def _note_own_call(self, at_s: float) -> None:
-        if self._is_waiting and at_s >= self._due_s:
+        if self._is_waiting and at_s >= self._due_s - EARLY_S:
             self._is_silence_kept = True
             if not self._is_faulted(self._quiet_since_s, at_s):
-                self.silence_delays_s.append(at_s - self._due_s)
+                self.silence_delays_s.append(max(0.0, at_s - self._due_s - self._starved_s))
 
     def _require_silence_kept(self, now_s: float) -> None:
         """Notes a robot that had nothing to do and did not begin its silence steps in time."""
-        if not self._is_waiting or now_s <= self._due_s + SILENCE_MARGIN_S:
+        if not self._is_waiting or now_s <= self._due_s + self._starved_s + SILENCE_MARGIN_S:
             return
         if not self._is_faulted(self._quiet_since_s, now_s):
             self._violate("robots_unsafe", f"nothing was heard for {now_s - self._quiet_since_s:.2f} s, nothing done")

@@ -88,6 +88,12 @@ def address_space_mb(pid: int) -> float | None:
     return _status_mb(pid, "VmSize")
 
 
+def processor_wait_s() -> float:
+    """Returns for how long threads of this process could have run and had no processor, so far, all together."""
+    tasks = Path("/proc/self/task").iterdir()
+    return sum(int((_read(f"{task}/schedstat").split() or ("0", "0"))[1]) for task in tasks) / 1e9
+
+
 def shared_memory() -> set[str]:
     """Returns the names of all that is in shared memory."""
     return {path.name for path in SHARED_MEMORY.iterdir()}

@@ -2,10 +2,11 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
-from llm_planner.bench.chaos import messages, mutations
+from llm_planner.bench.chaos import machine, messages, mutations
 from llm_planner.bench.chaos.calls import words
 from llm_planner.bench.chaos.journal import BREAK, Journal
 from llm_planner.bench.chaos.patching import put, take
@@ -21,6 +22,9 @@ from llm_planner.ros import process, robot_node
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import RobotControl
+
+
+LEAST_STARVED_S = 0.1  # that is noted: less changes nothing
 
 
 class JournaledDriver:
@@ -80,6 +84,7 @@ class JournaledControl(RobotControl):
             report(said)
 
         self._was_active = False
+        self._ticked_s, self._waited_s = time.monotonic(), machine.processor_wait_s()
         super().__init__(*arguments, report=noting, **rest)
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
@@ -105,7 +110,12 @@ class JournaledControl(RobotControl):
         super().hear(at_s)
 
     def tick(self) -> float:
-        """Goes on."""
+        """Goes on; notes if the kernel gave this process no processor since the tick before."""
+        now_s, waited_s = time.monotonic(), machine.processor_wait_s()
+        starved_s = min(waited_s - self._waited_s, now_s - self._ticked_s)
+        if starved_s > LEAST_STARVED_S:
+            self.journal.note("starved", seconds=starved_s)
+        self._ticked_s, self._waited_s = now_s, waited_s
         with self._lock:
             period_s = super().tick()
             if self._was_active and not self.is_active:

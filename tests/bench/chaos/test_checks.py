@@ -154,3 +154,14 @@ def test_an_engine_is_back_when_a_new_process_admits_a_segment():
     assert (back.after_s, back.load_s) == (4.5, 3.5)
     assert len(recoveries(lines, [10.0, 12.0])) == 1  # killed again before it was back
     assert recoveries(lines, []) == recoveries(lines, [20.0]) == []
+
+
+def test_a_robot_without_a_processor_has_more_time_and_one_that_is_early_is_in_time():
+    begin = {"kind": "begin", "goal": "a", "is_chat": False, "at_s": 10.0, "pid": 1}
+    starved = {"kind": "starved", "seconds": 2.0, "pid": 1}
+    for late_s, seconds, is_broken in ((-0.1, 0.0, False), (2.4, 2.0, False), (2.6, 2.0, True)):
+        at_s = 10.0 + SILENT_S + late_s
+        lines = [{**starved, "seconds": seconds, "at_s": at_s}, {"kind": "call", "call": ["h"], "at_s": at_s, "pid": 1}]
+        found = RobotCheck(robot="drone_1", model=TELLO, time_scale=1.0, admitted={})
+        found.follow([{"kind": "started", "at_s": 9.0, "pid": 1}, begin, *lines], ENDED_S)
+        assert bool(found.violations) == is_broken
