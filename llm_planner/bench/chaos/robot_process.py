@@ -23,8 +23,7 @@ from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import RobotControl
 
-
-LEAST_STARVED_S = 0.1  # that is noted: less changes nothing
+STARVED_PERIOD_S, LEAST_STARVED_S = 0.2, 0.1  # between two looks, and what is noted: less changes nothing
 
 
 class JournaledDriver:
@@ -84,7 +83,7 @@ class JournaledControl(RobotControl):
             report(said)
 
         self._was_active = False
-        self._ticked_s, self._waited_s = time.monotonic(), machine.processor_wait_s()
+        self._looked_s, self._waited_s = time.monotonic(), machine.processor_wait_s()
         super().__init__(*arguments, report=noting, **rest)
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
@@ -110,12 +109,14 @@ class JournaledControl(RobotControl):
         super().hear(at_s)
 
     def tick(self) -> float:
-        """Goes on; notes if the kernel gave this process no processor since the tick before."""
-        now_s, waited_s = time.monotonic(), machine.processor_wait_s()
-        starved_s = min(waited_s - self._waited_s, now_s - self._ticked_s)
-        if starved_s > LEAST_STARVED_S:
-            self.journal.note("starved", seconds=starved_s)
-        self._ticked_s, self._waited_s = now_s, waited_s
+        """Goes on; notes if the kernel has given this process no processor."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s > STARVED_PERIOD_S:
+            waited_s = machine.processor_wait_s()
+            starved_s = min(waited_s - self._waited_s, now_s - self._looked_s)
+            if starved_s > LEAST_STARVED_S:
+                self.journal.note("starved", seconds=starved_s)
+            self._looked_s, self._waited_s = now_s, waited_s
         with self._lock:
             period_s = super().tick()
             if self._was_active and not self.is_active:
