@@ -28,7 +28,7 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.network import Network, environment
 from llm_planner.ros.spinning import spinning
 
-READY_TIMEOUT_S = 120.0
+READY_TIMEOUT_S = 300.0  # a busy machine may take a minute to import Python modules eight times
 POLL_S = 0.05
 DRAIN_S = 30.0  # for goals that are under way at the end
 GOAL_BOUND_S = 90.0
