@@ -11,7 +11,7 @@ from llm_planner.robots.executor import SegmentExecutor
 
 NAMES = ("foreign", "twice", "unadmitted", "deaf", "dies")
 """Carries out a segment of the goal before; carries one out twice; calls on its own; ignores silence; ends itself."""
-EVERY = 5  # goals or segments: the fleet works between two defects
+EVERY = 2  # goals or segments: the fleet works between two defects
 
 
 def install(defects: str, robot: str) -> None:

@@ -48,7 +48,7 @@ def test_a_fleet_bears_faults(tmp_path):
 def test_a_campaign_finds_robots_that_are_broken_on_purpose(tmp_path):
     defects = "drone_1=foreign,drone_2=twice,drone_3=unadmitted,drone_4=deaf"
     status, document, printed = chaos(
-        tmp_path, "--seconds", 25, "--every", 8, "--drones", 4, "--arms", 0, "--faults", "kill-planner",
+        tmp_path, "--goals", 60, "--seconds", 90, "--every", 3, "--drones", 4, "--arms", 0, "--faults", "kill-planner",
         "--break", defects,
     )  # fmt: skip
     assert status == 1
