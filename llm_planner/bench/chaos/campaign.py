@@ -80,6 +80,7 @@ class _Run:
     processes: Processes
     workload: Workload
     injector: Injector
+    commit: str = field(default_factory=commit)  # of the code that starts, not of what it becomes meanwhile
     began_s: float = 0.0
     injected: list[Fault] = field(default_factory=list)
     begins_s: list[float] = field(default_factory=list)
@@ -278,7 +279,7 @@ def _document(run: _Run, ready_s: float, ended_s: float, skipped: dict[str, str]
     counts = Counter(violation.invariant for violation in run.violations)
     return {
         "setup": {
-            "commit": commit(),
+            "commit": run.commit,
             "seed": plan.seed,
             "seconds": round(ended_s - run.began_s, 1) if run.began_s else 0.0,
             "drones": plan.drones,
@@ -311,6 +312,9 @@ def _document(run: _Run, ready_s: float, ended_s: float, skipped: dict[str, str]
             "engine_load_s": _summary([line["load_s"] for line in engine if line["kind"] == "ready"]),
             "engine_killed_served_again_s": _summary([r.after_s for r in kills]),
             "engine_killed_beyond_load_s": _summary([r.after_s - r.load_s for r in kills]),
+            "engine_killed_beyond_load_undisturbed_s": _summary(
+                [r.after_s - r.load_s for r in kills if not _is_disturbed(run, r)]
+            ),
             "engine_stopped_served_again_s": _summary(
                 [r.after_s for r in checks.recoveries(engine, run.injector.engine_stops_s)]
             ),

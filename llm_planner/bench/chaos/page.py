@@ -40,7 +40,8 @@ def write_chaos(document: Document, out: Path | None, page: Path | None) -> list
         page: Made from all parts of that file.
     """
     parts = json.loads(out.read_text(encoding="utf-8")) if out is not None and out.exists() else {}
-    return write_document({**parts, part_of(document): document}, out, page, write_page)
+    name = f"{part_of(document)}, seed {document['setup']['seed']}"
+    return write_document({**parts, name: document}, out, page, write_page)
 
 
 def part_of(document: Document) -> str:
@@ -56,7 +57,8 @@ def part_of(document: Document) -> str:
 def write_page(parts: Mapping[str, Document], page: Path) -> None:
     """Writes the page."""
     sections = {"campaign": _campaign, "bodies": _campaign, "soak": _soak, "starts": _starts}
-    texts = [f"## {title}\n\n{sections[part](parts[part])}" for part, title in TITLES.items() if part in parts]
+    kinds = [(name, name.partition(",")[0]) for name in parts]
+    texts = [f"## {TITLES[kind]}\n\n{sections[kind](parts[name])}" for name, kind in kinds]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join([_HEAD, *texts]), encoding="utf-8")
 

@@ -34,8 +34,8 @@ def test_every_way_to_run_has_its_part(tmp_path):
     for document in (CAMPAIGN, soak, STARTS):
         assert write_chaos(document, out, page) == [out, page]
     parts = json.loads(out.read_text())
-    assert set(parts) == {"campaign", "soak", "starts"}
-    assert parts["campaign"] == CAMPAIGN
+    assert set(parts) == {"campaign, seed 4", "soak, seed 4", "starts, seed 0"}
+    assert parts["campaign, seed 4"] == CAMPAIGN
     text = page.read_text()
     assert "**100 goals ended**" in text
     assert "| SIGKILL to the engine process | 3 |" in text
