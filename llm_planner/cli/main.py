@@ -85,6 +85,11 @@ COMMANDS = (
         "or describe it for other tools.",
     ),
     LazyCommand("bench", "bench:app", "Benchmarks of scheduling, in virtual time and on a real planner."),
+    LazyCommand(
+        "chaos",
+        "chaos:chaos",
+        "Start a fleet, inject faults from a seeded schedule, and check every call that every robot made.",
+    ),
     LazyCommand("trace", "trace:app", "Compose, record and replay traces of robots' requests."),
     LazyCommand("cluster", "cluster:app", "Several machines that serve one model together, by vLLM."),
     LazyCommand("capacity", "capacity:app", "Predict what a server can do, and plan how many are needed."),
