@@ -14,7 +14,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
+.PHONY: golden report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -46,6 +46,11 @@ test: setup-dev
 test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
 	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster $(ARGS)
+
+golden:     ## record the plans, tokens and simulated results of fixed seeds again  (ARGS="tests/golden/test_bundled.py")
+golden: GOLDEN = tests/golden tests/simulation/test_golden.py
+golden: setup-dev
+	@RECORD_GOLDEN=1 "$(BIN)/python" -m pytest $(or $(ARGS),$(GOLDEN))
 
 check:      ## lint, types, arch, test
 check: lint types arch test
