@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from llm_planner.prediction.capacity.queueing import Objective
+from llm_planner.prediction.capacity.room import build_room
 from llm_planner.prediction.length import LengthInterval
 from llm_planner.scheduling.admission import admission_names, make_admission
 from llm_planner.scheduling.pipeline.balanced import BalancedPacer
@@ -13,8 +15,6 @@ from llm_planner.scheduling.policies import policy_names
 from llm_planner.simulation.admission.jobs import TrueJob
 from llm_planner.simulation.admission.run import AdmissionRun
 from llm_planner.simulation.admission.step_time import UnitSteps
-from llm_planner.simulation.capacity.plan import Objective
-from llm_planner.simulation.capacity.room import build_room
 from llm_planner.simulation.failures import with_failures
 from llm_planner.simulation.simulator import simulate
 from llm_planner.simulation.workload import WorkloadSpec
