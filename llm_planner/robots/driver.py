@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from llm_planner.core.skill import ArgumentType, SkillCall, Value
-from llm_planner.robots.model import Argument, Skill
+from llm_planner.robots.model import Argument, RobotModel, Skill
 
 
 class SkillStatus(Enum):
@@ -43,6 +43,20 @@ class SkillDriver(Protocol):
 
     def halt(self, now_s: float) -> None:
         """Ends the call at once, where the robot is; it counts as failed."""
+        ...
+
+
+class VirtualDriver(SkillDriver, Protocol):
+    """A driver that knows when a call will be over, so that virtual time can jump there."""
+
+    @property
+    def model(self) -> RobotModel:
+        """The robot's model."""
+        ...
+
+    @property
+    def end_s(self) -> float | None:
+        """When the running call will be over; None when idle."""
         ...
 
 
