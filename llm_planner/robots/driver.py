@@ -46,6 +46,20 @@ class SkillDriver(Protocol):
         ...
 
 
+class VirtualDriver(SkillDriver, Protocol):
+    """A driver that knows when a call will be over, so that virtual time can jump there."""
+
+    @property
+    def model(self) -> RobotModel:
+        """The robot's model."""
+        ...
+
+    @property
+    def end_s(self) -> float | None:
+        """When the running call will be over; None when idle."""
+        ...
+
+
 class SkillFailedError(Exception):
     """A skill cannot be carried out; the message is the reason."""
 

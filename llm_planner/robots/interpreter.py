@@ -24,9 +24,15 @@ from llm_planner.language.syntax import (
     Unclear,
     Variable,
 )
-from llm_planner.robots.driver import PlanFailedError, SkillDriver, SkillFailedError, SkillResult, SkillStatus
+from llm_planner.robots.driver import (
+    PlanFailedError,
+    SkillDriver,
+    SkillFailedError,
+    SkillResult,
+    SkillStatus,
+    VirtualDriver,
+)
 from llm_planner.robots.effect import Replan, Say
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.values import compare, is_true
 
@@ -255,7 +261,7 @@ class Interpreter:
         return True if value is None else value
 
 
-def run_plan(plan: Sequence[Statement], driver: KinematicDriver, now_s: float = 0.0) -> Outcome:
+def run_plan(plan: Sequence[Statement], driver: VirtualDriver, now_s: float = 0.0) -> Outcome:
     """Returns how a whole plan goes, in virtual time: it jumps from call to call and never sleeps."""
     interpreter = Interpreter(driver.model, driver)
     start_s = now_s
