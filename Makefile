@@ -14,7 +14,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
+.PHONY: closure golden report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -47,6 +47,11 @@ test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
 	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster $(ARGS)
 
+golden:     ## record the plans, tokens and simulated results of fixed seeds again  (ARGS="tests/golden/test_bundled.py")
+golden: GOLDEN = tests/golden tests/simulation/test_golden.py
+golden: setup-dev
+	@RECORD_GOLDEN=1 "$(BIN)/python" -m pytest $(or $(ARGS),$(GOLDEN))
+
 check:      ## lint, types, arch, test
 check: lint types arch test
 
@@ -64,6 +69,9 @@ format: setup-dev ## rewrite the files in style
 
 colcon: setup-dev ## build the same tree with colcon into build/ install/ log/, and import it from there
 	@scripts/build_colcon.sh
+
+closure:    ## files and lines that nodes and programs reach by their imports
+	@$(PYTHON) scripts/import_closure.py
 
 report:     ## the longest source files: split one where a reader gains
 	@git ls-files '*.py' | xargs wc -l | sort -rn | awk '$$2 != "total" && $$1 > 300 {print $$1, $$2}'

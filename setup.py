@@ -59,7 +59,7 @@ class BinaryDistribution(Distribution):
 setup(
     packages=find_packages(include=["llm_planner", "llm_planner.*"]),
     install_requires=pins("ros-{distro}", "runtime"),
-    extras_require={"mujoco": pins("mujoco")},
+    extras_require={"plots": pins("plots"), "sim": pins("sim"), "mujoco": pins("sim")},
     distclass=BinaryDistribution,
     cmdclass={"build_py": BuildInterfaces},
 )

@@ -30,6 +30,7 @@ from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.setback import replan_context
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
+from llm_planner.prediction.throughput.estimated import known_speed
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.learned_times import ENOUGH_STEPS
 from llm_planner.scheduling.pipeline.pacers import require_pacer
@@ -46,7 +47,6 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner.serving.server import PlanServer
-from llm_planner.simulation.capacity.estimated import known_speed
 
 if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend

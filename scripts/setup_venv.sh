@@ -26,10 +26,10 @@ warn_of_cuda() {
 }
 
 [[ -f requirements/ros-$distro.txt ]] || fail "no requirements for ROS 2 '$distro'; set ROS_DISTRO=jazzy or kilted"
-groups=(runtime)
+groups=(runtime plots)
 if [[ ${1:-} == --dev || ${1:-} == --training ]]; then groups+=(dev); fi
 if [[ ${1:-} == --training ]]; then groups+=(training); fi
-if [[ ${1:-} == --vllm ]]; then groups=(vllm dev "vllm-${VLLM_BUILD:-cpu}"); fi # scripts/setup_vllm.sh
+if [[ ${1:-} == --vllm ]]; then groups=(vllm plots dev "vllm-${VLLM_BUILD:-cpu}"); fi # scripts/setup_vllm.sh
 
 # A ROS installation that happens to be sourced must not leak into this one.
 unset PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -83,11 +83,11 @@ if [[ " ${groups[*]} " == *" dev "* ]] && ! is_done drivers "$key"; then
 fi
 
 # Physics, for `make demo SIM=mujoco`; dev has it among its own.
-key=$(key_of requirements/mujoco.txt)
+key=$(key_of requirements/sim.txt)
 if [[ ${1:-} == --mujoco ]] && ! is_done mujoco "$key"; then
-  say "installing requirements/mujoco.txt"
+  say "installing requirements/sim.txt"
   "$venv/bin/python" -m pip install --quiet --no-compile \
-    --requirement=requirements/mujoco.txt "${constraints[@]/#/--constraint=}"
+    --requirement=requirements/sim.txt "${constraints[@]/#/--constraint=}"
   mark mujoco "$key"
 fi
 
@@ -124,6 +124,13 @@ if ! is_done interfaces "$key"; then
   (cd / && "$venv/bin/python" -c 'import llm_planner.action, llm_planner.core, llm_planner.msg, llm_planner.srv') ||
     fail "the installed interfaces cannot be imported"
   mark interfaces "$key"
+fi
+
+# The laboratory: importable from this checkout, its commands known to llm-planner.
+key=$( (sha256sum lab/pyproject.toml; echo "$version $PWD") | sha256sum | cut -c1-16)
+if [[ " ${groups[*]} " == *" dev "* ]] && ! is_done laboratory "$key"; then
+  "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable lab
+  mark laboratory "$key"
 fi
 
 # The message of /tf, while it is in no wheel: this environment is ours alone, and no ROS installation is in it.

@@ -19,7 +19,6 @@ from llm_planner.physics.world_file import load_world_file
 from llm_planner.prediction.profile import load_profile
 from llm_planner.prediction.throughput.catalogue import load_catalogue
 from llm_planner.robots.library import load_robot_model
-from llm_planner.simulation.pipeline.profile import load_pipeline
 
 BOMB = "a0: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]\n" + "".join(
     f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
@@ -30,7 +29,6 @@ READERS = {
     "robot model": load_robot_model,
     "world": lambda path: load_world_file(str(path)),
     "engine profile": load_profile,
-    "pipeline profile": load_pipeline,
     "catalogue": load_catalogue,
     "cluster": load_cluster,
 }

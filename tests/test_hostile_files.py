@@ -22,16 +22,11 @@ from llm_planner.prediction.samples import read_samples
 from llm_planner.prediction.throughput.catalogue import load_catalogue
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.table import read_table
-from llm_planner.robots.library import RobotLibrary, load_robot_model
-from llm_planner.simulation.admission.jobs import read_jobs
-from llm_planner.simulation.pipeline.profile import load_pipeline
-from llm_planner.simulation.trace import read_trace
+from llm_planner.robots.library import load_robot_model
 from tests.hostile import damaged_bytes, damaged_json
-from tests.simulation.test_recording import a_goal, lines_of
 
-SHARE, ROBOTS = share_dir(), RobotLibrary()
+SHARE = share_dir()
 MODEL, LENGTHS = SHARE / "models" / "planner-small", SHARE / "models" / "planner-small-length"
-RECORDING = "\n".join(lines_of(*a_goal(), *a_goal(name="h", at_s=120.0)))
 
 
 def in_checkpoint(read):
@@ -50,17 +45,6 @@ def open_checkpoint(directory):
     return Checkpoint(directory, read_model_config(directory))
 
 
-def of_lines(damage):
-    """Returns the same damage for one line of a text."""
-
-    def damage_line(rng, text):
-        lines = text.splitlines()
-        index = rng.randrange(len(lines))
-        return "\n".join([*lines[:index], damage(rng, lines[index]), *lines[index + 1 :]])
-
-    return damage_line
-
-
 def of_bytes(rng, text):
     return damaged_bytes(rng, text.encode()).decode("utf-8", "surrogateescape")
 
@@ -76,10 +60,8 @@ JSON_FILES = {
 OTHER_FILES = {
     "samples.csv": (SHARE / "profiles" / "planner-small-cpu.samples.csv", read_samples, 60),
     "table.csv": (SHARE / "profiles" / "throughput" / "llm_inference_bench.csv", read_table, 60),
-    "jobs.csv": (SHARE / "profiles" / "lengths" / "azure_conv_2023.csv", read_jobs, 60),
     "catalogue.yaml": (SHARE / "profiles" / "throughput" / "catalogue.yaml", load_catalogue, 30),
     "profile.yaml": (SHARE / "profiles" / "planner-small-cpu.yaml", load_profile, 30),
-    "pipeline.yaml": (SHARE / "profiles" / "pipelines" / "llama2-13b-4x12gb-100mbps.yaml", load_pipeline, 30),
     "tello.yaml": (SHARE / "robot_models" / "tello.yaml", load_robot_model, 8),
     "house.yaml": (SHARE / "worlds" / "house.yaml", lambda path: load_world_file(str(path)), 8),
     "cluster.yaml": (SHARE / "config" / "cluster.yaml", load_cluster, 30),
@@ -109,10 +91,6 @@ def test_damaged_text_is_read_or_refused(tmp_path, name):
     source, read, number = OTHER_FILES[name]
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)[:400]
     check(tmp_path, name, "".join(lines), of_bytes, read, number)
-
-
-def test_a_damaged_recording_is_read_or_refused(tmp_path):
-    check(tmp_path, "a.jsonl", RECORDING, of_lines(damaged_json), lambda path: read_trace(path, ROBOTS), 300)
 
 
 def test_a_damaged_header_of_weights_is_refused_or_harmless(tmp_path):

@@ -1,5 +1,6 @@
 """The import fence, checked in fresh interpreters: importing the planner's logic loads no ROS, torch or vLLM."""
 
+import importlib.util
 import json
 import os
 import pkgutil
@@ -15,14 +16,12 @@ FORBIDDEN = {"rclpy", "llguidance", "mujoco", "torch", "transformers", "vllm", "
 SLOW = FORBIDDEN | {"matplotlib", "numpy", "pandas", "scipy"}  # to load, for a command that only says something
 SAY_SOMETHING = (
     "--help",
-    "bench --help",
     "check --help",
     "check mf(50);",
     "doctor --help",
     "plan --help",
     "robots list",
     "send --help",
-    "trace --help",
     "up --help",
 )
 
@@ -87,7 +86,37 @@ def test_a_command_that_says_something_loads_nothing_slow(words):
 
 def test_help_loads_no_command():
     loaded = loaded_by("--help", program=RUN)
-    assert {m for m in loaded if m.startswith("llm_planner.cli.")} == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
+    ours = {module for module in loaded if module.startswith("llm_planner.cli.")} - {"llm_planner.cli.laboratory"}
+    assert ours == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
+
+
+NODES = ("planner_node", "robot_node", "world_node", "dashboard_node", "recorder_node")
+LABORATORY = ("llm_planner.bench", "llm_planner.simulation", "llm_planner.tasks", "llm_planner.training")
+OPTIONAL = {"matplotlib", "mujoco", "sklearn", "xgboost"}
+
+
+def of_laboratory(modules: set[str]) -> set[str]:
+    return {
+        module for module in modules if module.startswith((*(f"{name}." for name in LABORATORY), "llm_planner_lab"))
+    }
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize("name", [*(f"llm_planner.ros.{node}" for node in NODES), "llm_planner.client"])
+def test_a_node_loads_neither_laboratory_nor_what_is_optional(name):
+    loaded = loaded_by(name)
+    assert "rclpy" in loaded
+    assert not of_laboratory(loaded)
+    assert not top_level(loaded) & OPTIONAL
+
+
+def test_no_node_reaches_the_laboratory_within_a_function_either():
+    specification = importlib.util.spec_from_file_location("import_closure", ROOT / "scripts" / "import_closure.py")
+    closure = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(closure)
+    reached = closure.closure(closure.NODES)
+    assert "llm_planner.scheduling.scheduler" in reached
+    assert not of_laboratory(reached)
 
 
 def test_package_itself_is_light():

@@ -120,6 +120,8 @@ def test_no_package_has_two_versions(distribution):
     pins: dict[str, set[str]] = {}
     groups = (
         "runtime",
+        "plots",
+        "sim",
         "dev",
         "training",
         "constraints",
@@ -150,7 +152,7 @@ def test_transitive_dependencies_are_pinned_too():
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("ROS 2 was not installed from wheels")
     distribution = "jazzy" if is_jazzy else "kilted"
-    ours = ("runtime", "dev", "training", f"ros-{distribution}", f"build-{distribution}")
+    ours = ("runtime", "plots", "sim", "dev", "training", f"ros-{distribution}", f"build-{distribution}")
     constraints = requirement_lines("constraints", f"constraints-{distribution}")
     pinned = {canonicalize_name(Requirement(line).name) for line in [*requirement_lines(*ours), *constraints]}
     todo = [Requirement(line) for line in requirement_lines(*ours)]

@@ -10,6 +10,7 @@ from llm_planner.bench.chrome_trace import write_chrome_trace
 from llm_planner.bench.demo_timeline import read_summary, spans_of_demo
 from llm_planner.bench.timeline import draw_timeline
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.extras import has_extra
 from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.language.parser import parse
 from llm_planner.robots.duration import expected_duration
@@ -257,11 +258,12 @@ def write_report(
     seed: int,
     network_latency_s: float,
 ) -> None:
-    """Writes ``summary.json``, ``timeline.png`` and ``timeline.json``, a Chrome trace."""
+    """Writes ``summary.json``, ``timeline.json`` (a Chrome trace) and, with matplotlib, ``timeline.png``."""
     directory.mkdir(parents=True, exist_ok=True)
     document = summary(outcomes, policy=policy, model=model, seed=seed, network_latency_s=network_latency_s)
     path = directory / "summary.json"
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     read = read_summary(path)
-    draw_timeline(spans_of_demo(read), directory / "timeline.png", read.title)
     write_chrome_trace(spans_of_demo(read), directory / "timeline.json")
+    if has_extra("matplotlib"):
+        draw_timeline(spans_of_demo(read), directory / "timeline.png", read.title)

@@ -6,6 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_planner.core.extras import load_extra
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
@@ -94,10 +96,11 @@ def draw_timeline(spans: Iterable[Span], path: Path, title: str, start_s: float 
         path: Where the PNG goes; its directory must exist.
         title: Shown above the picture.
         start_s: Where the picture begins.
-    """
-    import matplotlib as mpl
 
-    mpl.use("Agg")
+    Raises:
+        PlannerError: INVALID_CONFIG if matplotlib is not installed.
+    """
+    load_extra("matplotlib", "plots").use("Agg")
     from matplotlib import pyplot as plt
 
     given = list(spans)

@@ -16,6 +16,7 @@ from llm_planner.prediction.throughput.table import Combination, Workload, read_
 
 app = typer.Typer(help="Predict what a server can do, and plan how many are needed.", no_args_is_help=True)
 app.command("plan")(capacity_plan.plan)
+app.command("demand")(capacity_plan.demand)
 app.command("bench")(capacity_bench.bench)
 TableOption = Annotated[
     Path | None, typer.Option("--data", help="CSV in the format of the shipped table, which is the default.")

@@ -31,12 +31,13 @@ def plan(
     Each robot does the tasks of TimelyLLM's traces for its model, with pauses between. The interval is that of the
     throughput: how many servers would do if it is at the fast or slow end, and what the chosen ones make of that.
     """
+    from llm_planner.prediction.capacity.queueing import Objective
     from llm_planner.prediction.throughput.model_file import load_kernel_model
+    from llm_planner.prediction.throughput.server_profile import server_profile
     from llm_planner.prediction.throughput.table import Combination
     from llm_planner.robots.library import RobotLibrary
-    from llm_planner.simulation.capacity.engine import server_profile
     from llm_planner.simulation.capacity.fleet import demands, fleet_trace, parse_fleet
-    from llm_planner.simulation.capacity.plan import ENDS, Objective, check_in_simulation, plan_capacity
+    from llm_planner.simulation.capacity.plan import ENDS, check_in_simulation, plan_capacity
     from llm_planner.simulation.script import ScriptLibrary
 
     library = RobotLibrary()
@@ -83,3 +84,17 @@ def plan(
         )
     warning = "" if found.is_seen else "; this combination was never measured: measure it before you buy"
     console.print(f"confidence in the throughput {found.confidence:.2f}{warning}")
+
+
+def demand(
+    robot: Annotated[str, typer.Argument(help="Name of a robot model.")],
+    path: Annotated[Path, typer.Argument(help="The YAML file to write, e.g. profiles/demands/ROBOT.yaml.")],
+) -> None:
+    """Compute the table of what a robot asks for, from which a planner answers how many more it can hold."""
+    from llm_planner.prediction.capacity.demand import write_demands
+    from llm_planner.robots.library import RobotLibrary
+    from llm_planner.simulation.capacity.fleet import demand_table
+
+    table = demand_table(robot, RobotLibrary())
+    write_demands(table, path)
+    console.print(f"wrote {len(table.demands)} kinds of requests of a {robot} to {path}")

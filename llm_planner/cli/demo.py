@@ -19,6 +19,7 @@ from llm_planner.cli.output import console
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.extras import has_extra
 from llm_planner.core.request import PlanMetrics
 from llm_planner.robots.interpreter import Outcome
 from llm_planner.robots.library import RobotLibrary
@@ -94,7 +95,8 @@ def demo(
             asked = f"{outcome.goal.tag}: {outcome.goal.task.instruction!r}"
             got = f"{outcome.plan} {outcome.error_msg} {outcome.reason}"
             console.print(f"{asked}\n    {got}", style="red", markup=False, soft_wrap=True)
-    console.print(f"{num_good} of {len(outcomes)} goals ended as they should; look at {out / 'timeline.png'}")
+    drawn = out / ("timeline.png" if has_extra("matplotlib") else "timeline.json")
+    console.print(f"{num_good} of {len(outcomes)} goals ended as they should; look at {drawn}")
     raise typer.Exit(0 if num_good == len(outcomes) == sum(map(len, goals.values())) else 1)
 
 

@@ -1,12 +1,17 @@
 """Commands that are imported when they run: a program with many commands starts as fast as one with few."""
 
 import importlib
-from collections.abc import Iterable
-from typing import Any
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
+
+ENTRY_POINTS = "llm_planner.commands"
+"""An installed package adds commands by an entry point of this group: ``MODULE:NAME`` of a sequence of LazyCommand."""
 
 
 class LazyCommand(TyperCommand):
@@ -14,9 +19,11 @@ class LazyCommand(TyperCommand):
 
     Args:
         name: As it is typed.
-        target: ``module:name`` below ``llm_planner.cli`` of a function or a ``typer.Typer``.
+        target: ``module:name`` below ``package`` of a function or a ``typer.Typer``.
         summary: The first paragraph of its help, in one line (``tests/cli/test_lazy.py`` compares them).
     """
+
+    package: ClassVar[str] = "llm_planner.cli"
 
     def __init__(self, name: str, target: str, summary: str) -> None:
         super().__init__(name, help=summary)
@@ -25,7 +32,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:  # noqa: ANN401 (a command of the click within typer)
         """Imports the command and returns it."""
         module, _, name = self._target.partition(":")
-        target = getattr(importlib.import_module(f"llm_planner.cli.{module}"), name)
+        target = getattr(importlib.import_module(f"{self.package}.{module}"), name)
         if isinstance(target, typer.Typer):
             command: Any = get_group(target)
         else:
@@ -40,7 +47,34 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(*arguments, **fields)
 
 
-def lazy_group(commands: Iterable[LazyCommand]) -> type[TyperGroup]:
+class MissingCommand(TyperCommand):
+    """Stands for a command that is not installed: hidden, and says in one line how to get it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, hidden=True)
+
+    def make_context(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 (as LazyCommand)
+        """Ends the program with exit status 2."""
+        print(
+            f"llm-planner {self.name} belongs to the laboratory, which is not installed: "
+            "run `make setup-dev` in a checkout",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+def laboratory_commands(names: Iterable[str]) -> Sequence[TyperCommand]:
+    """Returns the commands that installed packages add, and a stand-in for each of ``names`` that none adds."""
+    found: dict[str | None, TyperCommand] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            found |= {command.name: command for command in point.load()}
+        except ImportError:  # its files are gone, its metadata is not
+            continue
+    return [*found.values(), *(MissingCommand(name) for name in names if name not in found)]
+
+
+def lazy_group(commands: Iterable[TyperCommand]) -> type[TyperGroup]:
     """Returns the class of a group (``typer.Typer(cls=...)``) that shows these commands before its own."""
 
     class LazyGroup(TyperGroup):

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from llm_planner import __version__
-from llm_planner.cli.lazy import LazyCommand, lazy_group
+from llm_planner.cli.lazy import LazyCommand, laboratory_commands, lazy_group
 from llm_planner.core.errors import PlannerError
 
 COMMANDS = (
@@ -22,6 +22,12 @@ COMMANDS = (
         "Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).",
     ),
     LazyCommand("send", "send:send", "Tell a running robot something, wait until it is done, and show how it went."),
+    LazyCommand("stop", "stop:stop", "Halt robots at once and end their goals; it works without a planner."),
+    LazyCommand(
+        "scene",
+        "scene:scene",
+        "Show what robots know of around them: names to use in an instruction, and where things are.",
+    ),
     LazyCommand(
         "top",
         "top:top",
@@ -30,7 +36,7 @@ COMMANDS = (
     LazyCommand(
         "dashboard",
         "dashboard:dashboard",
-        "Show a running planner and its robots in a browser until Ctrl-C; it reads, and changes nothing.",
+        "Show a running planner and its robots in a browser until Ctrl-C; it changes nothing, but can stop robots.",
     ),
     LazyCommand(
         "record",
@@ -52,24 +58,6 @@ COMMANDS = (
         "doctor:doctor",
         "Check this installation: versions, ROS 2, transport, model, GPU, ports, disk, and robots given with --robot.",
     ),
-    LazyCommand("evaluate", "evaluate:evaluate", "Judge any model by what it makes of instructions, by execution."),
-    LazyCommand("train-planner", "train_planner:train_planner", "Train the planner model on generated tasks."),
-    LazyCommand(
-        "train-length-predictor",
-        "train_length_predictor:train_length_predictor",
-        "Train a predictor of response lengths on what a model really answers.",
-    ),
-    LazyCommand(
-        "timeline",
-        "timeline:timeline",
-        "Show who waited, who moved and when the engine worked: a PNG, and a Chrome trace that opens in Perfetto.",
-    ),
-    LazyCommand(
-        "profile",
-        "profile:profile",
-        "Measure prefill, decoding, offloading, resuming, evicting and the planner's own time; "
-        "write an engine profile.",
-    ),
     LazyCommand(
         "worlds", "worlds:worlds", "List the worlds for robots with bodies, check one, or draw it (needs MuJoCo)."
     ),
@@ -79,17 +67,27 @@ COMMANDS = (
         "List robot models, show what one can do, try a plan in physics, profile how long it takes, "
         "or describe it for other tools.",
     ),
-    LazyCommand("bench", "bench:app", "Benchmarks of scheduling, in virtual time and on a real planner."),
-    LazyCommand("trace", "trace:app", "Compose, record and replay traces of robots' requests."),
     LazyCommand("cluster", "cluster:app", "Several machines that serve one model together, by vLLM."),
-    LazyCommand("capacity", "capacity:app", "Predict what a server can do, and plan how many are needed."),
-    LazyCommand("simulate", "simulate:app", "Simulate schedulers on lengths alone, without an engine."),
     LazyCommand("emulate", "emulate:app", "Emulate robots on the network, for drivers to try."),
 )
 
+LABORATORY = (
+    "bench",
+    "capacity",
+    "chaos",
+    "evaluate",
+    "profile",
+    "simulate",
+    "timeline",
+    "trace",
+    "train-length-predictor",
+    "train-planner",
+)
+"""Commands of the laboratory, which a wheel or a colcon build does not install."""
+
 app = typer.Typer(
     name="llm-planner",
-    cls=lazy_group(COMMANDS),
+    cls=lazy_group((*COMMANDS, *laboratory_commands(LABORATORY))),
     help="Plans for a fleet of robots with one open-weight LLM, in time.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

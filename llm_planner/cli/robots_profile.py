@@ -11,6 +11,7 @@ from rich.table import Table
 from llm_planner.cli.options import ModelsOption, RobotOption, SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.extras import load_extra
 from llm_planner.robots.library import RobotLibrary
 
 MOST_MEDIAN_ERROR, COVERAGE = 0.05, (0.88, 0.92)
@@ -44,9 +45,10 @@ def profile_robot(
     if missing := [name for name in ("mujoco", "ruamel") if importlib.util.find_spec(name) is None]:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
-            f"profiling needs {', '.join(missing)}, which is not installed: pip install -r requirements/mujoco.txt",
+            f"profiling needs {', '.join(missing)}, which is not installed: pip install -r requirements/sim.txt",
         )
-    from llm_planner.physics.profiling.figures import draw_profile
+    if output is not None:
+        load_extra("matplotlib", "plots")  # for its pictures: missing is said before everything is measured
     from llm_planner.physics.profiling.profile import overall_coverage, profile
     from llm_planner.physics.profiling.write import write_durations
 
@@ -74,6 +76,8 @@ def profile_robot(
     targets = [path] if in_place else []
     if output is not None:
         targets.append(output / path.name)
+        from llm_planner.physics.profiling.figures import draw_profile
+
         parts = {group.label: (group.before, group.after, group.held_out) for group in found}
         draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {calls} calls, wind {wind:g} m/s", parts)
     for target in targets:

@@ -73,8 +73,8 @@ def record(
     Every line is written as it comes; a recording that is killed counts as far as it goes. Goals that began before the
     recording, or have not ended when it ends, are not replayed.
     """
-    from llm_planner.ros.goal_events import TraceRecorder
     from llm_planner.ros.spinning import spinning
+    from llm_planner.ros.trace_recorder import TraceRecorder
 
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

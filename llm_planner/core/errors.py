@@ -48,6 +48,8 @@ class ErrorCode(IntEnum):
     PLAN_TRUNCATED = 208
     NOT_UNDERSTOOD = 209
     SKILL_NOT_ALLOWED = 210
+    UNASKED_SKILL = 211
+    UNKNOWN_OBJECT = 212
 
     SKILL_FAILED = 300
     ROBOT_SILENT = 301
@@ -73,6 +75,11 @@ class ErrorCode(IntEnum):
 
     CANCELLED = 600
     SUPERSEDED = 601
+    STOPPED = 602
+
+
+ACHIEVED = frozenset({ErrorCode.NONE, ErrorCode.PLAN_PARTIAL})
+"""How a goal ends whose plan was carried out, as far as it goes: all other ends have no utility."""
 
 
 def code_name(number: int) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.extras import load_extra
 from llm_planner.physics.world import PhysicsWorld
 from llm_planner.robots.shape import QuadrotorBody
 
@@ -73,7 +74,12 @@ def drone_picture(world: PhysicsWorld, name: str, shape: QuadrotorBody, field_of
 
 
 def save(picture: Picture, path: Path) -> None:
-    """Writes a picture as PNG."""
+    """Writes a picture as PNG.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if matplotlib is not installed.
+    """
+    load_extra("matplotlib", "plots")
     from matplotlib.image import imsave
 
     path.parent.mkdir(parents=True, exist_ok=True)

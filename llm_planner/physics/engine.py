@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.extras import load_extra
 
 
 def load_mujoco() -> Any:
@@ -13,11 +13,4 @@ def load_mujoco() -> Any:
         PlannerError: INVALID_CONFIG if it is not installed.
     """
     os.environ.setdefault("MUJOCO_GL", "egl")
-    try:
-        import mujoco
-    except ImportError as error:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"MuJoCo is not installed ({error}); install it with: pip install -r requirements/mujoco.txt",
-        ) from error
-    return mujoco
+    return load_extra("mujoco", "sim")

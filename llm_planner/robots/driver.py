@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from llm_planner.core.skill import ArgumentType, SkillCall, Value
-from llm_planner.robots.model import Argument, Skill
+from llm_planner.robots.model import Argument, RobotModel, Skill
 
 
 class SkillStatus(Enum):
@@ -46,12 +46,41 @@ class SkillDriver(Protocol):
         ...
 
 
+class VirtualDriver(SkillDriver, Protocol):
+    """A driver that knows when a call will be over, so that virtual time can jump there."""
+
+    @property
+    def model(self) -> RobotModel:
+        """The robot's model."""
+        ...
+
+    @property
+    def end_s(self) -> float | None:
+        """When the running call will be over; None when idle."""
+        ...
+
+
 class SkillFailedError(Exception):
     """A skill cannot be carried out; the message is the reason."""
 
 
-class PlanFailedError(SkillFailedError):
+class PermanentFailureError(SkillFailedError):
+    """No other plan can help: this robot cannot do it at all; the message is the reason."""
+
+
+class PlanFailedError(PermanentFailureError):
     """The plan itself says that what was asked cannot be achieved; the message is the reason."""
+
+
+def skills_with(model: RobotModel, effects: tuple[type, ...]) -> frozenset[str]:
+    """Returns the skills of a model that have one of these effects."""
+    return frozenset(name for name, skill in model.skills.items() if isinstance(skill.effect, effects))
+
+
+def failed(failure: SkillFailedError) -> SkillResult:
+    """Returns the result of a call that failed so."""
+    is_permanent = isinstance(failure, PermanentFailureError)
+    return SkillResult(SkillStatus.FAILED, reason=str(failure), is_permanent=is_permanent)
 
 
 def argument_problem(skill: Skill, arguments: tuple[Value, ...]) -> str:

@@ -8,9 +8,9 @@ from rclpy.node import Node
 from llm_planner.assembly import build_library
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.prediction.capacity.queueing import Objective
+from llm_planner.prediction.capacity.room import Room, build_room
 from llm_planner.ros.goal_book import GoalBook
-from llm_planner.simulation.capacity.plan import Objective
-from llm_planner.simulation.capacity.room import Room, build_room
 from llm_planner.srv import GetCapacity
 
 SLO_S, SHARE = 1.0, 0.95
@@ -20,8 +20,7 @@ SLO_S, SHARE = 1.0, 0.95
 class CapacityService:
     """Answers from the engine's profile and the unfinished goals.
 
-    What robots of a kind ask for is worked out when somebody first asks for that kind, which takes a fraction of a
-    second; later answers take milliseconds.
+    What robots of a kind ask for is read from a table (``profiles/demands``), so an answer takes milliseconds.
 
     Args:
         node: Owner of the service.

@@ -16,7 +16,14 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import (
+    ExpectedDuration,
+    MarkStatus,
+    ReportStatus,
+    Segment,
+    SegmentMark,
+    SegmentReport,
+)
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.core.text import has_control_characters
 from llm_planner.ros import metrics
@@ -32,10 +39,13 @@ _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
 MAX_NAME_LENGTH = 128
 """Characters of the name of a robot model or a function: what is longer names nothing."""
-MAX_NUM_SKILLS = 256
+MAX_SKILLS = 256
+"""Names in ``allowed_skills`` or ``unsupported_skills``."""
 MAX_DURATION_S = 1e9
 MAX_REASON_LENGTH = 1000
 """Characters of what a robot says of a failure; more is cut."""
+MAX_SAID = 64
+"""Texts that one segment may say; more are dropped."""
 
 
 def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None = None) -> PlanRequest:
@@ -77,12 +87,25 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         time_budget_s=to_time_budget(goal.time_budget_s),
         overrun=to_overrun(goal.overrun),
         budget_scope=to_budget_scope(goal.budget_scope),
-        allowed_skills=_to_skill_names(goal.allowed_skills),
+        allowed_skills=frozenset(_to_skill_names(goal.allowed_skills)) or None,
         plan=_text(goal.plan, "plan"),
         plan_only=goal.plan_only,
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
+        unsupported_skills=_to_skill_names(goal.unsupported_skills),
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
+
+
+def _to_skill_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of skills in a goal.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for more, or longer ones, than a robot model can have.
+    """
+    if len(names) > MAX_SKILLS or any(len(name) > MAX_NAME_LENGTH or not name.isidentifier() for name in names):
+        what = f"allowed_skills and unsupported_skills must be at most {MAX_SKILLS} names of skills"
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, what)
+    return tuple(names)
 
 
 def to_urgency(number: int) -> Urgency:
@@ -146,6 +169,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         plan=_text(request.plan, "plan"),
         plan_only=request.plan_only,
         time_utility=from_time_utility(request.time_utility, request.urgency),
+        unsupported_skills=list(request.unsupported_skills),
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True
@@ -176,6 +200,37 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
         value=None if situation else to_value(message.value),
         reason=message.reason[:MAX_REASON_LENGTH],
         situation=situation,
+        is_permanent=message.is_permanent,
+        said=_to_said(message.said),
+    )
+
+
+def _to_said(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text[:MAX_REASON_LENGTH] for text in texts[:MAX_SAID])
+
+
+def from_mark(mark: SegmentMark, index: int) -> msgs.SegmentMark:
+    """Returns the message of how a segment went."""
+    return msgs.SegmentMark(
+        index=index,
+        status=mark.status.value,
+        reason=mark.reason,
+        value=msgs.Value() if mark.value is None else from_value(mark.value),
+        said=list(mark.said),
+    )
+
+
+def to_mark(message: msgs.SegmentMark) -> SegmentMark:
+    """Returns how a segment went.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for an unknown status or a value that ``to_value`` refuses.
+    """
+    return SegmentMark(
+        status=_enum(MarkStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status"),
+        reason=message.reason[:MAX_REASON_LENGTH],
+        value=to_value(message.value),
+        said=_to_said(message.said),
     )
 
 
@@ -189,6 +244,8 @@ def from_report(report: SegmentReport) -> msgs.SegmentReport:
         duration_s=report.duration_s,
         value=msgs.Value() if value is None else from_value(value),
         reason=report.reason,
+        is_permanent=report.is_permanent,
+        said=list(report.said),
     )
 
 
@@ -244,6 +301,7 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
         segments=tuple(to_segment(s, goal_id) for s in message.segments),
         metrics=metrics.to_metrics(message.metrics),
         candidates=tuple(message.candidates),
+        marks=tuple(to_mark(mark) for mark in message.marks),
     )
 
 
@@ -257,6 +315,7 @@ def from_result(result: PlanResult) -> PlanTask.Result:
         segments=[from_segment(s, result.request_id, is_last=i == last) for i, s in enumerate(result.segments)],
         metrics=metrics.from_metrics(result.metrics),
         candidates=list(result.candidates),
+        marks=[from_mark(mark, index) for index, mark in enumerate(result.marks)],
     )
 
 
@@ -327,14 +386,6 @@ def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:
     except ValueError:
         known = ", ".join(f"{m.value} ({m.name})" for m in cls)
         raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
-
-
-def _to_skill_names(names: Sequence[str]) -> frozenset[str] | None:
-    """Returns which skills are allowed; None for all."""
-    if len(names) > MAX_NUM_SKILLS or any(len(name) > MAX_NAME_LENGTH for name in names):
-        message = f"allowed_skills: give at most {MAX_NUM_SKILLS} names of at most {MAX_NAME_LENGTH} characters"
-        raise PlannerError(ErrorCode.SKILL_NOT_ALLOWED, message)
-    return frozenset(names) or None
 
 
 def _require_length(text: str, name: str, max_bytes: int) -> None:

@@ -13,6 +13,7 @@ from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.setback import ReplanContext, Setback
@@ -24,7 +25,7 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.serving.preparation import Detour, Prepared
 from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
 
-_MAX_GRAMMARS = 64  # sets of skills that goals allow
+_MAX_GRAMMARS = 64  # sets of skills that goals allow and robots support
 
 
 class PlanPreparer:
@@ -74,15 +75,16 @@ class PlanPreparer:
             PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
-        allowed = _allowed_skills(model, request)
-        session = self._session(model, request, allowed)
+        allowed, mentioned = _allowed_skills(model, request), _mentioned(request)
+        session = self._session(model, request, allowed, mentioned)
         at_once = None
         if not request.delivered and (plan := request.plan or immediate_plan(model, request.instruction)):
             at_once = session.write(plan)
         num_detours = sum(segment.is_detour for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
-        prompt = self._encoder.encode(model, request.instruction, request.scene if keeps else _scenes(so_far)[-1])
+        scene = request.scene if keeps else _scenes(so_far)[-1]
+        prompt = self._encoder.encode(model, request.instruction, scene, request.unsupported_skills)
         delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
@@ -90,26 +92,40 @@ class PlanPreparer:
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
-            grammar=self._grammar(model, allowed) if self._is_constrained else None,
+            grammar=self._grammar(model, self._writable(model, request, allowed)) if self._is_constrained else None,
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
             sequence = self._with_levers(sequence, prompt, request)
-        take_detour = partial(self._take_detour, session)
-        return Prepared(sequence, session, len(delivered_ids), take_detour=take_detour, at_once=at_once)
+        return Prepared(
+            sequence,
+            session,
+            len(delivered_ids),
+            take_detour=partial(self._take_detour, session, mentioned),
+            stop_skill=model.stop_skill,
+            at_once=at_once,
+        )
 
-    def _session(self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None) -> PlanSession:
+    def _session(
+        self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None, mentioned: Mentioned | None
+    ) -> PlanSession:
         """Returns what reads the plan."""
         is_urgent = request.urgency is Urgency.URGENT
 
         def is_admissible(plan: str) -> bool:
             other = replace(request, delivered=(), failures=())
-            return self._session(model, other, allowed).write(plan).error is None
+            return self._session(model, other, allowed, mentioned).write(plan).error is None
 
         return PlanSession(
             tokenizer=self._tokenizer,
             parser=IncrementalParser(),
-            gate=SafetyGate(model, request.start_pose, allowed=allowed),
+            gate=SafetyGate(
+                model,
+                request.start_pose,
+                allowed=allowed,
+                unsupported=request.unsupported_skills,
+                mentioned=mentioned,
+            ),
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
             failures=request.failures,
@@ -120,14 +136,16 @@ class PlanPreparer:
             is_admissible=is_admissible,
         )
 
-    def _take_detour(self, session: PlanSession, request: PlanRequest) -> Detour:
+    def _take_detour(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Detour:
         """Begins another plan around the last failure of a request."""
         failure = request.failures[-1]
         segment = session.take_detour(failure)
+        if mentioned is not None and failure.situation is not None:
+            mentioned.add(failure.situation.scene)
         if self._replan_context is ReplanContext.KEEP:
             return Detour(segment, self._encoder.encode_setback(_setback(request)))
         model = self._library.get(request.robot_model)
-        prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1])
+        prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1], request.unsupported_skills)
         done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
         return Detour(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
@@ -152,6 +170,18 @@ class PlanPreparer:
         evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
         return replace(sequence, spare=spare, evictable=evictable)
 
+    def _writable(
+        self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None
+    ) -> frozenset[str] | None:
+        """Returns the skills that the model can spell; None for all.
+
+        A chat model has read what this robot cannot do, and the grammar keeps it from trying. The bundled model has
+        not: kept from the skill that it wants, it would take another one. So it may write it, and the gate refuses.
+        """
+        if self._encoder.style is not PromptStyle.INSTRUCT or not request.unsupported_skills:
+            return allowed
+        return (frozenset(model.skills) if allowed is None else allowed).difference(request.unsupported_skills)
+
     def _grammar(self, model: RobotModel, allowed: frozenset[str] | None) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""
         key = (model.name, allowed)
@@ -169,6 +199,11 @@ def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] |
     if request.allowed_skills is None:
         return model.urgent_skills
     return model.urgent_skills & request.allowed_skills
+
+
+def _mentioned(request: PlanRequest) -> Mentioned | None:
+    """Returns what a plan may name; None for anything: what a robot that sees nothing is told, its driver judges."""
+    return Mentioned((*_scenes(request), request.instruction)) if request.scene.strip() else None
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -69,6 +69,7 @@ class Prepared:
         take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
             far. None for what cannot be planned anew.
         at_once: The whole plan, where no model is needed for it.
+        stop_skill: Of the robot model; empty for an answer in words.
     """
 
     sequence: TokenSequence
@@ -77,6 +78,7 @@ class Prepared:
     length: AwaitedLength | None = None
     take_detour: Callable[[PlanRequest], Detour] | None = None
     at_once: Progress | None = None
+    stop_skill: str = ""
 
 
 class Preparer(Protocol):

@@ -1,80 +1,19 @@
-"""What a running planner says of its goals, one JSON line per event, and how the lines become requests of a trace.
+"""How the lines of a planner's event log (``serving.event_log``) become requests of a trace.
 
-{"event": "accepted", "time_s": ..., "request_id": ..., "instruction": ...}
-{"event": "segment" | "report" | "finished", ...}
-
-The planner publishes these lines, ``llm-planner trace record`` appends them to a file, ``read_trace`` folds them.
+The planner publishes the lines, ``llm-planner trace record`` appends them to a file, ``read_trace`` folds them.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.language.prose import ProseUnit, split_prose
+from llm_planner.serving.event_log import Line
 
-Line = dict[str, Any]
 CHARACTERS_PER_TOKEN = 4
 """Of a prompt whose tokens nobody counted, because its goal was ended from outside."""
-
-
-def accepted(request: PlanRequest, time_s: float) -> Line:
-    """Returns the line that says what a robot asked, and when."""
-    return {
-        "event": "accepted",
-        "time_s": time_s,
-        "request_id": request.request_id,
-        "robot_id": request.robot_id,
-        "robot_model": request.robot_model,
-        "urgency": request.urgency.name.lower(),
-        "time_utility": asdict(request.time_utility),
-        "instruction": request.instruction,
-        "scene": request.scene,
-        "start_pose": None if request.start_pose is None else asdict(request.start_pose),
-    }
-
-
-def segment_sent(request_id: str, segment: Segment, time_s: float) -> Line:
-    """Returns the line that says which segment left the planner, and when."""
-    return {
-        "event": "segment",
-        "time_s": time_s,
-        "request_id": request_id,
-        "index": segment.index,
-        "text": segment.text,
-        "num_tokens": segment.num_tokens,
-        "expected_s": segment.expected.p50_s,
-        "expected_p90_s": segment.expected.p90_s,
-        "generation_s": segment.generation_time_s,
-    }
-
-
-def reported(report: SegmentReport, time_s: float) -> Line:
-    """Returns the line that says what a robot reported, and when that was heard."""
-    return {
-        "event": "report",
-        "time_s": time_s,
-        "request_id": report.request_id,
-        "index": report.index,
-        "status": report.status.name.lower(),
-        "duration_s": report.duration_s,
-    }
-
-
-def finished(result: PlanResult, time_s: float) -> Line:
-    """Returns the line that says how a goal ended, and when."""
-    return {
-        "event": "finished",
-        "time_s": time_s,
-        "request_id": result.request_id,
-        "error_code": int(result.error_code),
-        "error_msg": result.error_msg,
-        "num_prompt_tokens": result.metrics.num_prompt_tokens,
-        "num_cached_tokens": result.metrics.num_cached_tokens,
-    }
 
 
 @dataclass(slots=True)
@@ -133,7 +72,7 @@ def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]
     first line.
 
     Raises:
-        KeyError, TypeError or ValueError: If a line is not as this module writes it.
+        KeyError, TypeError or ValueError: If a line is not as the event log writes it.
     """
     goals: dict[str, _Goal] = {}
     origin_s: float | None = None

@@ -4,7 +4,7 @@
 {"time_s": ..., "request_id": ..., ...}                        one line per request, times never fall
 {"end": true, "num_requests": ...}                             a file without this line is truncated
 
-A recording has "kind": "recording" in its header, the lines of ``simulation.recording``, and an end with "num_events".
+A recording has "kind": "recording" in its header, the lines of ``serving.event_log``, and an end with "num_events".
 One without its end was cut, and counts as far as it goes: every line was whole when it was written.
 """
 
@@ -22,9 +22,9 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.record import Record, require
+from llm_planner.serving.event_log import FORMAT, VERSION
 from llm_planner.simulation.recording import fold
 
-FORMAT, VERSION = "lrtrace", 2
 READABLE_VERSIONS = (1, 2)
 MAX_S = 1e9  # thirty years
 ChatSegments = Literal["sentence", "paragraph"]

@@ -133,19 +133,6 @@ def test_plan_closes_a_plan_in_time(tmp_path):
     assert "token_cap" in answer["metrics"]["levers"]
 
 
-def test_train_planner_exports_the_model_without_the_checkpoint(tmp_path, monkeypatch):
-    def train(options):
-        options.output.mkdir()
-        for name in (*MODEL_FILES, "checkpoint.pt"):
-            (options.output / name).write_text(name)
-
-    monkeypatch.setattr("llm_planner.training.run.train_planner", train)
-    result = runner.invoke(app, ["train-planner", str(tmp_path / "run"), "--export", str(tmp_path / "model")])
-    assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "model").iterdir()} == MODEL_FILES
-    assert str(tmp_path / "model") in result.stdout.replace("\n", "")
-
-
 @pytest.mark.parametrize(
     ("instruction", "code"),
     [("   ", ErrorCode.EMPTY_INSTRUCTION), ("x" * 100_000, ErrorCode.INSTRUCTION_TOO_LONG)],

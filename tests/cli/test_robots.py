@@ -49,4 +49,4 @@ def test_a_world_is_written(tmp_path: Path):
 def test_a_profile_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
     assert "there is mujoco" in refusal("profile", "--sim", "paper").message
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert "requirements/mujoco.txt" in refusal("profile").message
+    assert "requirements/sim.txt" in refusal("profile").message

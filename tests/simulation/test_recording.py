@@ -9,7 +9,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
-from llm_planner.simulation import recording
+from llm_planner.serving import event_log
 from llm_planner.simulation.simulator import simulate
 from llm_planner.simulation.trace import parse_lines
 from tests.simulation.builders import ROBOTS, SCRIPTS, a_config
@@ -21,17 +21,17 @@ EXPECTED = ExpectedDuration(min_s=0.5, p50_s=1.5, p90_s=2.0)
 def a_goal(name="g", at_s=100.0, *, texts=("mf(100);", "tc(90);"), reports=True, code=ErrorCode.NONE, **changes):
     """Returns the events of one goal: segments 0.1 s apart, executed in 1 s each."""
     request = PlanRequest(request_id=name, robot_id="d1", robot_model="tello", instruction="go", scene="box")
-    lines = [recording.accepted(replace(request, **changes), at_s)]
+    lines = [event_log.accepted(replace(request, **changes), at_s)]
     for index, text in enumerate(texts):
         segment = Segment(index=index, text=text, calls=(), expected=EXPECTED, num_tokens=5 + index)
-        lines.append(recording.segment_sent(name, segment, at_s + 0.1 * (index + 1)))
+        lines.append(event_log.segment_sent(name, segment, at_s + 0.1 * (index + 1)))
         started = SegmentReport(request_id=name, index=index, status=ReportStatus.STARTED)
         if reports:
-            lines.append(recording.reported(started, at_s + index + 0.2))
+            lines.append(event_log.reported(started, at_s + index + 0.2))
             ended = replace(started, status=ReportStatus.SUCCEEDED, duration_s=0.9)
-            lines.append(recording.reported(ended, at_s + index + 1.2))
+            lines.append(event_log.reported(ended, at_s + index + 1.2))
     metrics = PlanMetrics(num_prompt_tokens=60, num_cached_tokens=48)
-    lines.append(recording.finished(PlanResult(request_id=name, error_code=code, metrics=metrics), at_s + 9.0))
+    lines.append(event_log.finished(PlanResult(request_id=name, error_code=code, metrics=metrics), at_s + 9.0))
     return sorted(lines, key=lambda line: line["time_s"])
 
 
@@ -150,7 +150,7 @@ def test_two_replays_are_identical_bit_for_bit():
 def test_a_plan_that_took_a_detour_is_the_way_that_was_gone():
     lines = a_goal(texts=("mf(100);", "g(cat);", "tc(90);", "", "mu(50);"), reports=False)
     report = SegmentReport(request_id="g", index=1, status=ReportStatus.FAILED, reason="lost", duration_s=0.1)
-    lines.insert(-1, recording.reported(report, 100.8))
+    lines.insert(-1, event_log.reported(report, 100.8))
     (row,) = read(*lines).requests
     assert row.plan == "mf(100);mu(50);"
     assert len(row.durations_s) == 2

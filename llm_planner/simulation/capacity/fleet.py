@@ -2,12 +2,13 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
 from llm_planner.core.time_utility import TimeUtility
+from llm_planner.prediction.capacity.demand import Demand, DemandTable, Fleet
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.simulation.script import ScriptLibrary
 from llm_planner.simulation.tasks import TASKS
@@ -19,8 +20,9 @@ PAUSE_S = 10.0
 MOST_ROBOTS = 10_000
 TYPICAL_S = 200.0
 
-Fleet = Mapping[str, int]
-"""How many robots of which model."""
+SAMPLE = 40
+SAMPLE_S = 100.0
+"""What one robot asks for is the mean over so many robots and seconds of their traces."""
 
 
 def parse_fleet(text: str, robots: RobotLibrary) -> Fleet:
@@ -40,25 +42,6 @@ def parse_fleet(text: str, robots: RobotLibrary) -> Fleet:
         robots.get(name)
         fleet[name] = fleet.get(name, 0) + int(count)
     return fleet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """One kind of request of a fleet.
-
-    Attributes:
-        per_s: How many come per second.
-        num_prompt_tokens: That are computed for it: the static part of a prompt is shared.
-        first_tokens: Until the robot can begin.
-        num_tokens: Of the whole plan.
-        time_utility: What a response is worth.
-    """
-
-    per_s: float
-    num_prompt_tokens: float
-    first_tokens: int
-    num_tokens: int
-    time_utility: TimeUtility
 
 
 def fleet_trace(fleet: Fleet, seed: int, duration_s: float, robots: RobotLibrary) -> Trace:
@@ -110,3 +93,19 @@ def demands(trace: Trace, scripts: ScriptLibrary) -> Sequence[Demand]:
         )
         for (first_tokens, num_tokens, utility), lengths in prompts.items()
     ]
+
+
+def demand_table(robot_model: str, robots: RobotLibrary) -> DemandTable:
+    """Returns what one robot of a model asks for on average, by the tasks of its traces.
+
+    Raises:
+        PlannerError: UNKNOWN_ROBOT_MODEL, or INVALID_CONFIG for a model without tasks.
+    """
+    robots.get(robot_model)
+    trace = fleet_trace({robot_model: SAMPLE}, 0, SAMPLE_S, robots)
+    found = demands(trace, ScriptLibrary(robots))
+    return DemandTable(
+        robot_model=robot_model,
+        description=f"mean of {SAMPLE} robots over {SAMPLE_S:g} s of the tasks of TimelyLLM, Table 2",
+        demands=tuple(demand.scaled(1.0 / SAMPLE) for demand in found),
+    )

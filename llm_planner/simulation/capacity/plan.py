@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.prediction.capacity.demand import Demand, Fleet
+from llm_planner.prediction.capacity.queueing import OVERLOADED, Objective, Outlook, outlook
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.prediction.throughput.kernel_model import KernelModel
+from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
 from llm_planner.prediction.throughput.table import Combination, Workload
-from llm_planner.simulation.capacity.engine import fast, middle, server_profile, slow
-from llm_planner.simulation.capacity.fleet import Demand, Fleet, fleet_trace
-from llm_planner.simulation.capacity.queueing import OVERLOADED, Outlook, outlook
+from llm_planner.simulation.capacity.fleet import fleet_trace
 from llm_planner.simulation.script import ScriptLibrary
 from llm_planner.simulation.simulator import SimulationConfig, simulate
 from llm_planner.simulation.workload import STATIC_TOKENS
@@ -21,25 +22,6 @@ MOST_SERVERS = 4096
 AS_GOOD = 0.002
 """A smaller batch limit is taken if it costs no more than this share of utility."""
 ENDS = {"slow": slow, "expected": middle, "fast": fast}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """What is good enough.
-
-    Attributes:
-        slo_s: Limit of the response time: from the request to the robot's first segment.
-        share: Of the responses that must be within it.
-    """
-
-    slo_s: float
-    share: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not (0.0 < self.slo_s < math.inf and 0.0 < self.share < 1.0):
-            raise PlannerError(
-                ErrorCode.INVALID_CONFIG, f"the limit must be above 0 s and the share between 0 and 1; got {self}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,9 @@
 """The version and the insides of vLLM that we rely on."""
 
 import pytest
-from typer.testing import CliRunner
 
 from llm_planner.backends.vllm import contract
 from llm_planner.backends.vllm.engine import EngineSettings, start_engine
-from llm_planner.cli.bench import app as bench_app
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 
@@ -40,13 +38,6 @@ def test_another_version_is_refused_before_anything_is_loaded(monkeypatch, tmp_p
         start_engine(EngineSettings(model_dir=tmp_path))
     assert error.value.code is ErrorCode.INVALID_CONFIG
     assert (version or "none here") in error.value.message
-
-
-def test_the_benchmark_says_so_too(monkeypatch):
-    monkeypatch.setattr(contract, "installed_version", lambda: None)
-    result = CliRunner().invoke(bench_app, ["vllm"])
-    assert isinstance(result.exception, PlannerError)
-    assert "make setup-vllm" in result.exception.message
 
 
 def test_every_hook_that_is_gone_is_named(monkeypatch):

@@ -6,7 +6,6 @@ pytest.importorskip("vllm")
 
 from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.backends.vllm.pipeline import measure_times
-from llm_planner.bench.vllm_pipeline import PipelineRun
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.pipeline.pacers import PACERS, make_pacer
@@ -99,12 +98,3 @@ def test_times_are_measured(pipeline):
     times = measure_times(pipeline, 2)
     assert times.computation_s(16) > 0
     assert times.computation_s(256) >= times.computation_s(16)
-
-
-def test_the_benchmark_compares_vllm_with_our_pacers(pipeline):
-    run = PipelineRun(pipeline, num_requests=4, num_tokens=6, max_num_batched_tokens=256)
-    document = run.run()
-    schedulers = document["schedulers"]
-    assert set(schedulers) == {"stock", "token_budget", "both", "balanced"}
-    assert schedulers["stock"]["throughput_ratio"] == 1.0
-    assert schedulers["stock"]["empty_call_share"] > schedulers["balanced"]["empty_call_share"]

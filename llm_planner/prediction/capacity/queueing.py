@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
+from llm_planner.prediction.capacity.demand import Demand
 from llm_planner.prediction.profile import Chunk, EngineProfile
-from llm_planner.simulation.capacity.fleet import Demand
 
 NETWORK_S = 0.016
 """To the planner and back."""
@@ -18,6 +19,25 @@ CONVERGED = 1e-4
 QUANTILES = tuple((number + 0.5) / 20 for number in range(20))
 STATIC_TOKENS = 1100
 """In the cache of every sequence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What is good enough.
+
+    Attributes:
+        slo_s: Limit of the response time: from the request to the robot's first segment.
+        share: Of the responses that must be within it.
+    """
+
+    slo_s: float
+    share: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.slo_s < math.inf and 0.0 < self.share < 1.0):
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, f"the limit must be above 0 s and the share between 0 and 1; got {self}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ import pytest
 
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.prediction.capacity.queueing import Objective
+from llm_planner.prediction.capacity.room import build_room
 from llm_planner.prediction.profile import find_profile
 from llm_planner.prediction.throughput.estimate import Estimate
-from llm_planner.simulation.capacity.estimated import MOST_PESSIMISM, estimated_profile, known_speed, widened
-from llm_planner.simulation.capacity.plan import Objective
-from llm_planner.simulation.capacity.room import build_room
-from tests.simulation.builders import ROBOTS
+from llm_planner.prediction.throughput.estimated import MOST_PESSIMISM, estimated_profile, known_speed, widened
+from llm_planner.robots.library import RobotLibrary
 
+ROBOTS = RobotLibrary()
 KNOWN = "estimate:Nvidia H100 GPU/1/vLLM/meta-llama/Meta-Llama-3-8B"
 UNKNOWN = "estimate:Nvidia B200/1/vLLM/meta-llama/Meta-Llama-3-8B"
 OBJECTIVE = Objective(slo_s=0.5, share=0.9)

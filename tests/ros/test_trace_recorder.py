@@ -1,4 +1,4 @@
-"""The planner's diary over DDS, and the recorder that writes it to a file."""
+"""The event log of a planner over DDS, and the recorder that writes it to a file."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from llm_planner.cli.trace import app as trace_app
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus, SegmentReport
-from llm_planner.ros.goal_events import TraceRecorder
+from llm_planner.ros.trace_recorder import TraceRecorder
 from llm_planner.simulation.trace import parse_lines, read_trace
 from tests.ros.nodes import Planner, Spinner, wait_until
 from tests.simulation.builders import ROBOTS

@@ -1,24 +1,19 @@
 """How many more robots one server can hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.prediction.capacity.demand import Demand, Fleet, load_demands
+from llm_planner.prediction.capacity.queueing import Objective, outlook
 from llm_planner.prediction.profile import EngineProfile, find_profile
+from llm_planner.prediction.throughput.estimated import estimated_profile, is_estimate
 from llm_planner.prediction.throughput.model_file import load_kernel_model
+from llm_planner.prediction.throughput.server_profile import fast, server_profile, slow
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.simulation.capacity.engine import fast, server_profile, slow
-from llm_planner.simulation.capacity.estimated import estimated_profile, is_estimate
-from llm_planner.simulation.capacity.fleet import Demand, Fleet, demands, fleet_trace
-from llm_planner.simulation.capacity.plan import Objective
-from llm_planner.simulation.capacity.queueing import outlook
-from llm_planner.simulation.script import ScriptLibrary
 
 MOST_ROBOTS = 4096
-SAMPLE = 40
-SAMPLE_S = 100.0
-"""What one robot asks for is the mean over so many robots and seconds of their traces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +42,7 @@ class Room:
         profiles: Of the engine: ``slow``, ``expected`` and ``fast``.
         confidence: In these.
         max_num_seqs: Batch limit.
-        robots: Whose traces tell what robots ask for.
+        robots: The robot models that the planner knows.
     """
 
     def __init__(
@@ -57,14 +52,13 @@ class Room:
         self._confidence = confidence
         self._max_num_seqs = max_num_seqs
         self._robots = robots
-        self._scripts = ScriptLibrary(robots)
         self._demand = lru_cache(maxsize=64)(self._of_one)
 
     def left(self, active: Fleet, robot_model: str, objective: Objective) -> RoomLeft:
         """Returns how many robots of a model can be added to those that are active, so that the objective holds.
 
         Raises:
-            PlannerError: UNKNOWN_ROBOT_MODEL, or INVALID_CONFIG for a model without traces.
+            PlannerError: UNKNOWN_ROBOT_MODEL, or INVALID_CONFIG for a model without a table of demands.
         """
         one = self._demand(robot_model)
         present = [d for name, count in active.items() for d in _times(self._demand(name), count)]
@@ -81,8 +75,7 @@ class Room:
 
     def _of_one(self, robot_model: str) -> Sequence[Demand]:
         self._robots.get(robot_model)
-        found = demands(fleet_trace({robot_model: SAMPLE}, 0, SAMPLE_S, self._robots), self._scripts)
-        return _times(found, 1.0 / SAMPLE)
+        return load_demands(robot_model)
 
     def _most(
         self, present: Sequence[Demand], one: Sequence[Demand], profile: EngineProfile, objective: Objective
@@ -126,4 +119,4 @@ def build_room(profile_name: str, max_num_seqs: int, robots: RobotLibrary) -> Ro
 
 
 def _times(load: Sequence[Demand], factor: float) -> Sequence[Demand]:
-    return [replace(d, per_s=d.per_s * factor) for d in load]
+    return [demand.scaled(factor) for demand in load]

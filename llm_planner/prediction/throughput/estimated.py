@@ -9,8 +9,8 @@ from llm_planner.prediction.profile import EngineProfile, find_profile
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.kernel_model import KernelModel
 from llm_planner.prediction.throughput.model_file import load_kernel_model
+from llm_planner.prediction.throughput.server_profile import server_profile
 from llm_planner.prediction.throughput.table import Combination, Workload
-from llm_planner.simulation.capacity.engine import server_profile
 
 PREFIX = "estimate:"
 MOST_PESSIMISM = 100.0
