@@ -1,23 +1,36 @@
 """``llm-planner send``: a word to a robot that runs."""
 
 import math
+import sys
 import uuid
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOption, budget_scope_of
-from llm_planner.cli.output import console, plain, print_error, print_json, waiting
+from llm_planner.cli.output import console, error_console, plain, print_error, print_json, waiting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
+from llm_planner.planning.in_words import in_words
+from llm_planner.robots.library import RobotLibrary
 
 if TYPE_CHECKING:
     import llm_planner.msg as msgs
     from llm_planner.core.skill import Value
     from llm_planner.ros.commander import Commander
     from llm_planner.srv import Instruct
+
+
+class Approve(Enum):
+    """Who decides whether a plan is executed."""
+
+    AUTO = "auto"
+    CONFIDENT = "confident"
+    ASK = "ask"
+
 
 STOPPED_BY_CTRL_C = "stopped by Ctrl-C in `llm-planner send`"
 LAST_WORDS_S = 10.0
@@ -40,6 +53,14 @@ def send(
         float, typer.Option(min=0.0, help="How long to wait for a planner that is still loading, in seconds.")
     ] = 120.0,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
+    approve: Annotated[
+        Approve,
+        typer.Option(
+            help="Who decides: auto executes what the planner is sure of; confident also offers what may have been "
+            "meant where it is not; ask shows every plan first."
+        ),
+    ] = Approve.CONFIDENT,
+    plan: Annotated[str, typer.Option(help="A plan that was shown before, to execute without asking the model.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Tell a running robot something, wait until it is done, and show how it went.
@@ -54,11 +75,9 @@ def send(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
     from llm_planner.ros.commander import Commander, planner_of, robot_name
-    from llm_planner.ros.conversions import to_error
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
 
-    tag = uuid.uuid4().hex
     order = Instruct.Request(
         instruction=instruction,
         scene=scene,
@@ -66,24 +85,43 @@ def send(
         time_budget_s=time_budget,
         overrun=OverrunStrategy[overrun.name].value,
         budget_scope=budget_scope_of(budget_scope, overrun).value,
-        tag=tag,
+        plan=plan,
+        plan_only=approve is Approve.ASK and not plan,
+        tag=uuid.uuid4().hex,
     )
     robot = robot_name(robot)
-    with spinning("llm_planner_send") as node, waiting() as show:
-        show(f"looking for /{robot}")
-        commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
-        if not (urgent and time_budget):
-            commander.wait_until_ready(wait, on_wait=show)
-        outcome = _obeyed(commander, robot, order, timeout, show)
+    with spinning("llm_planner_send") as node:
+        with waiting() as show:
+            show(f"looking for /{robot}")
+            commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
+            if not (urgent and time_budget):
+                commander.wait_until_ready(wait, on_wait=show)
+            outcome = _obeyed(commander, robot, order, timeout, show)
+        if outcome is not None and approve is not Approve.AUTO and (chosen := _chosen(outcome)):
+            order.plan, order.plan_only, order.tag = chosen, False, uuid.uuid4().hex
+            with waiting() as show:
+                outcome = _obeyed(commander, robot, order, timeout, show)
     if outcome is None:
         message = f"/{robot} was not done after {timeout:g} s and goes on; stop it with `llm-planner stop {robot}`"
         raise PlannerError(ErrorCode.ROBOT_SILENT, message)
+    code = _show(outcome, as_json=as_json)
+    raise typer.Exit(0 if code is ErrorCode.NONE else INTERRUPTED if code is ErrorCode.STOPPED else 1)
+
+
+def _show(outcome: "msgs.PlanOutcome", *, as_json: bool) -> ErrorCode:
+    """Shows how it went; returns the code with which it ended."""
+    from llm_planner.ros.conversions import to_error
+
     code, text = to_error(outcome.error_code, outcome.error_msg)
     if as_json:
         metrics = {name: plain(getattr(outcome.metrics, name)) for name in outcome.metrics.get_fields_and_field_types()}
         segments = [_segment_json(segment) for segment in outcome.segments]
         shown = {"plan": outcome.plan, "segments": segments, "metrics": metrics}
+        shown["candidates"] = list(outcome.candidates)
         print_json({**shown, "error_code": int(code), "error_msg": text})
+    elif code is ErrorCode.NONE and outcome.candidates:
+        console.print(_choices(outcome), markup=False, soft_wrap=True)
+        console.print("[yellow]not executed[/]: confirm it in a terminal, or give it as --plan", soft_wrap=True)
     else:
         for segment in outcome.segments:
             console.print(_line(segment), markup=False, soft_wrap=True)
@@ -91,7 +129,9 @@ def send(
             console.print(f"[green]done[/]; {escape(text)}" if text else "[green]done[/]", soft_wrap=True)
         else:
             print_error(PlannerError(code, text))
-    raise typer.Exit(0 if code is ErrorCode.NONE else INTERRUPTED if code is ErrorCode.STOPPED else 1)
+            if outcome.candidates:
+                console.print(f"Did you mean (--plan executes it):\n{_choices(outcome)}", markup=False, soft_wrap=True)
+    return code
 
 
 def _obeyed(
@@ -112,6 +152,23 @@ def _obeyed(
         if (outcome := commander.outcome(order.tag, LAST_WORDS_S)) is None:
             raise PlannerError(ErrorCode.STOPPED, f"/{robot} is stopped; its planner does not answer") from None
         return outcome
+
+
+def _chosen(outcome: "msgs.PlanOutcome") -> str:
+    """Returns the plan that a person confirms; empty for none, and where nobody can be asked."""
+    if not outcome.candidates or not (sys.stdin.isatty() and error_console.is_terminal):
+        return ""
+    error_console.print(outcome.error_msg or "the plan:", markup=False, soft_wrap=True)
+    error_console.print(_choices(outcome), markup=False, soft_wrap=True)
+    number = int(typer.prompt("execute which one? 0 for none", type=int, default=0, err=True))
+    return outcome.candidates[number - 1] if 0 < number <= len(outcome.candidates) else ""
+
+
+def _choices(outcome: "msgs.PlanOutcome") -> str:
+    """Returns the plans to choose from, a line each: in MiniSpec and in words."""
+    model = RobotLibrary().get(outcome.robot_model)
+    plans = enumerate(outcome.candidates, start=1)
+    return "\n".join(f"  {number}  {plan}  ({in_words(model, plan)})" for number, plan in plans)
 
 
 def _line(outcome: "msgs.SegmentOutcome") -> str:

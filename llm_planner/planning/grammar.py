@@ -5,7 +5,6 @@ skill names, arguments of the declared type and range, values only where their t
 What a context-free grammar cannot know (variables, positions, the length of the plan) is the safety gate's business.
 """
 
-
 from llm_planner.core.skill import ArgumentType
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
 from llm_planner.planning.number_pattern import number_pattern
