@@ -1,15 +1,23 @@
 """``python -m llm_planner.training.measure MODEL``: figures by family, and the model card that holds them."""
 
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from llm_planner.assembly import build_library, build_loop
+from llm_planner.checkpoints import min_confidence
+from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.tasks.frames import ROBOTS, corpus, of_authors
 from llm_planner.tasks.sample import FAMILY_NAMES, Difficulty
-from llm_planner.training.card import model_card
+from llm_planner.training.card import People, model_card
 from llm_planner.training.evaluate import Evaluation, evaluate
 from llm_planner.training.network import load_network
+from llm_planner.training.trainer import HELD_OUT_AUTHORS
+from llm_planner.training.understanding import ask, risk_coverage, shares
 
 
 def main(
@@ -35,12 +43,29 @@ def main(
         command = f"python -m llm_planner.training.measure {model} --per-family {per_family}"
         text = model_card(
             evaluations,
+            _people(model),
             network=network.config,
             num_parameters=sum(parameter.numel() for parameter in network.parameters()),
             training=training,
             command=f"{command} --per-family-long {per_family_long} --seed {seed}",
         )
         card.write_text(text, encoding="utf-8")
+
+
+def _people(model: Path) -> People:
+    """Measures a model on the sentences of the held-out authors."""
+    config = PlannerConfig(
+        engine=EngineConfig(model=str(model), dtype="float32", device="cpu", num_threads=1),
+        scheduler=SchedulerConfig(policy="fcfs", max_num_seqs=16),
+        max_queued=100_000,
+    )
+    library, frames = build_library(config), of_authors(corpus(), HELD_OUT_AUTHORS)
+    robots = {name: library.get(name) for name in ROBOTS}
+    with closing(build_loop(config, do_clients_report=False)) as loop:
+        at_default = ask(loop, robots, frames)
+    with closing(build_loop(replace(config, min_confidence=0.0), do_clients_report=False)) as loop:
+        curve = risk_coverage(ask(loop, robots, frames))
+    return People(shares=shares(at_default), curve=curve, min_confidence=min_confidence(config))
 
 
 def _print(console: Console, title: str, evaluation: Evaluation) -> None:

@@ -8,6 +8,7 @@ import pytest
 from llm_planner.assembly import build_loop
 from llm_planner.checkpoints import resolve_model
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.core.errors import ErrorCode
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.tasks.goals import is_achieved
 from llm_planner.tasks.sample import Task
@@ -109,6 +110,7 @@ def results():
 
 # 78 and 91 % of these families succeed (models/planner-small/README.md); a better model must leave this list empty.
 NOT_YET = {"food"}
+NOT_SPOKEN_OF = ("stack, unseen", "desk, unseen", "food, unseen")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,7 @@ NOT_YET = {"food"}
         if name in NOT_YET
         else name
         for name in TASKS
+        if name not in {*NOT_SPOKEN_OF, "coffee", "coffee, arm"}
     ],
 )
 def test_bundled_model_solves_it(name, results):
@@ -125,6 +128,19 @@ def test_bundled_model_solves_it(name, results):
     assert not result.error_code, f"{result.error_msg}: {result.plan}"
     passed, reason = is_achieved(task, result.plan, ROBOTS[task.robot])
     assert passed, f"{reason}: {result.plan}"
+
+
+@pytest.mark.parametrize("name", NOT_SPOKEN_OF)
+def test_it_takes_nothing_of_which_nobody_spoke(name, results):
+    """What lies on the table is neither seen nor named: to guess it would be to move for nothing."""
+    assert results[name].error_code is ErrorCode.NOT_UNDERSTOOD
+    assert not results[name].segments
+
+
+@pytest.mark.parametrize("name", ["coffee", "coffee, arm"])
+def test_what_it_cannot_do_moves_nothing(name, results):
+    assert results[name].error_code in (ErrorCode.NOT_ACHIEVED, ErrorCode.NOT_UNDERSTOOD)
+    assert not results[name].segments
 
 
 def test_an_emergency_starts_with_the_skill_that_saves(results):
@@ -145,4 +161,6 @@ def test_model_directory_is_complete_and_small():
     }
     assert expected <= set(sizes)
     assert sum(sizes.values()) < 20e6
-    assert json.loads(Path(directory / "planner.json").read_text()) == {"prompt_style": "compact"}
+    own = json.loads(Path(directory / "planner.json").read_text())
+    assert own["prompt_style"] == "compact"
+    assert 0.0 < own["min_confidence"] < 1.0
