@@ -17,7 +17,7 @@ def dashboard(
     port: PortOption = 8080,
     allow_host: AllowHostOption = None,
 ) -> None:
-    """Show a running planner and its robots in a browser until Ctrl-C; it reads, and changes nothing.
+    """Show a running planner and its robots in a browser until Ctrl-C; it changes nothing, but can stop robots.
 
     The same as `ros2 run llm_planner dashboard_node`. `llm-planner up --dashboard` starts it with a fleet. Exit status
     1 if the port is taken.

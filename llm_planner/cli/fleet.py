@@ -48,6 +48,9 @@ def up(
     ] = 0,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Show the fleet in a browser.")] = False,
     dashboard_port: PortOption = 8080,
+    scene: Annotated[
+        bool, typer.Option(help="Put a few things around the robots, see `llm-planner scene`; --no-scene for none.")
+    ] = True,
     record: Annotated[
         Path | None, typer.Option(help="Record everything to this MCAP file; it must not exist yet.")
     ] = None,
@@ -76,7 +79,7 @@ def up(
         composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
-    composition = replace(composition, world=physical_world(sim, world))
+    composition = replace(composition, world=physical_world(sim, world), has_scene=scene)
     stopped = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -91,8 +94,6 @@ def up(
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
         console.print(network.meaning, soft_wrap=True)
         console.print(_next_step(composition), soft_wrap=True)
-        if dashboard:
-            console.print(f"dashboard:  http://127.0.0.1:{dashboard_port}/")
         _watch(fleet, stopped)
 
 

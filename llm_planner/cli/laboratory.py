@@ -21,6 +21,11 @@ COMMANDS = (
         "write an engine profile.",
     ),
     LazyCommand("bench", "bench:app", "Benchmarks of scheduling, in virtual time and on a real planner."),
+    LazyCommand(
+        "chaos",
+        "chaos:chaos",
+        "Start a fleet, inject faults from a seeded schedule, and check every call that every robot made.",
+    ),
     LazyCommand("trace", "trace:app", "Compose, record and replay traces of robots' requests."),
     LazyCommand("capacity", "capacity:app", "Predict what a server can do, and plan how many are needed."),
     LazyCommand("simulate", "simulate:app", "Simulate schedulers on lengths alone, without an engine."),

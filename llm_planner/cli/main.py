@@ -22,6 +22,12 @@ COMMANDS = (
         "Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).",
     ),
     LazyCommand("send", "send:send", "Tell a running robot something, wait until it is done, and show how it went."),
+    LazyCommand("stop", "stop:stop", "Halt robots at once and end their goals; it works without a planner."),
+    LazyCommand(
+        "scene",
+        "scene:scene",
+        "Show what robots know of around them: names to use in an instruction, and where things are.",
+    ),
     LazyCommand(
         "top",
         "top:top",
@@ -30,7 +36,7 @@ COMMANDS = (
     LazyCommand(
         "dashboard",
         "dashboard:dashboard",
-        "Show a running planner and its robots in a browser until Ctrl-C; it reads, and changes nothing.",
+        "Show a running planner and its robots in a browser until Ctrl-C; it changes nothing, but can stop robots.",
     ),
     LazyCommand(
         "record",
@@ -68,6 +74,7 @@ COMMANDS = (
 LABORATORY = (
     "bench",
     "capacity",
+    "chaos",
     "profile",
     "simulate",
     "timeline",

@@ -2,14 +2,27 @@
 
 import math
 import uuid
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOption, budget_scope_of
 from llm_planner.cli.output import console, plain, print_error, print_json, waiting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
+
+if TYPE_CHECKING:
+    import llm_planner.msg as msgs
+    from llm_planner.core.skill import Value
+    from llm_planner.ros.commander import Commander
+    from llm_planner.srv import Instruct
+
+STOPPED_BY_CTRL_C = "stopped by Ctrl-C in `llm-planner send`"
+LAST_WORDS_S = 10.0
+INTERRUPTED = 130  # exit status, as of a shell
+MARKS = {0: "not run", 2: "ok", 3: "failed"}  # of SegmentOutcome.status
 
 
 def send(
@@ -34,11 +47,13 @@ def send(
     The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
     reflex acts if the planner does not.
     """
+    if not instruction.strip():
+        raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
     if not (math.isfinite(time_budget) and time_budget >= 0):
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
-    from llm_planner.ros.commander import Commander, planner_of
+    from llm_planner.ros.commander import Commander, planner_of, robot_name
     from llm_planner.ros.conversions import to_error
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
@@ -53,25 +68,82 @@ def send(
         budget_scope=budget_scope_of(budget_scope, overrun).value,
         tag=tag,
     )
+    robot = robot_name(robot)
     with spinning("llm_planner_send") as node, waiting() as show:
         show(f"looking for /{robot}")
         commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
         if not (urgent and time_budget):
             commander.wait_until_ready(wait, on_wait=show)
-        commander.instruct(robot, order)
-        show(f"/{robot} is at work")
-        outcome = commander.outcome(tag, timeout)
+        outcome = _obeyed(commander, robot, order, timeout, show)
     if outcome is None:
-        raise PlannerError(ErrorCode.ROBOT_SILENT, f"/{robot} was not done after {timeout:g} s")
+        message = f"/{robot} was not done after {timeout:g} s and goes on; stop it with `llm-planner stop {robot}`"
+        raise PlannerError(ErrorCode.ROBOT_SILENT, message)
     code, text = to_error(outcome.error_code, outcome.error_msg)
     if as_json:
         metrics = {name: plain(getattr(outcome.metrics, name)) for name in outcome.metrics.get_fields_and_field_types()}
-        print_json({"plan": outcome.plan, "metrics": metrics, "error_code": int(code), "error_msg": text})
+        segments = [_segment_json(segment) for segment in outcome.segments]
+        shown = {"plan": outcome.plan, "segments": segments, "metrics": metrics}
+        print_json({**shown, "error_code": int(code), "error_msg": text})
     else:
         for segment in outcome.segments:
-            console.print(f"{segment.duration_s:6.1f} s  {segment.segment.text}", markup=False)
+            console.print(_line(segment), markup=False, soft_wrap=True)
         if code is ErrorCode.NONE:
-            console.print("[green]done[/]")
+            console.print(f"[green]done[/]; {escape(text)}" if text else "[green]done[/]", soft_wrap=True)
         else:
             print_error(PlannerError(code, text))
-    raise typer.Exit(0 if code is ErrorCode.NONE else 1)
+    raise typer.Exit(0 if code is ErrorCode.NONE else INTERRUPTED if code is ErrorCode.STOPPED else 1)
+
+
+def _obeyed(
+    commander: "Commander", robot: str, order: "Instruct.Request", timeout_s: float, show: Callable[[str], None]
+) -> "msgs.PlanOutcome | None":
+    """Tells a robot what to do and returns how it ended. The first Ctrl-C stops the robot, the second leaves it."""
+    is_accepted = False
+    try:
+        commander.instruct(robot, order)
+        is_accepted = True
+        show(f"/{robot} is at work; Ctrl-C stops it")
+        return commander.outcome(order.tag, timeout_s)
+    except KeyboardInterrupt:
+        commander.stop(robot, STOPPED_BY_CTRL_C)
+        if not is_accepted:  # the instruction may have been taken behind the first stop
+            commander.stop(robot, STOPPED_BY_CTRL_C)
+        show(f"/{robot} is stopped; waiting for its last words, Ctrl-C again leaves")
+        if (outcome := commander.outcome(order.tag, LAST_WORDS_S)) is None:
+            raise PlannerError(ErrorCode.STOPPED, f"/{robot} is stopped; its planner does not answer") from None
+        return outcome
+
+
+def _line(outcome: "msgs.SegmentOutcome") -> str:
+    """Returns how a segment went, as one line: its mark, how long it took, its text, and what came of it."""
+    if not outcome.segment.text:
+        return "replanned"
+    mark = MARKS.get(outcome.status, "?")
+    took = f"{outcome.duration_s:6.1f} s" if outcome.status in (outcome.SUCCEEDED, outcome.FAILED) else " " * 8
+    return "  ".join([f"{mark:7}", took, outcome.segment.text, *_findings(outcome)])
+
+
+def _findings(outcome: "msgs.SegmentOutcome") -> list[str]:
+    """Returns why a segment failed, and what the robot said, found or measured meanwhile."""
+    found = [f"({outcome.reason})"] if outcome.reason else []
+    found += [f"says: {text}" for text in outcome.said]
+    value = _value(outcome.value)
+    return found if value is None else [*found, f"= {value:g}" if type(value) is float else f"= {value}"]
+
+
+def _segment_json(outcome: "msgs.SegmentOutcome") -> dict[str, object]:
+    return {
+        "index": outcome.segment.index,
+        "text": outcome.segment.text,
+        "status": MARKS.get(outcome.status, "?"),
+        "reason": outcome.reason,
+        "duration_s": outcome.duration_s,
+        "value": _value(outcome.value),
+        "said": list(outcome.said),
+    }
+
+
+def _value(message: "msgs.Value") -> "Value | None":
+    from llm_planner.ros.conversions import to_value
+
+    return to_value(message)

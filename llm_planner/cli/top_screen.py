@@ -151,6 +151,7 @@ def _idle(view: PlannerView) -> str:
     robots = (
         f"{escape(robot.robot_id)} ({robot.idle_s:.0f} s"
         + (f", after {code_name(robot.error_code)}" if robot.error_code else "")
+        + (f": {escape(robot.findings)}" if robot.findings else "")
         + ")"
         for robot in view.idle_robots
     )

@@ -47,6 +47,8 @@ class ErrorCode(IntEnum):
     EMPTY_PLAN = 207
     PLAN_TRUNCATED = 208
     NOT_UNDERSTOOD = 209
+    UNASKED_SKILL = 211
+    UNKNOWN_OBJECT = 212
 
     SKILL_FAILED = 300
     ROBOT_SILENT = 301
@@ -72,6 +74,11 @@ class ErrorCode(IntEnum):
 
     CANCELLED = 600
     SUPERSEDED = 601
+    STOPPED = 602
+
+
+ACHIEVED = frozenset({ErrorCode.NONE, ErrorCode.PLAN_PARTIAL})
+"""How a goal ends whose plan was carried out, as far as it goes: all other ends have no utility."""
 
 
 def code_name(number: int) -> str:

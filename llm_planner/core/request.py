@@ -5,7 +5,8 @@ from enum import Enum
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.segment import Segment, SegmentMark, SegmentReport
+from llm_planner.core.skill import Value
 from llm_planner.core.time_utility import CHAT, NORMAL, URGENT, TimeUtility
 
 
@@ -57,6 +58,7 @@ class PlanRequest:
         budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
+        unsupported_skills: Skills of its model that this robot cannot carry out: no plan may call them.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
             detour in ``delivered``, and maybe one more.
@@ -75,6 +77,7 @@ class PlanRequest:
     budget_scope: BudgetScope = BudgetScope.FIRST_SEGMENT
     max_tokens: int = 512
     start_pose: Pose | None = None
+    unsupported_skills: tuple[str, ...] = ()
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()
 
@@ -103,7 +106,7 @@ class PlanMetrics:
         response_time_s: From arrival to the first segment leaving the planner; None if none left.
         waiting_time_s: Time that the robot stood still waiting for the planner, all segments.
         execution_time_s: Time that the robot spent executing, as reported (or estimated where not reported).
-        time_utility: Utility of the response time; None without a response.
+        time_utility: Utility of the response time; 0 if what was asked was not achieved, None without a response.
         num_prompt_tokens: Prompt length, cached tokens included.
         num_cached_tokens: Of these, how many came from the prefix store.
         num_suspensions: How often the generation was suspended.
@@ -137,15 +140,32 @@ class PlanMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """How a request ended: the whole plan, or a numbered reason why not."""
+    """How a request ended: the whole plan, or a numbered reason why not.
+
+    Attributes:
+        marks: How each of ``segments`` went on the robot; empty where nobody keeps them.
+    """
 
     request_id: str
     error_code: ErrorCode = ErrorCode.NONE
     error_msg: str = ""
     segments: tuple[Segment, ...] = ()
     metrics: PlanMetrics = field(default_factory=PlanMetrics)
+    marks: tuple[SegmentMark, ...] = ()
 
     @property
     def plan(self) -> str:
         """The plan as text, as far as it was delivered."""
         return "".join(segment.text for segment in self.segments)
+
+    @property
+    def findings(self) -> str:
+        """What the robot said, found or measured, in order; empty for nothing."""
+        found = [text for mark in self.marks for text in (*mark.said, *_shown(mark.value))]
+        return "; ".join(found)
+
+
+def _shown(value: Value | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (f"{value:g}" if isinstance(value, float) and not isinstance(value, bool) else str(value),)

@@ -112,6 +112,8 @@ class SegmentReport:
         reason: Why it failed; empty otherwise.
         situation: Given with FAILED by a robot that stands and waits for another way (a detour); None if it has given
             the goal up.
+        is_permanent: With FAILED: no other plan can help.
+        said: With SUCCEEDED and FAILED: what the robot said meanwhile.
     """
 
     request_id: str
@@ -121,8 +123,64 @@ class SegmentReport:
     value: Value | None = None
     reason: str = ""
     situation: Situation | None = None
+    is_permanent: bool = False
+    said: tuple[str, ...] = ()
 
     @property
     def measured_s(self) -> float | None:
         """The execution time in seconds; None if ``duration_s`` is no time that a segment can take."""
         return self.duration_s if 0 <= self.duration_s <= LONGEST_DURATION_S else None
+
+
+class MarkStatus(Enum):
+    """How a segment went in the end."""
+
+    NOT_RUN = 0
+    SUCCEEDED = 2
+    FAILED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentMark:
+    """How one segment of a goal went.
+
+    Attributes:
+        reason: Why it failed; empty otherwise.
+        value: What its last call returned, if anything.
+        said: What the robot said meanwhile.
+    """
+
+    status: MarkStatus = MarkStatus.NOT_RUN
+    reason: str = ""
+    value: Value | None = None
+    said: tuple[str, ...] = ()
+
+
+def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> tuple[SegmentMark, ...]:
+    """Returns how each segment of a plan went, by the robot's reports.
+
+    The end of a segment implies the end of those before it whose reports were lost, unless they were void: behind a
+    failure, up to the detour.
+
+    Args:
+        segments: From index 0 on, without gaps.
+        reports: Those that counted; of each segment the first end counts.
+    """
+    ends: dict[int, SegmentReport] = {}
+    for report in reports:
+        if report.status is not ReportStatus.STARTED:
+            ends.setdefault(report.index, report)
+    last_end = max(ends, default=-1)
+    marks: list[SegmentMark] = []
+    is_void = False
+    for segment in segments:
+        is_void &= not segment.is_detour
+        end = ends.get(segment.index)
+        if end is not None:
+            status, is_void = MarkStatus[end.status.name], end.status is ReportStatus.FAILED
+            marks.append(SegmentMark(status=status, reason=end.reason, value=end.value, said=end.said))
+        elif segment.is_detour or is_void or segment.index > last_end:
+            marks.append(SegmentMark())
+        else:
+            marks.append(SegmentMark(status=MarkStatus.SUCCEEDED))
+    return tuple(marks)

@@ -86,6 +86,8 @@ class FleetState:
             measured = self.lanes.take(line)
             if line["event"] == "finished":
                 self._note_end(line, robot_id)
+            elif line["event"] == "report":
+                self._note_findings(line, robot_id)
         except (KeyError, TypeError, ValueError):
             self.hear_broken("the planner", now_s)
             return
@@ -223,6 +225,16 @@ class FleetState:
             self.ended[name] += 1
         if code not in (ErrorCode.NONE, ErrorCode.CANCELLED):
             text = f"{why[:MAX_TEXT]} [{name} {code}]" if why else f"a goal ended: {name} [{code}]"
+            self.journal.note(number(line["time_s"]), "warn", text, robot_id)
+
+    def _note_findings(self, line: Mapping[str, Any], robot_id: str) -> None:
+        """Notes what a robot said, found or measured, and why a segment failed."""
+        found = [f"says: {text}" for text in line.get("said", ())]
+        found += [f"segment {integer(line['index'])} returned {line['value']}"] if "value" in line else []
+        for text in found:
+            self.journal.note(number(line["time_s"]), "good", text[:MAX_TEXT], robot_id)
+        if line.get("status") == "failed":
+            text = f"segment {integer(line['index'])} failed: {str(line.get('reason', 'no reason given'))[:MAX_TEXT]}"
             self.journal.note(number(line["time_s"]), "warn", text, robot_id)
 
 

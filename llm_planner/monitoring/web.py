@@ -1,22 +1,28 @@
-"""The dashboard over HTTP: one page, its files, and a stream of documents. It reads, and changes nothing.
+"""The dashboard over HTTP: one page, its files, a stream of documents, and one thing that it does: it stops robots.
 
-Whoever can reach the port sees the fleet, so it listens on loopback unless told otherwise. A page of another site must
+All else reads, and changes nothing. A stop needs a secret token that is made at the start, in a header that no form and
+no page of another site can send. Whoever can reach the port sees the fleet, so it listens on loopback unless told
+otherwise. A page of another site must
 not read it through somebody's browser: no CORS headers are sent, and a host name that is not expected is refused (an
 address that is a number cannot be rebound by a foreign name server). There are no cookies and no forms.
 """
 
+import hmac
 import ipaddress
 import os
+import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -36,17 +42,49 @@ HEADERS = {
 }
 STOP_TIMEOUT_S = 3.0
 STALL_S = 20.0  # a browser that takes nothing for so long is cut off: the hub has long sent it away
+MAX_NAME_BYTES = 256
 MAX_CONNECTIONS = 256  # more get 503
 
 
-def build_app(hub: Hub, whole: Callable[[], str], hosts: Collection[str] = ()) -> ASGIApp:
+@dataclass(frozen=True, slots=True)
+class StopButton:
+    """What stops robots, and the secret that whoever presses it must know.
+
+    Attributes:
+        stop: Halts a robot, or all if the name is empty; returns by name why one did not halt, empty for one that did.
+        token: Made at the start; nowhere but in the link that is printed then.
+    """
+
+    stop: Callable[[str], Mapping[str, str]]
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+
+    def is_known_to(self, request: Request) -> bool:
+        """Returns whether a request has the token; takes as long for a wrong one as for a right one."""
+        return hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {self.token}".encode())
+
+
+def build_app(
+    hub: Hub, whole: Callable[[], str], hosts: Collection[str] = (), button: StopButton | None = None
+) -> ASGIApp:
     """Returns the dashboard as an ASGI application.
 
     Args:
         hub: Where documents come from.
         whole: Returns a whole document as JSON.
         hosts: Host names that browsers may use, beside ``localhost`` and addresses that are numbers.
+        button: Stops robots; None for a dashboard that cannot.
     """
+
+    async def stop(request: Request) -> Response:
+        if button is None or not button.is_known_to(request):
+            return PlainTextResponse("the token is missing or wrong; use the link that was printed\n", status_code=403)
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_NAME_BYTES:
+                return PlainTextResponse("this is no robot's name\n", status_code=413)
+        problems = await run_in_threadpool(button.stop, body.decode(errors="replace"))
+        return JSONResponse(dict(problems), status_code=200 if problems else 404)
 
     async def page(_: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -63,6 +101,7 @@ def build_app(hub: Hub, whole: Callable[[], str], hosts: Collection[str] = ()) -
         Route("/", page, methods=["GET"]),
         Route("/state.json", state, methods=["GET"]),
         Route("/events", events, methods=["GET"]),
+        Route("/stop", stop, methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     return _Guard(Starlette(routes=routes), frozenset(host.lower() for host in hosts))

@@ -21,6 +21,7 @@ class PhysicsConnection:
     """
 
     takes_worlds = True
+    unsupported_skills: frozenset[str] = frozenset()
 
     def __init__(self, model: RobotModel, port: RobotPort, seed: int = 0) -> None:
         rng = random.Random(seed)

@@ -12,7 +12,13 @@ from typing import Generic, TypeVar
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.physics.port import RobotPort, Telemetry
 from llm_planner.robots.body import Body, BodyState, Job
-from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
+from llm_planner.robots.driver import (
+    PermanentFailureError,
+    SkillFailedError,
+    SkillResult,
+    SkillStatus,
+    argument_problem,
+)
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
@@ -117,7 +123,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         except SkillFailedError as failure:
             if self._telemetry.is_lost:
                 self._port.stop()  # it may hear us all the same
-            self._fail(str(failure))
+            self._fail(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
@@ -130,7 +136,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
                     self._advance()
             except SkillFailedError as failure:
                 self._port.stop()
-                self._fail(str(failure))
+                self._fail(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
         return self._result
 
     def halt(self, now_s: float) -> None:
@@ -149,7 +155,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._require_heard()
         skill = self._model.skills.get(call.name)
         if skill is None:
-            raise SkillFailedError(f"there is no skill {call.name}")
+            raise PermanentFailureError(f"there is no skill {call.name}")
         if problem := argument_problem(skill, call.arguments):
             raise SkillFailedError(problem)
         return self._course_of(Job(skill, call.arguments, self._now_s))
@@ -187,9 +193,9 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
             raise SkillFailedError("did not arrive; something is in the way")
         return self._telemetry.is_settled
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, *, is_permanent: bool = False) -> None:
         self._course = None
-        self._result = SkillResult(SkillStatus.FAILED, reason=reason)
+        self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=is_permanent)
         self._survey()
 
     @property

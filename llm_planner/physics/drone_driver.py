@@ -8,7 +8,7 @@ from llm_planner.core.skill import Value
 from llm_planner.physics.driver import Course, PhysicsDriver
 from llm_planner.physics.port import DronePort
 from llm_planner.robots.body import Job
-from llm_planner.robots.driver import SkillFailedError
+from llm_planner.robots.driver import PermanentFailureError, SkillFailedError
 from llm_planner.robots.duration import quantile_s, sample_s
 from llm_planner.robots.effect import Land, Scan, Stop, TakeOff, TakePicture
 from llm_planner.robots.mobile import MobileBody
@@ -54,14 +54,14 @@ class DroneDriver(PhysicsDriver[DronePort]):
     def _watch(self) -> None:
         telemetry = self._telemetry
         if telemetry.is_crashed:
-            raise SkillFailedError(f"has crashed into {', '.join(self._touched) or 'something'}")
+            raise PermanentFailureError(f"has crashed into {', '.join(self._touched) or 'something'}")
         if self._touched:
             raise SkillFailedError(f"has collided with {', '.join(self._touched)}")
         if telemetry.is_armed and telemetry.battery <= self._flight.reserve_share.value:
-            raise SkillFailedError(OUT_OF_POWER)
+            raise PermanentFailureError(OUT_OF_POWER)
 
-    def _fail(self, reason: str) -> None:
-        super()._fail(reason)
+    def _fail(self, reason: str, *, is_permanent: bool = False) -> None:
+        super()._fail(reason, is_permanent=is_permanent)
         if reason == OUT_OF_POWER:
             self._is_out_of_power = True
             self._port.land()
@@ -69,9 +69,9 @@ class DroneDriver(PhysicsDriver[DronePort]):
     def _course_of(self, job: Job) -> Course:
         effect = job.skill.effect
         if self._telemetry.is_crashed and not isinstance(effect, Stop):
-            raise SkillFailedError("has crashed; somebody must pick it up")
+            raise PermanentFailureError("has crashed; somebody must pick it up")
         if self._is_out_of_power and not isinstance(effect, Stop | Land):
-            raise SkillFailedError(OUT_OF_POWER)
+            raise PermanentFailureError(OUT_OF_POWER)
         self._look()
         match effect:
             case Stop():

@@ -5,12 +5,13 @@ course the plan may take (whatever conditions turn out to be, wherever objects a
 types and ranges, and no motion leaves the robot's space. docs/safety.md explains what is shown and how.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.skill import SkillCall
+from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.language.syntax import (
     Assign,
     Call,
@@ -28,8 +29,12 @@ from llm_planner.language.syntax import (
 )
 from llm_planner.planning.forecast import Alternatives, Forecast, joined
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
+from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.types import TypeChecker, tests
-from llm_planner.robots.model import ReturnType, RobotModel
+from llm_planner.robots.model import ReturnType, RobotKind, RobotModel
+from llm_planner.robots.motion_kind import MotionKind, motion_kind
+
+_LATE = re.compile(r"_\d+$|\w+\(")  # source text of an argument that only the robot will know
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +52,30 @@ class SafetyGate:
         model: Of the robot: skills, limits, space.
         start_pose: Where the robot is when the plan starts; the model's start pose by default.
         limits: How large a plan may be.
+        unsupported: Skills of the model that this robot cannot carry out.
+        mentioned: What objects a plan may name; None for any.
     """
 
-    def __init__(self, model: RobotModel, start_pose: Pose | None = None, limits: PlanLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        model: RobotModel,
+        start_pose: Pose | None = None,
+        limits: PlanLimits = DEFAULT_LIMITS,
+        *,
+        unsupported: Collection[str] = (),
+        mentioned: Mentioned | None = None,
+    ) -> None:
+        self._mentioned = mentioned
+        self._model, self._unsupported = model, frozenset(unsupported)
+        self._motions: set[MotionKind] = set()  # of what was admitted
+        self._permitted: frozenset[MotionKind] | None = None  # once a plan has failed; None for all
         self._types = TypeChecker(model, max_call_depth=limits.max_depth)
         self._forecast = Forecast(model)
         self._limits = limits
         self._num_calls = 0
         self._variables: dict[int, ReturnType] = {}
         self._where = self._forecast.start(start_pose or model.start)
+        self._is_grounded = self._must_take_off
         self._refusal: PlannerError | None = None
 
     def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
@@ -90,8 +110,12 @@ class SafetyGate:
             mark: Before the statement that failed.
             pose: Where the robot is; None for anywhere in its space.
         """
+        if self._permitted is None:  # what the first plan had holds for all that follow
+            implied = {MotionKind.TAKE_OFF} if MotionKind.TRAVEL in self._motions else set()
+            self._permitted = frozenset(self._motions | implied)
         self._variables = dict(mark.variables)
         self._where = self._forecast.anywhere() if pose is None else self._forecast.start(pose)
+        self._is_grounded = self._must_take_off
 
     def _judge(self, statement: Statement) -> tuple[SkillCall, ...]:
         if not self._where:
@@ -105,9 +129,50 @@ class SafetyGate:
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
         variables = dict(self._variables)
         calls = tuple(self._calls(statement, variables))
+        for call in calls:
+            self._require_possible(call.name)
+            self._require_mentioned(call)
         self._where = self._after(statement, self._where)
         self._num_calls, self._variables = num_calls, variables
         return calls
+
+    @property
+    def _must_take_off(self) -> bool:
+        """Whether this is a drone that is on the floor for sure."""
+        return self._model.kind is RobotKind.DRONE and all(poses.is_on_floor for poses in self._where)
+
+    def _require_possible(self, name: str) -> None:
+        """Refuses what this robot cannot do, and motions that nobody asked for.
+
+        Raises:
+            PlannerError: NOT_ACHIEVED, or UNASKED_SKILL.
+        """
+        skill = self._types.skill(name)
+        if name in self._unsupported:
+            problem = f"this robot cannot {name}: {skill.description}; its driver does not support it"
+            raise PlannerError(ErrorCode.NOT_ACHIEVED, problem)
+        kind = motion_kind(skill, self._model.kind)
+        if kind is None:
+            return
+        if self._permitted is not None and kind not in self._permitted:
+            problem = f"the new plan calls {name}, and the plan that failed had no {kind.value}; ask for that by itself"
+            raise PlannerError(ErrorCode.UNASKED_SKILL, problem)
+        self._motions.add(kind)
+
+    def _require_mentioned(self, call: SkillCall) -> None:
+        """Refuses a name that neither the scene nor the task mentions.
+
+        Raises:
+            PlannerError: UNKNOWN_OBJECT.
+        """
+        if (mentioned := self._mentioned) is None:
+            return
+        arguments = zip(self._types.skill(call.name).arguments, call.arguments, strict=True)
+        names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+        for name in names:
+            if not _LATE.match(name) and not mentioned.knows(name):
+                problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
+                raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 
     def _size(self, statement: Statement, depth: int) -> int:
         """Returns how many skill calls a statement makes in the worst case, at least 1.
@@ -205,7 +270,13 @@ class SafetyGate:
 
     def _after_call(self, call: Call, where: Alternatives) -> Alternatives:
         number = next((given.value for given in call.arguments if isinstance(given, Number)), 0.0)
-        return self._forecast.after(self._types.skill(call.name), number, where)
+        skill = self._types.skill(call.name)
+        kind = motion_kind(skill, self._model.kind)
+        if self._is_grounded and kind is MotionKind.TRAVEL:
+            problem = f"the drone is on the floor and {skill.name} needs flight; tell it to take off first"
+            raise PlannerError(ErrorCode.NOT_ACHIEVED, problem)
+        self._is_grounded &= kind is not MotionKind.TAKE_OFF
+        return self._forecast.after(skill, number, where)
 
 
 def _value(statement: Call | Assign | Return) -> Expression:

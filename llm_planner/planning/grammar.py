@@ -5,6 +5,8 @@ skill names, arguments of the declared type and range, values only where their t
 What a context-free grammar cannot know (variables, positions, the length of the plan) is the safety gate's business.
 """
 
+from collections.abc import Collection
+
 from llm_planner.core.skill import ArgumentType
 from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
 from llm_planner.planning.number_pattern import number_pattern
@@ -18,7 +20,7 @@ _PLAIN = r"[^'\\\x00-\x1f\x7f-\x9f]"  # a character of a quoted text that needs 
 _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
 
 
-def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS) -> str:
+def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS, *, unsupported: Collection[str] = ()) -> str:
     """Returns the grammar of all plans of a robot in llguidance's dialect of Lark.
 
     It accepts, and so lets a model end, after every complete plan of one statement or more.
@@ -26,9 +28,10 @@ def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS) -> str:
     Args:
         model: Of the robot.
         limits: Of any plan.
+        unsupported: Skills of the model that no plan may call.
     """
     grammar = _Grammar(limits)
-    for skill in model.skills.values():
+    for skill in (skill for name, skill in model.skills.items() if name not in unsupported):
         grammar.add_skill(skill)
     return grammar.text()
 

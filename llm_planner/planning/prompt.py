@@ -4,6 +4,7 @@ The static part is prefilled once (``Backend.load_prefix``) and therefore depend
 and the task are untrusted: they are flattened to one line each and always come last.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -44,12 +45,23 @@ _TASK = "\ntask: "  # occurs once: scene and instruction are one line each
 
 
 def build_prompt(
-    model: RobotModel, instruction: str, scene: str = "", style: PromptStyle = PromptStyle.COMPACT
+    model: RobotModel,
+    instruction: str,
+    scene: str = "",
+    style: PromptStyle = PromptStyle.COMPACT,
+    *,
+    unsupported: Collection[str] = (),
 ) -> Prompt:
-    """Returns the prompt that asks for a plan; ``instruction`` and ``scene`` may hold anything."""
+    """Returns the prompt that asks for a plan; ``instruction`` and ``scene`` may hold anything.
+
+    Skills that this robot does not support are named behind the task: the static part is shared by all of its kind.
+    """
     if style is PromptStyle.COMPACT:
         return compact_prompt(model.name, instruction, scene)
-    dynamic = f"scene: {flatten(scene)}{_TASK}{flatten(instruction)}\nplan:\n"
+    dynamic = f"scene: {flatten(scene)}{_TASK}{flatten(instruction)}\n"
+    missing = ", ".join(name for name in model.skills if name in unsupported)
+    dynamic += f"This robot cannot: {missing}. If the task needs one of these, write fail.\n" if missing else ""
+    dynamic += "plan:\n"
     return Prompt(_system_text(model), dynamic, style)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_planner.core.skill import ArgumentType, Value
-from llm_planner.robots.driver import SkillFailedError
+from llm_planner.robots.driver import PermanentFailureError
 from llm_planner.robots.duration import sample_s
 from llm_planner.robots.effect import Ask, Delay, NoEffect, Perceive, Replan, Say, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel, Skill
@@ -92,7 +92,7 @@ class Body:
         effect = job.skill.effect
         course = self._courses().get(type(effect))
         if course is None:
-            raise SkillFailedError(f"a robot of kind {self.model.kind.value} cannot {effect.kind}")
+            raise PermanentFailureError(f"a robot of kind {self.model.kind.value} cannot {effect.kind}")
         return course(effect, job)
 
     def carry(self) -> None:

@@ -64,8 +64,23 @@ class SkillFailedError(Exception):
     """A skill cannot be carried out; the message is the reason."""
 
 
-class PlanFailedError(SkillFailedError):
+class PermanentFailureError(SkillFailedError):
+    """No other plan can help: this robot cannot do it at all; the message is the reason."""
+
+
+class PlanFailedError(PermanentFailureError):
     """The plan itself says that what was asked cannot be achieved; the message is the reason."""
+
+
+def skills_with(model: RobotModel, effects: tuple[type, ...]) -> frozenset[str]:
+    """Returns the skills of a model that have one of these effects."""
+    return frozenset(name for name, skill in model.skills.items() if isinstance(skill.effect, effects))
+
+
+def failed(failure: SkillFailedError) -> SkillResult:
+    """Returns the result of a call that failed so."""
+    is_permanent = isinstance(failure, PermanentFailureError)
+    return SkillResult(SkillStatus.FAILED, reason=str(failure), is_permanent=is_permanent)
 
 
 def argument_problem(skill: Skill, arguments: tuple[Value, ...]) -> str:

@@ -160,6 +160,10 @@ class SegmentExecutor:
         if self._state is ExecutorState.ACTIVE:
             self._end_goal(now_s, (), reason)
 
+    def stop(self, now_s: float, reason: str) -> None:
+        """Halts at once whatever the robot does, a reflex too, and runs the stop skill; ends the goal, if any."""
+        self._end_goal(now_s, (), reason)
+
     def tick(self, now_s: float) -> None:
         """Goes on with whatever is to be done at ``now_s``."""
         if self._is_busy_with_own_calls(now_s):
@@ -224,7 +228,7 @@ class SegmentExecutor:
             self._report(ReportStatus.SUCCEEDED, duration_s, result)
             self._next_index += 1
             return
-        if self._look is None or self._is_chat:
+        if self._look is None or self._is_chat or result.is_permanent:
             self._report(ReportStatus.FAILED, duration_s, result)
             self._end_goal(now_s, (), result.reason)
             return
@@ -288,5 +292,7 @@ class SegmentExecutor:
                 value=result.value if result else None,
                 reason=result.reason if result else "",
                 situation=situation,
+                is_permanent=result.is_permanent if result else False,
+                said=() if status is ReportStatus.STARTED or self._is_chat else self._interpreter.said,
             )
         )

@@ -32,7 +32,7 @@ from llm_planner.robots.driver import (
     SkillStatus,
     VirtualDriver,
 )
-from llm_planner.robots.effect import Replan
+from llm_planner.robots.effect import Replan, Say
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.values import compare, is_true
 
@@ -80,6 +80,11 @@ class Interpreter:
     Args:
         model: Knows aliases and which skill ends a plan.
         driver: Does the work.
+
+    Attributes:
+        said: What the part that was started last has told people so far.
+        has_ended: Whether the plan has returned, failed or asked for a new one.
+        wants_replan: Whether it asked for a new one.
     """
 
     def __init__(self, model: RobotModel, driver: SkillDriver) -> None:
@@ -92,6 +97,7 @@ class Interpreter:
         self._pending: tuple[SkillCall, float] | None = None
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._last_value: Value | None = None
+        self.said: tuple[str, ...] = ()
         self.has_ended = False
         self.wants_replan = False
 
@@ -109,6 +115,7 @@ class Interpreter:
         if self._steps is not None:
             raise RuntimeError("the statements before are still running")
         self._result = SkillResult(SkillStatus.RUNNING)
+        self.said = ()
         if not self.has_ended:
             self._last_value = None
         self._steps = self._block(() if self.has_ended else statements)
@@ -124,11 +131,18 @@ class Interpreter:
             self._pending = None
             self._calls.append(ExecutedCall(call, result, start_s, now_s))
             if result.status is SkillStatus.FAILED:
-                self._end(SkillStatus.FAILED, f"{call.name}: {result.reason}")
+                self._end(SkillStatus.FAILED, f"{call.name}: {result.reason}", is_permanent=result.is_permanent)
             else:
+                self._note_said(call)
                 self._last_value = result.value
                 self._advance(result.value, now_s)
         return self._result
+
+    def _note_said(self, call: SkillCall) -> None:
+        skill = self._model.skill(call.name)
+        if skill is not None and isinstance(skill.effect, Say):
+            texts = (text for text in call.arguments if isinstance(text, str))
+            self.said = (*self.said, *texts)
 
     def forgive(self) -> None:
         """Forgets that a part has failed: another plan follows. Variables stay as they are."""

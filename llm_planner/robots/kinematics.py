@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.arm import ArmBody
 from llm_planner.robots.body import Body, BodyState, Course, Job
-from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
+from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem, failed
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
 from llm_planner.robots.motion import Motion
@@ -88,7 +88,7 @@ class KinematicDriver:
         try:
             self._course = self._plan(call, now_s)
         except SkillFailedError as failure:
-            self._course = Course(now_s + FAILURE_TIME_S, finish=_failing(str(failure)))
+            self._course = Course(now_s + FAILURE_TIME_S, finish=_failing(failure))
         self._result = SkillResult(SkillStatus.RUNNING)
         self._history += [(motion, motion.end_s) for motion in self._course.motions]
 
@@ -103,7 +103,7 @@ class KinematicDriver:
             try:
                 self._result = SkillResult(SkillStatus.SUCCEEDED, course.finish())
             except SkillFailedError as failure:
-                self._result = SkillResult(SkillStatus.FAILED, reason=str(failure))
+                self._result = failed(failure)
         return self._result
 
     def halt(self, now_s: float) -> None:
@@ -151,8 +151,8 @@ class KinematicDriver:
             self._body.carry()
 
 
-def _failing(reason: str) -> Callable[[], None]:
+def _failing(failure: SkillFailedError) -> Callable[[], None]:
     def fail() -> None:
-        raise SkillFailedError(reason)
+        raise failure
 
     return fail

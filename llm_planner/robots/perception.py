@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from llm_planner.robots.driver import SkillFailedError
+from llm_planner.robots.driver import PermanentFailureError, SkillFailedError
 from llm_planner.robots.model import Camera, Pose
 from llm_planner.robots.motion import wrapped_deg
 from llm_planner.robots.world import ObjectRole, World, WorldObject
@@ -54,7 +54,7 @@ def measure(quantity: str, unit_m: float, camera: Camera | None, sight: View) ->
         SkillFailedError: If the robot has no camera.
     """
     if camera is None:
-        raise SkillFailedError("there is no camera")
+        raise PermanentFailureError("there is no camera")
     if quantity == "distance":
         return round(sight.distance_m / unit_m, 3)
     size = sight.object.size_m

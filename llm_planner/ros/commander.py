@@ -1,5 +1,6 @@
 """Tells robot nodes what to do, and hears how it went: what a person's console, a script or the demo needs."""
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,9 +15,10 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 from llm_planner.ros.conversions import to_error
-from llm_planner.srv import Instruct
+from llm_planner.srv import Instruct, Stop
 
 POLL_S = 0.1
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 ANSWER_S = 5.0  # for a robot to answer
 INSTRUCT_TYPE = "llm_planner/srv/Instruct"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
@@ -52,6 +54,7 @@ class Commander:
         self._clock = clock or MonotonicClock()
         self._planner = planner
         self._clients = {robot: node.create_client(Instruct, f"/{robot}/instruct") for robot in robots}
+        self._stops = {robot: node.create_client(Stop, f"/{robot}/stop") for robot in robots}
         self._outcomes: dict[str, msgs.PlanOutcome] = {}
         self._outcome_came = threading.Condition()
         self._status: msgs.PlannerStatus | None = None
@@ -121,6 +124,14 @@ class Commander:
         if not response.accepted:
             raise PlannerError(*to_error(response.error_code, response.error_msg))
 
+    def stop(self, robot: str, reason: str = "", *, timeout_s: float = ANSWER_S) -> Stop.Response:
+        """Halts a robot and ends its goals; returns what it was doing.
+
+        Raises:
+            PlannerError: SERVER_UNREACHABLE if the robot does not answer, SKILL_FAILED if it could not halt.
+        """
+        return stop_robot(self._node, robot, self._stops[robot], reason, timeout_s)
+
     def outcome(self, tag: str, timeout_s: float) -> msgs.PlanOutcome | None:
         """Waits for the outcome with this tag and returns it, once; None after ``timeout_s``."""
         with self._outcome_came:
@@ -161,6 +172,31 @@ def planner_of(
     finally:
         node.destroy_client(client)
     return str(value.string_value or "/planner")
+
+
+def stop_robot(node: Node, robot: str, client: Client, reason: str, timeout_s: float = ANSWER_S) -> Stop.Response:
+    """Halts a robot and returns what it was doing; ``client`` is one of its service ``~/stop``.
+
+    Raises:
+        PlannerError: SERVER_UNREACHABLE if the robot does not answer, SKILL_FAILED if it could not halt.
+    """
+    response: Stop.Response = _answer(node, robot, client, Stop.Request(reason=reason), timeout_s)
+    if response.error_code:
+        raise PlannerError(*to_error(response.error_code, response.error_msg))
+    return response
+
+
+def robot_name(text: str) -> str:
+    """Returns a robot's name as a person types it, or as our messages print it, without the leading slash.
+
+    Raises:
+        PlannerError: INVALID_ROBOT_ID if no robot node can have this name.
+    """
+    name = text.removeprefix("/")
+    if _NAME.fullmatch(name) is None:
+        hint = "use a name such as drone_1 or /site_b/drone_1: letters, digits and '_', not a digit first"
+        raise PlannerError(ErrorCode.INVALID_ROBOT_ID, f"{text[:80]!r} is no robot's name; {hint}")
+    return name
 
 
 def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: float) -> Any:  # noqa: ANN401 (a message)

@@ -60,6 +60,7 @@ class Composition:
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
         tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic.
+        has_scene: Whether robots that take worlds, and live in none, begin among a few things.
         record: The MCAP file that everything is recorded to; None for no recording.
         world: The physical world that all robots without a Tello's address live in; None for kinematic robots.
         dashboard_port: Where a browser finds the dashboard; None for no dashboard.
@@ -77,6 +78,7 @@ class Composition:
     planner: Mapping[str, str] = field(default_factory=dict)
     dashboard_port: int | None = None
     record: Path | None = None
+    has_scene: bool = False
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -95,7 +97,8 @@ class Composition:
                 "robot_model": robot.model,
                 "time_scale": str(float(self.time_scale)),
                 "seed": str(self.seed + number),
-                **self._driver(number),
+                **(driver := self._driver(number)),
+                **({"default_scene": "true"} if self.has_scene and _takes_worlds(driver) else {}),
                 **self.home(number),
                 **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
             }
@@ -300,6 +303,10 @@ def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
 def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
     if process.stdin is not None:
         process.stdin.close()
+
+
+def _takes_worlds(driver: Mapping[str, str]) -> bool:
+    return not driver or driver.get("allow_world") == "true"
 
 
 def is_emulated(address: str) -> bool:

@@ -6,7 +6,7 @@ a broken encoding.
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -16,7 +16,14 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import (
+    ExpectedDuration,
+    MarkStatus,
+    ReportStatus,
+    Segment,
+    SegmentMark,
+    SegmentReport,
+)
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.core.text import has_control_characters
 from llm_planner.ros import metrics
@@ -32,9 +39,13 @@ _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
 MAX_NAME_LENGTH = 128
 """Characters of the name of a robot model or a function: what is longer names nothing."""
+MAX_SKILLS = 256
+"""Names in ``unsupported_skills``."""
 MAX_DURATION_S = 1e9
 MAX_REASON_LENGTH = 1000
 """Characters of what a robot says of a failure; more is cut."""
+MAX_SAID = 64
+"""Texts that one segment may say; more are dropped."""
 
 
 def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None = None) -> PlanRequest:
@@ -76,8 +87,21 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         overrun=to_overrun(goal.overrun),
         budget_scope=to_budget_scope(goal.budget_scope),
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
+        unsupported_skills=_to_skill_names(goal.unsupported_skills),
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
+
+
+def _to_skill_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of skills in a goal.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for more, or longer ones, than a robot model can have.
+    """
+    if len(names) > MAX_SKILLS or any(len(name) > MAX_NAME_LENGTH or not name.isidentifier() for name in names):
+        what = f"unsupported_skills must be at most {MAX_SKILLS} names of skills"
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, what)
+    return tuple(names)
 
 
 def to_urgency(number: int) -> Urgency:
@@ -138,6 +162,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         budget_scope=request.budget_scope.value,
         max_tokens=request.max_tokens,
         time_utility=from_time_utility(request.time_utility, request.urgency),
+        unsupported_skills=list(request.unsupported_skills),
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True
@@ -168,6 +193,37 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
         value=None if situation else to_value(message.value),
         reason=message.reason[:MAX_REASON_LENGTH],
         situation=situation,
+        is_permanent=message.is_permanent,
+        said=_to_said(message.said),
+    )
+
+
+def _to_said(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text[:MAX_REASON_LENGTH] for text in texts[:MAX_SAID])
+
+
+def from_mark(mark: SegmentMark, index: int) -> msgs.SegmentMark:
+    """Returns the message of how a segment went."""
+    return msgs.SegmentMark(
+        index=index,
+        status=mark.status.value,
+        reason=mark.reason,
+        value=msgs.Value() if mark.value is None else from_value(mark.value),
+        said=list(mark.said),
+    )
+
+
+def to_mark(message: msgs.SegmentMark) -> SegmentMark:
+    """Returns how a segment went.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for an unknown status or a value that ``to_value`` refuses.
+    """
+    return SegmentMark(
+        status=_enum(MarkStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status"),
+        reason=message.reason[:MAX_REASON_LENGTH],
+        value=to_value(message.value),
+        said=_to_said(message.said),
     )
 
 
@@ -181,6 +237,8 @@ def from_report(report: SegmentReport) -> msgs.SegmentReport:
         duration_s=report.duration_s,
         value=msgs.Value() if value is None else from_value(value),
         reason=report.reason,
+        is_permanent=report.is_permanent,
+        said=list(report.said),
     )
 
 
@@ -235,6 +293,7 @@ def to_result(message: PlanTask.Result, goal_id: str) -> PlanResult:
         error_msg=text,
         segments=tuple(to_segment(s, goal_id) for s in message.segments),
         metrics=metrics.to_metrics(message.metrics),
+        marks=tuple(to_mark(mark) for mark in message.marks),
     )
 
 
@@ -247,6 +306,7 @@ def from_result(result: PlanResult) -> PlanTask.Result:
         plan=result.plan,
         segments=[from_segment(s, result.request_id, is_last=i == last) for i, s in enumerate(result.segments)],
         metrics=metrics.from_metrics(result.metrics),
+        marks=[from_mark(mark, index) for index, mark in enumerate(result.marks)],
     )
 
 

@@ -1,4 +1,4 @@
-"""The dashboard as a node of its own: it listens to a planner and its robots and shows them to browsers.
+"""The dashboard as a node of its own: it shows a planner and its robots to browsers, and can stop the robots.
 
     ros2 run llm_planner dashboard_node --ros-args -p port:=8080
 
@@ -17,10 +17,11 @@ from llm_planner.core.config import setting
 from llm_planner.core.errors import PlannerError
 from llm_planner.monitoring.board import PERIOD_S, Board
 from llm_planner.monitoring.hub import Hub
-from llm_planner.monitoring.web import WebServer, build_app
+from llm_planner.monitoring.web import StopButton, WebServer, build_app
 from llm_planner.ros import parameters, process
 from llm_planner.ros.diagnostics import CallbackHealth
 from llm_planner.ros.fleet_listener import FleetListener
+from llm_planner.ros.fleet_stopper import FleetStopper
 from llm_planner.ros.steady import steady_timer
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -45,6 +46,7 @@ class DashboardNode(Node):
     Attributes:
         failure: None; a dashboard that runs goes on.
         url: Where a browser finds it.
+        token: What a browser needs to stop robots.
 
     Raises:
         PlannerError: INVALID_CONFIG if the port is taken, or a parameter is out of range.
@@ -59,12 +61,14 @@ class DashboardNode(Node):
         self._board = Board(MonotonicClock())
         self._hub = Hub(self._board.whole)
         self._listener = FleetListener(self, settings.planner, self._board)
-        app = build_app(self._hub, lambda: self._board.whole()[1], [host for host in settings.allow_hosts if host])
+        button = StopButton(FleetStopper(self).stop)
+        hosts = [host for host in settings.allow_hosts if host]
+        app = build_app(self._hub, lambda: self._board.whole()[1], hosts, button)
         self._web = WebServer(app, settings.host, settings.port)
-        self.url = self._web.url
+        self.url, self.token = self._web.url, button.token
         self.get_logger().info(f"dashboard of {settings.planner} on {self.url}")
         if settings.host not in LOOPBACK:
-            self.get_logger().warning("whoever reaches this address sees the fleet; there is no password")
+            self.get_logger().warning("whoever reaches this address sees the fleet; only stopping needs the token")
         steady_timer(self, PERIOD_S, self._tick)
         CallbackHealth(self)
 
@@ -85,8 +89,17 @@ class DashboardNode(Node):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the dashboard; returns the exit status."""
-    return process.run(DashboardNode, arguments)
+    """Runs the dashboard; returns the exit status.
+
+    The link with its token goes to standard output alone: a log travels over the network.
+    """
+
+    def build() -> DashboardNode:
+        node = DashboardNode()
+        print(f"dashboard:  {node.url}#token={node.token}  (without #token=... it cannot stop robots)", flush=True)  # noqa: T201
+        return node
+
+    return process.run(build, arguments)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from llm_planner.serving.planner_view import IdleRobot, PlannerView
 from llm_planner.serving.server import PlanServer, ServerStatus
 
 PERIOD_S = 1.0
+MAX_FINDINGS = 80
 MAX_IDLE_ROBOTS = 100
 """Most idle robots that a view names; anybody may ask once as any robot."""
 STATES = ("LOADING", "INACTIVE", "ACTIVE")  # by the numbers of msg/PlannerStatus
@@ -87,6 +88,7 @@ def view(
             robot_id=goal.request.robot_id,
             idle_s=now_s - (goal.finished_at_s or now_s),
             error_code=goal.result.error_code if goal.result is not None else ErrorCode.NONE,
+            findings="" if goal.result is None else goal.result.findings[:MAX_FINDINGS],
         )
         for goal in book.last_of_idle_robots()[-MAX_IDLE_ROBOTS:]
     )

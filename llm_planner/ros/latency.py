@@ -15,6 +15,10 @@ What goals cost that are refused (``ros.latency_refusals``).
 
 Emergencies with a time budget under the same kind of load (``ros.latency_urgent``), with the bundled model or a
 scripted one (``--engine fake``).
+
+    python -m llm_planner.ros.latency stop --trials 200
+
+Ctrl-C in ``llm-planner send`` until the robot's driver has halted, under the same load (``ros.latency_stop``).
 """
 
 import argparse
@@ -49,6 +53,7 @@ from llm_planner.ros.latency_peers import (
     serve_stamps,
 )
 from llm_planner.ros.latency_refusals import measure_refusals, send_long_goals
+from llm_planner.ros.latency_stop import measure_stops
 from llm_planner.ros.latency_urgent import measure_urgent
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.quantiles import Quantiles
@@ -156,7 +161,7 @@ def measure_segments(planner: str, trials: int) -> Quantiles:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints one JSON object; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    roles = ["measure", "urgent", "refusals", "serve-stamps", "serve-long", "send-long", "load"]
+    roles = ["measure", "urgent", "refusals", "stop", "serve-stamps", "serve-long", "send-long", "load"]
     parser.add_argument("role", nargs="?", choices=roles, default="measure", help="the last four are other processes")
     parser.add_argument("--trials", type=int, default=200, help="samples per latency")
     parser.add_argument("--slots", type=int, default=8, help="scheduler.max_num_seqs of the planner")
@@ -173,8 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return send_long_goals("/planner")
     if options.role == "load":
         return run_load(options.robots, f"exactly: {LONG_PLAN}" if options.engine == "fake" else LOAD_INSTRUCTION)
-    measure_role = {"urgent": measure_emergencies, "refusals": measure_refused}.get(options.role, measure)
-    measured = measure_role(options)
+    others = {"urgent": measure_emergencies, "refusals": measure_refused, "stop": measure_stop}
+    measured = others.get(options.role, measure)(options)
     print(json.dumps(measured, indent=2, default=asdict))  # noqa: T201 -- a program's output
     return 0
 
@@ -204,6 +209,19 @@ def measure_refused(options: argparse.Namespace) -> dict[str, Any]:
             pid = fleet.pids["planner"]
             refusals = measure_refusals(node, "/planner", probe.action, probe.call, pid, options.trials)
     return {"refusals": refusals} | _conditions(options)
+
+
+def measure_stop(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns how long a Ctrl-C takes until the robot has halted, with all slots busy."""
+    planner = {"backend": "fake", "scheduler.max_num_seqs": str(options.slots)}
+    commands = Composition(drones=1, arms=0, planner=planner).commands()
+    load = ["load", "--robots", str(options.robots), "--engine", "fake"]
+    with Fleet(commands):
+        _wait_for("/planner")
+        with Fleet({"load": [sys.executable, "-m", "llm_planner.ros.latency", *load]}):
+            time.sleep(WARM_UP_S)
+            stops = measure_stops("/planner", "drone_1", options.trials)
+    return stops | _conditions(options)
 
 
 def _wait_for(planner: str) -> None:

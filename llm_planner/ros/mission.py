@@ -9,7 +9,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.ros import conversions, metrics
-from llm_planner.ros.plan_handle import PlanHandle
+from llm_planner.ros.plan_handle import CARRIED_OUT, PlanHandle
 from llm_planner.srv import Instruct
 
 
@@ -24,6 +24,7 @@ class Mission:
         asked_at: System time.
         num_replans: How many plans before this one asked for a new plan.
         is_given_up: Whether the robot does nothing for it any more.
+        stopped_because: Why somebody stopped it; empty if nobody did.
         world: The world when the robot was done with it, JSON.
         reflexes: What the robot did meanwhile without asking.
     """
@@ -33,6 +34,7 @@ class Mission:
     asked_at: Time
     num_replans: int = 0
     is_given_up: bool = False
+    stopped_because: str = ""
     world: str = ""
     reflexes: list[msgs.Reflex] = field(default_factory=list)
     handle: PlanHandle = field(init=False)
@@ -82,12 +84,17 @@ class Mission:
         self._has_failed |= report.status is ReportStatus.FAILED and report.situation is None
         outcome.status, outcome.finished_at = report.status.value, now
         outcome.duration_s, outcome.reason = report.duration_s, report.reason
+        outcome.said = list(report.said)
+        if report.value is not None:
+            outcome.value = conversions.from_value(report.value)
 
     def outcome(self, *, robot_id: str, robot_model: str, now: Time) -> msgs.PlanOutcome:
         """Returns the message that ends the mission; the plan's result must be there."""
         result = self.handle.result(0.0)
-        error_msg = result.error_msg
-        if result.error_code is ErrorCode.CANCELLED and self.reflexes:
+        error_code, error_msg = result.error_code, result.error_msg
+        if self.stopped_because and error_code not in CARRIED_OUT:
+            error_code, error_msg = ErrorCode.STOPPED, self.stopped_because
+        elif error_code is ErrorCode.CANCELLED and self.reflexes:
             error_msg = f"the robot's reflex ended it: {self.reflexes[0].reason}"
         if self._outcomes and result.error_code is ErrorCode.NONE:
             self._outcomes[max(self._outcomes)].segment.is_last = True
@@ -100,7 +107,7 @@ class Mission:
             urgency=self.order.urgency,
             asked_at=self.asked_at,
             finished_at=now,
-            error_code=int(result.error_code),
+            error_code=int(error_code),
             error_msg=error_msg,
             plan=result.plan,
             segments=[self._outcomes[index] for index in sorted(self._outcomes)],

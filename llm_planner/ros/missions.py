@@ -7,6 +7,7 @@ report and a reflex by the goal that they name. What comes of an older goal chan
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
@@ -26,6 +27,18 @@ from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
 
 MAX_REPLANS = 3
+
+
+class Stopped(NamedTuple):
+    """What a robot was stopped in.
+
+    Attributes:
+        was_busy: Whether it had a goal, or moved on its own account.
+        instruction: What it was doing; empty if nothing had been asked of it.
+    """
+
+    was_busy: bool
+    instruction: str
 
 
 class Missions:
@@ -66,15 +79,22 @@ class Missions:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
         Raises:
-            PlannerError: ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a world that is broken
-                or that the robot does not take.
+            PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a
+                world that is broken or that the robot does not take.
         """
+        if not order.instruction.strip():
+            raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
         urgency = conversions.to_urgency(order.urgency)
         self._require_free(urgency)
         world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot
         request = orders.to_request(
-            order, robot_id=self._client.robot_id, model=self._model, view=robot.view, pose=robot.pose
+            order,
+            robot_id=self._client.robot_id,
+            model=self._model,
+            view=robot.view,
+            pose=robot.pose,
+            unsupported_skills=robot.unsupported_skills,
         )
         if self._current in self._pending:
             self._current.world = robot.snapshot().to_json()
@@ -98,15 +118,35 @@ class Missions:
         if busy and not can_supersede:
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
-                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, stop it, or be urgent",
+                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, replace it by an urgent "
+                f"instruction (`send --urgent`), or stop it: `llm-planner stop {self._client.robot_id}`",
             )
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str) -> Stopped:
+        """Halts the robot, whatever it does, and gives its goals up; they end with STOPPED.
+
+        Raises:
+            Exception: Whatever the driver raises; the goals end nevertheless.
+        """
+        unfinished = [mission for mission in self._pending if not mission.handle.is_done or mission is self._current]
+        try:
+            was_busy = self._robot.stop(reason)
+        finally:
+            for mission in unfinished:
+                mission.stopped_because = reason
+                self._give_up(mission)
+        return Stopped(was_busy or bool(unfinished), unfinished[-1].order.instruction if unfinished else "")
+
+    def shut_down(self, reason: str) -> None:
         """Halts the robot and gives its goals up; they end with CANCELLED."""
         self._robot.halt(reason)
         for mission in self._pending:
-            mission.is_given_up = True
-            mission.handle.cancel()
+            self._give_up(mission)
+
+    @staticmethod
+    def _give_up(mission: Mission) -> None:
+        mission.is_given_up = True
+        mission.handle.cancel()
 
     def fail(self, reason: str) -> None:
         """Halts the robot after an unexpected error; safe to use from any thread.
@@ -122,8 +162,7 @@ class Missions:
     def _cancel_all_but(self, goal_id: str) -> None:
         for mission in self._pending:
             if mission.goal_id != goal_id:
-                mission.is_given_up = True
-                mission.handle.cancel()
+                self._give_up(mission)
 
     # Plans
 

@@ -1,6 +1,7 @@
 """An instruction to a robot as its request to the planner."""
 
 import uuid
+from collections.abc import Collection
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
@@ -11,7 +12,15 @@ from llm_planner.srv import Instruct
 PATIENCE_MARGIN_S = 0.02  # for what the network takes beyond its usual delay
 
 
-def to_request(order: Instruct.Request, *, robot_id: str, model: RobotModel, view: str, pose: Pose) -> PlanRequest:
+def to_request(
+    order: Instruct.Request,
+    *,
+    robot_id: str,
+    model: RobotModel,
+    view: str,
+    pose: Pose,
+    unsupported_skills: Collection[str] = (),
+) -> PlanRequest:
     """Returns what the robot asks of the planner.
 
     Args:
@@ -20,6 +29,7 @@ def to_request(order: Instruct.Request, *, robot_id: str, model: RobotModel, vie
         model: Of the robot.
         view: What it sees, for an order without a scene.
         pose: Where it is.
+        unsupported_skills: Skills of its model that it cannot carry out.
 
     Raises:
         PlannerError: INVALID_URGENCY or INVALID_TIME_BUDGET.
@@ -37,6 +47,7 @@ def to_request(order: Instruct.Request, *, robot_id: str, model: RobotModel, vie
         overrun=conversions.to_overrun(order.overrun),
         budget_scope=conversions.to_budget_scope(order.budget_scope),
         start_pose=pose,
+        unsupported_skills=tuple(sorted(unsupported_skills)),
     )
 
 

@@ -94,6 +94,11 @@ class RobotControl:
         return self._executor.state is ExecutorState.ACTIVE
 
     @property
+    def unsupported_skills(self) -> frozenset[str]:
+        """Skills of its model that its body cannot carry out."""
+        return self._connection.unsupported_skills
+
+    @property
     def is_in_reflex(self) -> bool:
         """Whether a reflex has begun that is not over."""
         return self._reflex_event is not None
@@ -185,6 +190,20 @@ class RobotControl:
         with self._lock:
             self._answer_by_s = None
             self._executor.cancel(self._now_s(), reason)
+
+    def stop(self, reason: str) -> bool:
+        """Halts at once whatever it does, a reflex too, and gives the current goal up; returns whether it did anything.
+
+        Raises:
+            Exception: Whatever the driver raises; the goal has ended nevertheless, and the next tick halts again.
+        """
+        with self._lock:
+            was_busy = self.is_active or self._executor.is_acting
+            self._answer_by_s = None
+            self._must_halt = True  # until that has worked once
+            self._executor.stop(self._now_s(), reason)
+            self._must_halt = False
+            return was_busy
 
     def fail(self, reason: str) -> None:
         """Halts at once after an unexpected error; the current goal, if it is active, has failed.

@@ -24,6 +24,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import SegmentReport
 from llm_planner.monitoring.robot_view import parse_home
+from llm_planner.robots.default_scene import default_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import parameters, process, qos, robot_view
 from llm_planner.ros.body import BodySettings, connect_body
@@ -33,15 +34,18 @@ from llm_planner.ros.guard import guarded
 from llm_planner.ros.missions import Missions
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import ReflexEvent, RobotControl
+from llm_planner.ros.robot_identity import RobotIdentity
 from llm_planner.ros.robot_view import RobotViewPublisher
 from llm_planner.ros.scenario import Event, load_scenario
+from llm_planner.ros.snapshot import Snapshot
 from llm_planner.ros.steady import steady_timer
-from llm_planner.srv import Instruct
+from llm_planner.srv import Instruct, Stop
 
 PERIOD_S, SHORTEST_PERIOD_S = 0.25, 0.02
 """Of the robot's time, between two looks at the planner's life and the scenario; all else comes by itself. Each wait of
 rclpy costs half a millisecond of processor time, so twenty robots that look often keep a core busy."""
 MAX_REASON = 300  # characters of an unexpected error that travel
+STOPPED_BY_OPERATOR = "stopped by the operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,12 @@ class RobotSettings:
         120.0, "How long a goal waits for a planner that loads its model.", minimum=0.0, maximum=3600.0
     )
     scenario: str = setting("", "A YAML file with instructions for robots by name, to begin with; empty for none.")
+    startup_check_s: float = setting(
+        1.0, "How long a node that starts looks for another robot of its name.", minimum=0.0, maximum=60.0
+    )
+    default_scene: bool = setting(
+        False, "Whether a robot that takes worlds begins among a few things (robots/default_scene.py)."
+    )
     home: str = setting(
         "", "Its home in the fleet's map, for the dashboard: X,Y,YAW in m and degrees; empty if unknown."
     )
@@ -73,7 +83,7 @@ class RobotNode(Node):
         clock: Source of monotonic time.
 
     Attributes:
-        failure: None; the node never ends itself.
+        failure: Another robot has this name; None else: nothing but that makes the node end itself.
     """
 
     def __init__(
@@ -101,6 +111,8 @@ class RobotNode(Node):
         )
         self._bridge = Bridge(self, self._on_fault)
         body = parameters.declare(self, BodySettings)
+        identity = RobotIdentity(self, self._model.name, body.driver, self._monotonic, self._on_double)
+        self._require_own_name(identity, settings.startup_check_s)
         self._robot = RobotControl(
             self._model,
             clock=self._monotonic,
@@ -109,6 +121,9 @@ class RobotNode(Node):
             report=self._post_report,
             on_reflex=self._post_reflex,
         )
+        identity.say(self._robot.unsupported_skills)
+        if settings.default_scene:
+            self._robot.enter(Snapshot(objects=default_scene(self._model.kind)))
         self._control = ControlLoop(self._guard(self._robot.tick))
         self._missions = Missions(
             self,
@@ -125,14 +140,29 @@ class RobotNode(Node):
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
         self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
-        self.create_subscription(Empty, "~/stop", self._guard(self._on_stop), 10)
+        self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
+        self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
         steady_timer(self, robot_view.PERIOD_S, self._guard(view.tick))
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
 
+    def _require_own_name(self, identity: RobotIdentity, period_s: float) -> None:
+        """Looks for another robot of this name before anything moves.
+
+        Raises:
+            PlannerError: DUPLICATE_NODE if there is one.
+        """
+        identity.look_around(period_s, lambda: self.failure is not None)
+        if self.failure is not None:
+            self.destroy_node()
+            raise self.failure
+
+    def _on_double(self, problem: PlannerError) -> None:
+        self.failure = problem
+
     def end_goals(self) -> None:
         """Stops the robot and gives up its goals."""
-        self._guard(self._missions.stop)("the robot's node is shutting down")
+        self._guard(self._missions.shut_down)("the robot's node is shutting down")
 
     def close(self) -> None:
         """Frees the node."""
@@ -169,8 +199,22 @@ class RobotNode(Node):
             self._on_fault(error)
         return response
 
-    def _on_stop(self, _: Empty) -> None:
-        self._missions.stop("stopped by the operator")
+    # Stops
+
+    def _on_stop_topic(self, _: Empty) -> None:
+        self._missions.stop(STOPPED_BY_OPERATOR)
+
+    def _on_stop(self, request: Stop.Request, response: Stop.Response) -> Stop.Response:
+        stopped = self._missions.stop(request.reason[:MAX_REASON] or STOPPED_BY_OPERATOR)
+        response.was_busy, response.instruction = stopped.was_busy, stopped.instruction
+        return response
+
+    def _on_stop_fault(self, error: Exception, _: Stop.Request, response: Stop.Response) -> Stop.Response:
+        response.was_busy, response.error_code = True, int(ErrorCode.SKILL_FAILED)
+        response.error_msg = f"the robot could not halt: {error!r}"[:MAX_REASON]
+        with contextlib.suppress(Exception):  # the driver cannot halt: its next tick tries again
+            self._on_fault(error)
+        return response
 
     # What the robot says, from its control thread
 

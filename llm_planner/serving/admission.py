@@ -14,6 +14,8 @@ from llm_planner.core.text import has_control_characters
 ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
 MAX_REASON_CHARACTERS = 500
+MAX_SAID = 16
+"""Texts that one segment may say."""
 MAX_PLAN_TOKENS = 8192
 """Most tokens that a request may ask for; a model with a shorter context gives fewer."""
 MAX_NUMBER = 1e9
@@ -62,7 +64,7 @@ class Admission:
         return previous
 
     def bounded(self, report: SegmentReport) -> SegmentReport:
-        """Returns what the planner reads of a report: no value, texts that are short and can be encoded, a finite pose.
+        """Returns what the planner reads of a report: texts that are few, short and can be encoded, a finite pose.
 
         A robot whose pose is not finite may be anywhere.
         """
@@ -70,8 +72,14 @@ class Admission:
         if situation is not None:
             scene = _encodable(situation.scene[: self.config.max_scene_bytes])
             situation = replace(situation, scene=scene, pose=situation.pose if _is_somewhere(situation.pose) else None)
-        reason = _encodable(report.reason[:MAX_REASON_CHARACTERS])
-        return replace(report, value=None, reason=reason, situation=situation)
+        value, said = report.value, report.said[:MAX_SAID]
+        return replace(
+            report,
+            value=_short(value) if isinstance(value, str) else value,
+            reason=_short(report.reason),
+            said=tuple(_short(text) for text in said),
+            situation=situation,
+        )
 
     @property
     def num_urgent_places(self) -> int:
@@ -140,6 +148,10 @@ def _supersedes(request: PlanRequest, previous: PlanRequest) -> bool:
 
 def _is_somewhere(pose: Pose | None) -> bool:
     return pose is None or all(abs(n) <= MAX_NUMBER for n in (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg))
+
+
+def _short(text: str) -> str:
+    return _encodable(text[:MAX_REASON_CHARACTERS])
 
 
 def _encodable(text: str) -> str:

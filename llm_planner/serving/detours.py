@@ -43,6 +43,8 @@ class Detours:
 
     def hear(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
         """Notes that a segment has failed, once per goal until ``take``; returns why its goal ends now, if it does."""
+        if report.is_permanent:
+            return PlannerError(ErrorCode.NOT_ACHIEVED, _ending(goal, report))
         if report.situation is None or not self._is_possible(goal):
             return PlannerError(ErrorCode.SKILL_FAILED, _ending(goal, report))
         self._waiting.append((goal, report))
@@ -92,7 +94,7 @@ class Detours:
             goal.failures.pop()
             problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
-        goal.is_plan_complete = False
+        goal.is_plan_complete, goal.verdict = False, None
         goal.cancel_foresight()
         go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.begin_anew
         go_on(request_id, detour.token_ids, max_output_tokens, now_s)
@@ -107,5 +109,6 @@ def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> 
 
 
 def _ending(goal: Goal, report: SegmentReport) -> str:
-    ending = f"segment {report.index} failed on the robot: {report.reason or 'no reason given'}"
+    text = goal.delivered[report.index].text
+    ending = f"segment {report.index} ({text}) failed on the robot: {report.reason or 'no reason given'}"
     return f"{ending}; {goal.story}" if goal.failures else ending

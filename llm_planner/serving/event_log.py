@@ -55,6 +55,9 @@ def reported(report: SegmentReport, time_s: float) -> Line:
         "index": report.index,
         "status": report.status.name.lower(),
         "duration_s": report.duration_s,
+        **({"reason": report.reason} if report.reason else {}),
+        **({"said": list(report.said)} if report.said else {}),
+        **({"value": report.value} if report.value is not None else {}),
     }
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from llm_planner.core.errors import PlannerError
 from llm_planner.core.request import PlanResult
 from llm_planner.core.segment import Segment
 
@@ -20,11 +21,14 @@ class PlanComplete:
 
     Attributes:
         is_partial: Whether the plan was closed to keep its time budget: the robot holds where it ends.
+        verdict: Why the plan says itself that the task cannot be achieved; None if it does not. What was delivered is
+            still carried out.
     """
 
     request_id: str
     num_segments: int
     is_partial: bool = False
+    verdict: PlannerError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
@@ -27,6 +27,7 @@ class History:
         reports: The robot's reports so far that counted, in order, with the times when they were received.
         is_plan_complete: Whether the whole plan was delivered already.
         is_partial: Whether it was closed to keep its time budget.
+        verdict: Why the plan said that the task cannot be achieved; None if it did not.
     """
 
     arrival_s: float
@@ -34,6 +35,7 @@ class History:
     reports: tuple[tuple[float, SegmentReport], ...] = ()
     is_plan_complete: bool = False
     is_partial: bool = False
+    verdict: PlannerError | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -45,6 +47,8 @@ class Goal:
         held: Segments that wait for the end of the plan (whole-plan policies).
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
+        verdict: Why the plan says itself that the task cannot be achieved; what was delivered is still carried out.
+        stop_skill: Of the robot model: a plan that only stops behind a failure has given up.
         length: Predicted, as far as it is known.
         awaited_length: The prediction, while it is still in the making.
         predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
@@ -66,6 +70,8 @@ class Goal:
     last_delivered_at_s: float | None = None
     is_plan_complete: bool = False
     is_partial: bool = False
+    verdict: PlannerError | None = None
+    stop_skill: str = ""
     length: LengthDistribution | None = None
     awaited_length: AwaitedLength | None = None
     predicted_time_s: float | None = None
@@ -109,6 +115,7 @@ class Goal:
         for heard_at_s, report in reports:
             self._replay_report(heard_at_s, report)
         self.is_plan_complete, self.is_partial = history.is_plan_complete, history.is_partial
+        self.verdict = history.verdict
 
     def _replay_report(self, heard_at_s: float, report: SegmentReport) -> None:
         self.execution.report(report, heard_at_s)
@@ -181,8 +188,20 @@ class Goal:
         return f"planned anew {number} {'time' if number == 1 else 'times'}, because this failed: {what}"
 
     @property
+    def has_given_up(self) -> bool:
+        """Whether the plan that follows the last failure does nothing, or ends by stopping the robot."""
+        if not self.failures or self.is_partial:
+            return False
+        last = self.delivered[-1]
+        return last.is_detour or (bool(last.calls) and last.calls[-1].name == self.stop_skill)
+
+    @property
     def ending(self) -> tuple[ErrorCode, str]:
         """How it ends once its plan, as far as there is one, is carried out: the code and what there is to say."""
+        if self.verdict is not None:
+            return self.verdict.code, "; ".join(filter(None, (self.verdict.message, self.story)))
+        if self.has_given_up:
+            return ErrorCode.NOT_ACHIEVED, f"{self.story}; the new plan only stops"
         if not self.is_partial:
             return ErrorCode.NONE, self.story
         what, num_segments = "the plan was closed", len(self.delivered)
@@ -212,10 +231,10 @@ class Goal:
             error_code=error_code,
             error_msg=error_msg,
             segments=tuple(self.delivered),
-            metrics=self._metrics(),
+            metrics=self._metrics(is_achieved=error_code in ACHIEVED),
         )
 
-    def _metrics(self) -> PlanMetrics:
+    def _metrics(self, *, is_achieved: bool) -> PlanMetrics:
         """Returns the times and counts defined in docs/metrics.md."""
         generation = self.generation
         metrics = PlanMetrics(
@@ -239,6 +258,6 @@ class Goal:
         return replace(
             metrics,
             response_time_s=response_time_s,
-            time_utility=self.request.time_utility(response_time_s),
+            time_utility=self.request.time_utility(response_time_s) if is_achieved else 0.0,
             plan_time_s=self.last_delivered_at_s - generation.arrival_s if self.is_plan_complete else None,
         )

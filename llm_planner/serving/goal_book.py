@@ -3,9 +3,9 @@
 import threading
 from dataclasses import dataclass, field, replace
 
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import ReportStatus, Segment, SegmentMark, SegmentReport, marks_of
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -23,6 +23,7 @@ class _Entry:
     reports: list[tuple[float, SegmentReport]] = field(default_factory=list)
     is_plan_complete: bool = False
     is_partial: bool = False
+    verdict: PlannerError | None = None
     execution: ExecutionTracker = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,7 +39,7 @@ class _Entry:
         metrics = PlanMetrics()
         if self.delivered_at_s:
             response_time_s = self.delivered_at_s[0] - self.arrival_s
-            utility = self.request.time_utility(response_time_s)
+            utility = self.request.time_utility(response_time_s) if code in ACHIEVED else 0.0
             metrics = PlanMetrics(response_time_s=response_time_s, time_utility=utility)
         return PlanResult(
             request_id=self.request.request_id,
@@ -46,7 +47,13 @@ class _Entry:
             error_msg=message,
             segments=tuple(self.segments),
             metrics=metrics,
+            marks=self.marks,
         )
+
+    @property
+    def marks(self) -> tuple[SegmentMark, ...]:
+        """How its segments went, by the robot's reports."""
+        return marks_of(self.segments, (report for _, report in self.reports))
 
 
 class GoalBook:
@@ -88,17 +95,17 @@ class GoalBook:
                 is_reopened = event.segment.is_detour  # a complete plan that failed goes on another way
                 if event.segment.index != len(entry.segments) or (entry.is_plan_complete and not is_reopened):
                     return None
-                entry.is_plan_complete = False
+                entry.is_plan_complete, entry.verdict = False, None
                 entry.execution.deliver(event.segment, now_s)
                 entry.segments.append(event.segment)
                 entry.delivered_at_s.append(now_s)
             elif isinstance(event, PlanComplete):
                 if entry.is_plan_complete:
                     return None
-                entry.is_plan_complete, entry.is_partial = True, event.is_partial
+                entry.is_plan_complete, entry.is_partial, entry.verdict = True, event.is_partial, event.verdict
             else:
                 del self._entries[event.request_id]
-                event = Finished(replace(event.result, segments=tuple(entry.segments)))
+                event = Finished(replace(event.result, segments=tuple(entry.segments), marks=entry.marks))
             return event
 
     def end(self, request_id: str, code: ErrorCode, message: str) -> Finished | None:
@@ -175,6 +182,7 @@ class GoalBook:
                 reports=tuple(entry.reports),
                 is_plan_complete=entry.is_plan_complete,
                 is_partial=entry.is_partial,
+                verdict=entry.verdict,
             )
             failures = tuple(report for _, report in entry.reports if report.status is ReportStatus.FAILED)
             return replace(entry.request, delivered=tuple(entry.segments), failures=failures), history

@@ -244,7 +244,11 @@ class PlannerLoop:
 
     def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
         """Ends the goal, or its generation, if the plan has come to its end."""
-        if (error := goal.problem(progress)) is not None:
+        error = goal.problem(progress)
+        if error is not None and error.code is ErrorCode.NOT_ACHIEVED and goal.delivered:
+            goal.verdict = error  # what the robot has is still carried out
+            return self._complete(goal)
+        if error is not None:
             return [self._end(goal, error.code, error.message)]
         return self._complete(goal) if progress.is_complete else []
 
@@ -279,7 +283,7 @@ class PlannerLoop:
         goal.is_plan_complete = True
         self._detours.put_aside(goal)
         self._budgets.lengths.observe_plan(goal)
-        complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial)
+        complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial, goal.verdict)
         return [complete, *self._finish_if_done(goal)]
 
     def _finish_if_done(self, goal: Goal) -> list[Event]:

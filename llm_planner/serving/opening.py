@@ -65,6 +65,7 @@ def open_goal(
         awaited_length=prepared.length,
         pace=scheduler.robots,
         take_detour=prepared.take_detour,
+        stop_skill=prepared.stop_skill,
         failures=list(request.failures[: sum(segment.is_detour for segment in request.delivered)]),
     )
     goal.replay(history)

@@ -1,5 +1,6 @@
 """Prepares requests for a language model: prompt, shared prefix, grammar, and the session that reads the answer."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +11,7 @@ from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.setback import ReplanContext, Setback
@@ -18,6 +20,8 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.preparation import Detour, Prepared
 from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
+
+MAX_GRAMMARS = 64  # of robot models without the skills that a robot does not support
 
 
 class PlanPreparer:
@@ -52,7 +56,7 @@ class PlanPreparer:
         self._sampling = sampling or SamplingParams()
         self._is_constrained = is_constrained
         self._replan_context = replan_context
-        self._grammars: dict[str, str] = {}
+        self._grammars: dict[tuple[str, frozenset[str]], str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the request ready to be scheduled; loads the robot model's prefix if it is the first of its kind.
@@ -61,10 +65,12 @@ class PlanPreparer:
             PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
+        mentioned = _mentioned(request)
+        gate = SafetyGate(model, request.start_pose, unsupported=request.unsupported_skills, mentioned=mentioned)
         session = PlanSession(
             tokenizer=self._tokenizer,
             parser=IncrementalParser(),
-            gate=SafetyGate(model, request.start_pose),
+            gate=gate,
             expected_duration=partial(expected_duration, model),
             delivered=request.delivered,
             failures=request.failures,
@@ -72,7 +78,8 @@ class PlanPreparer:
         num_detours = sum(segment.is_detour for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
-        prompt = self._encoder.encode(model, request.instruction, request.scene if keeps else _scenes(so_far)[-1])
+        scene = request.scene if keeps else _scenes(so_far)[-1]
+        prompt = self._encoder.encode(model, request.instruction, scene, request.unsupported_skills)
         delivered_ids = self._conversation(so_far) if keeps else self._tokenizer.encode(_done(so_far))
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
@@ -80,21 +87,24 @@ class PlanPreparer:
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
-            grammar=self._grammar(model) if self._is_constrained else None,
+            grammar=self._grammar(model, request.unsupported_skills) if self._is_constrained else None,
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
             sequence = self._with_levers(sequence, prompt, request)
-        return Prepared(sequence, session, len(delivered_ids), take_detour=partial(self._take_detour, session))
+        take_detour = partial(self._take_detour, session, mentioned)
+        return Prepared(sequence, session, len(delivered_ids), take_detour=take_detour, stop_skill=model.stop_skill)
 
-    def _take_detour(self, session: PlanSession, request: PlanRequest) -> Detour:
+    def _take_detour(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Detour:
         """Begins another plan around the last failure of a request."""
         failure = request.failures[-1]
         segment = session.take_detour(failure)
+        if mentioned is not None and failure.situation is not None:
+            mentioned.add(failure.situation.scene)
         if self._replan_context is ReplanContext.KEEP:
             return Detour(segment, self._encoder.encode_setback(_setback(request)))
         model = self._library.get(request.robot_model)
-        prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1])
+        prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1], request.unsupported_skills)
         done_ids = self._tokenizer.encode(_done(replace(request, delivered=request.delivered[: failure.index])))
         return Detour(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
@@ -119,11 +129,25 @@ class PlanPreparer:
         evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
         return replace(sequence, spare=spare, evictable=evictable)
 
-    def _grammar(self, model: RobotModel) -> str:
-        """Returns the grammar of a plan; what follows delivered segments is a plan again."""
-        if model.name not in self._grammars:
-            self._grammars[model.name] = lark_grammar(model)
-        return self._grammars[model.name]
+    def _grammar(self, model: RobotModel, unsupported: Collection[str]) -> str:
+        """Returns the grammar of a plan; what follows delivered segments is a plan again.
+
+        A chat model has read what this robot cannot do, and the grammar keeps it from trying. The bundled model has
+        not: kept from the skill that it wants, it would take another one. So it may write it, and the gate refuses.
+        """
+        is_told = self._encoder.style is PromptStyle.INSTRUCT
+        missing = frozenset(name for name in model.skills if is_told and name in unsupported)
+        if (model.name, missing) not in self._grammars:
+            if len(self._grammars) >= MAX_GRAMMARS:
+                self._grammars.clear()
+            self._grammars[model.name, missing] = lark_grammar(model, unsupported=missing)
+        return self._grammars[model.name, missing]
+
+
+def _mentioned(request: PlanRequest) -> Mentioned | None:
+    """Returns what a plan may name; None for anything: what a robot that sees nothing is told, its driver judges."""
+    scenes = _scenes(request)
+    return Mentioned((*scenes, request.instruction)) if any(scene.strip() for scene in scenes) else None
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -18,11 +18,13 @@ class IdleRobot:
     Attributes:
         idle_s: Since its last goal ended.
         error_code: How that goal ended.
+        findings: What the robot said, found or measured meanwhile.
     """
 
     robot_id: str
     idle_s: float
     error_code: int
+    findings: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,7 @@ class Prepared:
         length: How many tokens are to be generated, as soon as it is predicted; None if nobody predicts it.
         take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
             far. None for what cannot be planned anew.
+        stop_skill: Of the robot model; empty for an answer in words.
     """
 
     sequence: Sequence
@@ -69,6 +70,7 @@ class Prepared:
     num_delivered_tokens: int = 0
     length: AwaitedLength | None = None
     take_detour: Callable[[PlanRequest], Detour] | None = None
+    stop_skill: str = ""
 
 
 class Preparer(Protocol):

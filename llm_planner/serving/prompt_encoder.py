@@ -2,6 +2,7 @@
 
 import bisect
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
@@ -47,9 +48,11 @@ class PromptEncoder:
     style: PromptStyle = PromptStyle.COMPACT
     markup: PromptMarkup = PromptMarkup()
 
-    def encode(self, model: RobotModel, instruction: str, scene: str) -> EncodedPrompt:
-        """Returns the tokens that ask for a plan; ``instruction`` and ``scene`` may hold anything."""
-        return self.wrap(build_prompt(model, instruction, scene, self.style))
+    def encode(
+        self, model: RobotModel, instruction: str, scene: str, unsupported: Collection[str] = ()
+    ) -> EncodedPrompt:
+        """Returns the tokens that ask for a plan; arguments as of ``build_prompt``."""
+        return self.wrap(build_prompt(model, instruction, scene, self.style, unsupported=unsupported))
 
     def wrap(self, prompt: Prompt) -> EncodedPrompt:
         """Returns the tokens of a prompt with the markup around its parts."""

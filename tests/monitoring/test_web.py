@@ -16,7 +16,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring import web
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.hub import MAX_BEHIND, Hub
-from llm_planner.monitoring.web import STATIC, WebServer, build_app
+from llm_planner.monitoring.web import STATIC, StopButton, WebServer, build_app
 from tests.monitoring.test_robot_view import make_view as make_robot
 
 HOSTILE = "<script>alert(1)</script>\n\ndata: {}"
@@ -34,8 +34,8 @@ def server(board):
     server.close()
 
 
-def get(server, path="", method="GET", **headers):
-    request = urllib.request.Request(f"{server.url}{path}", method=method, headers=headers)
+def get(server, path="", method="GET", body=None, **headers):
+    request = urllib.request.Request(f"{server.url}{path}", body, method=method, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.status, answer.headers, answer.read().decode()
@@ -96,6 +96,62 @@ def test_a_page_of_another_site_gets_nothing(server):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_there_is_nothing_to_change(server, method):
     assert get(server, "state.json", method)[0] == 405
+
+
+class Stops:
+    def __init__(self):
+        self.names = []
+
+    def __call__(self, robot):
+        self.names.append(robot)
+        return {"": {"drone_1": "", "arm_1": "no answer"}, "drone_1": {"drone_1": ""}}.get(robot, {})
+
+
+@pytest.fixture
+def stops():
+    return Stops()
+
+
+@pytest.fixture
+def armed(board, stops):
+    button = StopButton(stops)
+    server = WebServer(build_app(Hub(board.whole), lambda: board.whole()[1], button=button), "127.0.0.1", 0)
+    server.token = button.token
+    yield server
+    server.close()
+
+
+def press(server, robot, token, **headers):
+    return get(server, "stop", "POST", robot.encode(), Authorization=f"Bearer {token}", **headers)
+
+
+def test_whoever_knows_the_token_stops_a_robot_or_all(armed, stops):
+    assert json.loads(press(armed, "drone_1", armed.token)[2]) == {"drone_1": ""}
+    assert json.loads(press(armed, "", armed.token)[2]) == {"drone_1": "", "arm_1": "no answer"}
+    assert press(armed, "unicorn", armed.token)[0] == 404
+    assert stops.names == ["drone_1", "", "unicorn"]
+
+
+def test_nobody_else_stops_anything(armed, server, stops):
+    refused = [
+        press(armed, "", "")[0],
+        press(armed, "", "wrong")[0],
+        press(armed, "", armed.token + "x")[0],
+        get(armed, "stop", "POST", b"")[0],
+        get(armed, f"stop?token={armed.token}", "POST", b"")[0],
+        press(armed, "", armed.token, **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"})[0],
+        press(server, "", armed.token)[0],  # a dashboard without a button
+    ]
+    assert refused == [403] * 7
+    assert get(armed, "stop", "GET")[0] == 405
+    assert press(armed, "", armed.token, Host="evil.example")[0] == 421
+    assert press(armed, "x" * 10_000, armed.token)[0] == 413
+    assert stops.names == []
+
+
+def test_the_token_is_in_nothing_that_is_served(armed):
+    assert all(armed.token not in get(armed, path)[2] for path in ("", "state.json", "static/stops.js"))
+    assert len(armed.token) >= 32
 
 
 @pytest.mark.parametrize("path", ["static/../web.py", "static/%2e%2e/web.py", "static//etc/passwd", "nothing"])

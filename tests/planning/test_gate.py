@@ -252,7 +252,7 @@ def test_the_way_home_is_judged():
     assert admit("mf(500);home();mf(500);mf(500);", model)
     on_floor = replace(model, start=replace(TELLO.start, z_m=0.0))
     assert refusal("tk();mf(100);home();", on_floor).code is ErrorCode.GEOFENCE_VIOLATED
-    assert admit("mf(100);home();tk();mf(100);", on_floor)
+    assert refusal("mf(100);home();tk();mf(100);", on_floor).code is ErrorCode.NOT_ACHIEVED  # it must take off first
 
 
 @pytest.mark.parametrize(
@@ -286,6 +286,7 @@ def test_after_a_failure_it_goes_on_from_where_the_robot_is():
     with pytest.raises(PlannerError, match="x = "):
         gate.admit(first)
     gate = SafetyGate(TELLO)
+    gate.admit(parse("mf(20);")[0])
     gate.begin_anew(gate.mark, None)
     gate.admit(parse("g(cat);")[0])  # inside the fence, wherever it starts
     with pytest.raises(PlannerError, match="beyond the limit"):
@@ -295,6 +296,7 @@ def test_after_a_failure_it_goes_on_from_where_the_robot_is():
 @pytest.mark.parametrize("plan", ["g(cat);", "tk();g(cat);", "ld();"])
 def test_anywhere_is_in_the_air_or_on_the_floor(plan):
     gate = SafetyGate(TELLO)
+    gate.admit(parse("mf(20);")[0])
     gate.begin_anew(gate.mark, None)
     for statement in parse(plan):
         gate.admit(statement)
@@ -317,4 +319,4 @@ def test_a_plan_that_had_returned_goes_on_if_it_failed():
     mark = gate.mark
     gate.admit(parse("->True;")[0])
     gate.begin_anew(mark, Pose(z_m=1.0))
-    assert gate.admit(parse("mu(20);")[0])
+    assert gate.admit(parse("tp();")[0])

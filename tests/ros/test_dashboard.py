@@ -64,6 +64,31 @@ def start_dashboard(ros):
         node.close()
 
 
+def test_the_button_stops_a_robot(start_planner, start_operator, start_dashboard):  # noqa: F811
+    start_planner("shown_stop")
+    operator = start_operator("live_9", planner="/shown_stop", time_scale=1.0)
+    node = start_dashboard("dashboard_9", planner="/shown_stop")
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+
+    def press(token):
+        headers = {"Authorization": f"Bearer {token}"}
+        request = urllib.request.Request(f"{node.url}stop", b"live_9", headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    assert press("wrong") == 403
+    assert robot.is_active
+    wait_until(lambda: press(node.token) == {"live_9": ""}, what="the robot to be found")
+    assert not robot.is_active
+    assert operator.outcome().error_code == ErrorCode.STOPPED
+    assert operator.outcome().error_msg == "stopped in the dashboard"
+
+
 def test_a_browser_sees_the_planner_its_robot_and_what_it_did(start_planner, start_operator, start_dashboard):  # noqa: F811
     planner = start_planner("shown_live")
     counting = Counting(planner.server)

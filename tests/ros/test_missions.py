@@ -133,6 +133,7 @@ class RecordingConnection:
     """A kinematic robot that notes which calls begin."""
 
     takes_worlds = True
+    unsupported_skills = frozenset()
 
     def __init__(self, on_start):
         self._on_start = on_start

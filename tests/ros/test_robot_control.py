@@ -80,6 +80,7 @@ class VirtualTello:
     """An emulated Tello behind a connection, in virtual time."""
 
     takes_worlds = True
+    unsupported_skills = frozenset()
 
     def __init__(self):
         self.pilot = Pilot()

@@ -12,13 +12,13 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import Empty
 
 import llm_planner.msg as msgs
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros import qos, robot_node
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
-from llm_planner.srv import Instruct
+from llm_planner.srv import Instruct, Stop
 from tests.ros.nodes import Spinner, make_segment, wait_until
 
 pytestmark = pytest.mark.ros
@@ -30,7 +30,7 @@ class Operator:
     """Gives a robot instructions and hears its outcomes."""
 
     def __init__(self, name, **parameters):
-        parameters = {"time_scale": 50.0} | parameters
+        parameters = {"time_scale": 50.0, "startup_check_s": 0.0} | parameters
         overrides = [Parameter(n, value=v) for n, v in parameters.items()]
         self.robot = RobotNode(name, parameter_overrides=overrides)
         self.node = rclpy.create_node(f"{name}_operator")
@@ -40,8 +40,14 @@ class Operator:
         self.node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", self.outcomes.append, qos.OUTCOMES)
         self.instruct_client = self.node.create_client(Instruct, f"/{name}/instruct")
         self.stop_publisher = self.node.create_publisher(Empty, f"/{name}/stop", 10)
+        self.stop_client = self.node.create_client(Stop, f"/{name}/stop")
         self.spinner = Spinner(self.robot, self.node)
         assert self.instruct_client.wait_for_service(10.0)
+
+    def call_stop(self, reason=""):
+        future = self.spinner.executor.create_task(self.stop_client.call_async, Stop.Request(reason=reason))
+        wait_until(lambda: future.done() and future.result().done())
+        return future.result().result()
 
     def instruct(self, instruction, objects=(), **fields):
         world = json.dumps({"objects": list(objects)})
@@ -233,6 +239,7 @@ def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
     ("fields", "code"),
     [
         ({"urgency": 7}, ErrorCode.INVALID_URGENCY),
+        ({"instruction": " \n"}, ErrorCode.EMPTY_INSTRUCTION),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"world": '{"objects": [{}]}'}, ErrorCode.INVALID_CONFIG),
         (
@@ -242,8 +249,30 @@ def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
     ],
 )
 def test_garbage_is_refused_at_once(planner, start_operator, fields, code):
-    response = start_operator("drone_5").instruct("mf(20);", **fields)
+    response = start_operator("drone_5").instruct(**({"instruction": "mf(20);"} | fields))
     assert (response.accepted, response.error_code) == (False, code)
+
+
+def test_a_second_robot_with_a_name_that_is_taken_refuses_to_start(planner, start_operator):
+    operator = start_operator("drone_23", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    with pytest.raises(PlannerError, match="another robot runs as /drone_23") as refused:
+        RobotNode("drone_23", parameter_overrides=[Parameter("startup_check_s", value=10.0)])
+    assert refused.value.code is ErrorCode.DUPLICATE_NODE
+    assert operator.robot.failure is None
+    assert operator.robot._robot.is_active
+    start_operator("drone_24", startup_check_s=0.5)  # another name is free
+
+
+def test_a_status_alone_does_not_end_a_robot(ros, start_operator):
+    operator = start_operator("drone_25")
+    heard = []
+    operator.node.create_subscription(msgs.RobotStatus, "/drone_25/status", heard.append, qos.STATUSES)
+    operator.node.create_publisher(msgs.RobotStatus, "/drone_25/status", qos.STATUS).publish(
+        msgs.RobotStatus(robot_id="drone_25", instance_id="older")
+    )
+    wait_until(lambda: {"older"} < {status.instance_id for status in heard})
+    assert operator.robot.failure is None
 
 
 def test_the_operator_stops_the_robot(planner, start_operator):
@@ -252,8 +281,67 @@ def test_the_operator_stops_the_robot(planner, start_operator):
     wait_until(lambda: any(r.status is ReportStatus.STARTED for r in planner.server.reports[-1:]))
     operator.stop_publisher.publish(Empty())
     outcome = operator.outcome()
-    assert outcome.error_code == ErrorCode.CANCELLED
+    assert (outcome.error_code, outcome.error_msg) == (ErrorCode.STOPPED, "stopped by the operator")
     assert Snapshot.from_json(outcome.world).pose.x_m < 4.0
+
+
+def test_a_stop_is_answered_by_what_was_stopped(planner, start_operator):
+    operator = start_operator("drone_18", time_scale=1.0)
+    operator.instruct("flood mf(500);mb(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    response = operator.call_stop(reason="a child runs into the room")
+    assert (response.was_busy, response.instruction, response.error_code) == (True, "flood mf(500);mb(500);", 0)
+    stopped_at_m = robot.pose.x_m
+    outcome = operator.outcome()
+    assert (outcome.error_code, outcome.error_msg) == (ErrorCode.STOPPED, "a child runs into the room")
+    assert statuses(outcome) == [msgs.SegmentOutcome.FAILED, msgs.SegmentOutcome.NOT_RUN]
+    assert robot.pose.x_m == stopped_at_m
+    wait_until(lambda: not robot._executor.is_acting, what="the end of the stop skill")
+    assert not operator.call_stop().was_busy
+    assert operator.instruct("mf(20);").accepted
+
+
+def test_a_stop_needs_no_planner(ros, start_operator):
+    operator = start_operator("drone_19", planner="/nobody", time_scale=1.0)
+    robot = operator.robot._robot
+    robot.begin("0" * 32)
+    robot.add("0" * 32, make_segment(0, "mf(500);"))
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    assert operator.call_stop().was_busy
+    assert not robot.is_active
+    assert robot._driver.target is None
+
+
+def test_a_stop_halts_a_reflex_too(planner, start_operator):
+    operator = start_operator("drone_20", time_scale=1.0)
+    robot = operator.robot._robot
+    operator.instruct("d(20);", [BALL | {"position_m": [2.0, 0.0, 1.0]}])
+    wait_until(lambda: robot.is_in_reflex and robot._driver.target is not None, what="a reflex that moves")
+    assert operator.call_stop().was_busy
+    assert robot._driver.target is None
+
+
+def test_a_stop_whose_driver_fails_says_so_and_tries_again(planner, start_operator, monkeypatch):
+    operator = start_operator("drone_21", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    robot = operator.robot._robot
+    wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
+    with monkeypatch.context() as broken:
+        broken.setattr(robot._driver, "halt", lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+        response = operator.call_stop()
+        assert (response.was_busy, response.error_code) == (True, ErrorCode.SKILL_FAILED)
+        assert "no way to the robot" in response.error_msg
+    wait_until(lambda: robot._driver.end_s is None, what="a halt that works")
+    assert operator.outcome().error_code == ErrorCode.STOPPED
+
+
+def test_a_busy_robot_says_how_to_stop_it(planner, start_operator):
+    operator = start_operator("drone_22", time_scale=1.0)
+    operator.instruct("hang mf(500);")
+    refusal = operator.instruct("mf(20);").error_msg
+    assert "`llm-planner stop drone_22`" in refusal
+    assert "--urgent" in refusal
 
 
 BALL = {"name": "ball", "position_m": [3.0, 0.0, 1.0], "velocity_m_per_s": [-1.0, 0.0, 0.0], "moves_for_s": 2.5}
@@ -295,9 +383,9 @@ def test_a_reflex_needs_no_rclpy(planner, start_operator):
 
 def test_an_emergency_that_is_refused_is_left_to_the_reflex(planner, start_operator):
     operator = start_operator("drone_11", time_scale=2.0)
-    operator.instruct(" ", [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
+    operator.instruct("\a", [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
     outcome = operator.outcome()
-    assert outcome.error_code == ErrorCode.EMPTY_INSTRUCTION
+    assert outcome.error_code == ErrorCode.INVALID_ENCODING
     assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
     assert Snapshot.from_json(outcome.world).pose.x_m < 0.0  # away from the ball
 
@@ -316,7 +404,7 @@ def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_p
 
 def test_a_normal_goal_that_is_refused_needs_no_reflex(planner, start_operator):
     operator = start_operator("drone_13")
-    operator.instruct(" ", [CHAIR])
+    operator.instruct("\a", [CHAIR])
     assert list(operator.outcome().reflexes) == []
 
 

@@ -1,5 +1,6 @@
 """A planner that still loads its model is waited for, by robots and by who tells them something; not for ever."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
-from llm_planner.ros.commander import Commander, planner_of
+from llm_planner.ros.commander import Commander, planner_of, robot_name
 from tests.ros.nodes import Planner, Robot, wait_until
 from tests.ros.test_robot_node import Operator
 
@@ -112,6 +113,118 @@ def test_whoever_has_enough_of_waiting_is_not_shown_a_traceback(number):
     assert send.returncode != 0
     assert "no robot" not in errors
     assert "Traceback" not in errors
+
+
+def test_send_shows_how_each_segment_went_and_what_came_of_it(start):
+    planner = start(Planner, "telling")
+    start(Operator, "drone_1", planner="/telling")
+    wait_until(planner.is_active)
+    result = Send("drone_1", "mf(20);_1=od(chair);l('hi');mb(20);", "--scene", "chair").result
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("ok")
+    assert lines[0].endswith("mf(20);")
+    assert lines[1].startswith("failed")
+    assert "(od: chair is not visible)" in lines[1]
+    result = Send("drone_1", "l('hi');mb(20);", "--json").result
+    shown = json.loads(result.stdout)
+    assert [(s["status"], s["said"]) for s in shown["segments"]] == [("ok", ["hi"]), ("ok", [])]
+
+
+def test_a_default_scene_has_things_in_it_and_is_shown(start):
+    start(Operator, "arm_1", robot_model="indy7", default_scene=True)
+    start(Operator, "drone_1")
+    result = CliRunner().invoke(app, ["scene", "/arm_1", "--json"])
+    assert [thing["name"] for thing in json.loads(result.stdout)["/arm_1"]] == [
+        "table",
+        "bin",
+        "plate",
+        "cup",
+        "red_box",
+    ]
+    result = CliRunner().invoke(app, ["scene", "drone_1"])
+    assert "knows of nothing" in result.stdout
+    assert isinstance(CliRunner().invoke(app, ["scene", "nobody", "--timeout", "0.5"]).exception, PlannerError)
+
+
+SEND = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
+
+
+def test_ctrl_c_in_send_stops_the_robot_and_says_so(start):
+    planner = start(Planner, "prompt")
+    operator = start(Operator, "drone_1", planner="/prompt", time_scale=1.0)
+    wait_until(planner.is_active)
+    robot = operator.robot._robot
+    command = [sys.executable, "-c", SEND, "send", "drone_1", "hang mf(500);"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as send:
+        wait_until(lambda: robot.pose.x_m > 0.1, TIMEOUT_S, what="flight")
+        send.send_signal(signal.SIGINT)
+        wait_until(lambda: robot._driver.target is None, TIMEOUT_S, what="a halt")
+        _, errors = send.communicate(timeout=TIMEOUT_S)
+    assert robot.pose.x_m < 4.0
+    assert send.returncode == 130
+    assert "/drone_1 is stopped" in errors
+    assert "Ctrl-C" in operator.outcome().error_msg
+    assert operator.outcome().error_code == ErrorCode.STOPPED
+
+
+def test_the_second_ctrl_c_leaves(start, monkeypatch):
+    planner = start(Planner, "prompt")
+    operator = start(Operator, "drone_1", planner="/prompt", time_scale=1.0)
+    wait_until(planner.is_active)
+    planner.server.cancel = lambda *_: True  # this goal never ends
+    robot = operator.robot._robot
+    command = [sys.executable, "-c", SEND, "send", "drone_1", "hang mf(500);"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as send:
+        wait_until(lambda: robot.pose.x_m > 0.1, TIMEOUT_S, what="flight")
+        send.send_signal(signal.SIGINT)
+        while "is stopped" not in send.stderr.readline():
+            pass
+        send.send_signal(signal.SIGINT)
+        _, errors = send.communicate(timeout=5.0)
+    assert send.returncode != 0
+    assert "Traceback" not in errors
+
+
+def test_stop_stops_the_robots_that_are_named_or_all(start):
+    planner = start(Planner, "prompt")
+    operators = [start(Operator, f"drone_{n}", planner="/prompt", time_scale=1.0) for n in (1, 2, 3)]
+    wait_until(planner.is_active)
+    for operator in operators:
+        operator.instruct("hang mf(500);")
+    wait_until(lambda: all(operator.robot._robot.pose.x_m > 0.1 for operator in operators), what="flight")
+    result = CliRunner().invoke(app, ["stop", "/drone_1", "nobody"])
+    assert result.exit_code == 1
+    assert "/drone_1: stopped 'hang mf(500);'" in result.stdout
+    assert "/nobody" in result.stderr
+    assert [operator.robot._robot.is_active for operator in operators] == [False, True, True]
+    result = CliRunner().invoke(app, ["stop", "--all"])
+    assert result.exit_code == 0, result.output
+    assert not any(operator.robot._robot.is_active for operator in operators)
+    assert "/drone_1: had nothing to do" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["stop"], ["stop", "--all", "drone_1"], ["stop", "drone 1"]])
+def test_a_stop_that_names_nobody_is_refused(arguments):
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, PlannerError)
+    assert error.code is ErrorCode.INVALID_ROBOT_ID
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"), [("drone_1", "drone_1"), ("/drone_1", "drone_1"), ("/site_b/drone_1", "site_b/drone_1")]
+)
+def test_a_robot_is_named_as_our_messages_print_it(typed, name):
+    assert robot_name(typed) == name
+
+
+@pytest.mark.parametrize("typed", ["", "/", "drone 1", "1st", "a//b", "a/", "dröhne", "a\nb", "x" * 200 + "!"])
+def test_a_name_that_no_robot_can_have_is_refused_in_one_line(typed):
+    with pytest.raises(PlannerError) as caught:
+        robot_name(typed)
+    assert caught.value.code is ErrorCode.INVALID_ROBOT_ID
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 250
 
 
 def test_an_emergency_with_a_budget_waits_for_nobody(start):

@@ -189,13 +189,15 @@ def test_of_a_report_only_what_is_read_is_kept():
         request_id="r1",
         index=0,
         status=ReportStatus.FAILED,
-        value="v" * 10_000_000,
+        value="v \ud800" * 10_000_000,
+        said=("s \udfff" * 10_000,) * 100_000,
         reason="gone \ud800" + "x" * 10_000_000,
         situation=Situation(scene="cat \udfff" + "y" * 10_000_000, pose=Pose(x_m=math.nan)),
     )
     bounded = make_admission().bounded(report)
     assert (bounded.request_id, bounded.index, bounded.status) == ("r1", 0, ReportStatus.FAILED)
-    assert bounded.value is None
+    assert bounded.value.startswith("v ?v ?")
+    assert bounded.said[0].startswith("s ?s ?")
     assert bounded.reason.startswith("gone ?xx")
     assert bounded.situation.scene.startswith("cat ?yy")
     assert bounded.situation.pose is None

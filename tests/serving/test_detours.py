@@ -1,6 +1,7 @@
 """A segment fails on the robot, and the plan goes on another way: loop, session, gate, robot and book together."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -135,12 +136,57 @@ def test_tries_are_bounded_and_the_result_says_what_happened():
     attempt, field, _ = carry_out(loop)
     assert attempt.result.error_code is ErrorCode.SKILL_FAILED
     assert attempt.result.error_msg == (
-        "segment 5 failed on the robot: g: dog is not visible; planned anew 2 times, because this failed: "
+        "segment 5 (g(dog);) failed on the robot: g: dog is not visible; planned anew 2 times, because this failed: "
         "g(cat); (g: cat is not visible); g(dog); (g: dog is not visible)"
     )
     assert [done.call.name for done in field.calls] == ["mf", "g", "g", "g"]
     assert written(loop) == []
     assert loop._backend._backend.num_free_blocks == loop._scheduler.ledger.free_blocks
+
+
+@pytest.mark.parametrize("detour", ["h();", "tc(45);h();", "->False;"])
+def test_a_plan_that_only_stops_behind_a_failure_has_not_achieved_its_task(detour: str):
+    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": detour})
+    attempt, _, _ = carry_out(loop)
+    has_given_up = detour != "->False;"
+    assert (attempt.result.error_code is ErrorCode.NOT_ACHIEVED) is has_given_up
+    if has_given_up:
+        assert "g(cat); (g: cat is not visible)" in attempt.result.error_msg
+        assert attempt.result.metrics.time_utility == 0.0
+
+
+def test_a_plan_that_was_to_stop_is_done_when_it_has_stopped():
+    attempt, _, _ = carry_out(make_loop({"go": "mf(100);h();"}))
+    assert attempt.result.error_code is ErrorCode.NONE
+    assert attempt.result.metrics.time_utility > 0
+
+
+def test_what_was_delivered_before_a_fail_is_carried_out_before_the_goal_ends():
+    loop = make_loop({"go": "mf(100);tc(90);fail('there is no door');"}, policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    events = written(loop)
+    assert texts(events) == ["mf(100);", "tc(90);"]
+    assert not any(isinstance(event, Finished) for event in events)
+    assert loop.report(succeeded("r1", 0), 1.0) == []
+    (end,) = loop.report(succeeded("r1", 1), 2.0)
+    assert (end.result.error_code, end.result.error_msg) == (ErrorCode.NOT_ACHIEVED, "there is no door")
+    assert end.result.metrics.time_utility == 0.0
+
+
+def test_a_fail_with_nothing_before_it_ends_the_goal_at_once():
+    loop = make_loop({"go": "fail('there is no door');"})
+    loop.submit(make_request(), 0.0)
+    (end,) = [event for event in written(loop) if isinstance(event, Finished)]
+    assert (end.result.error_code, end.result.error_msg) == (ErrorCode.NOT_ACHIEVED, "there is no door")
+
+
+def test_a_failure_for_good_is_not_replanned():
+    loop = make_loop()
+    loop.submit(make_request(), 0.0)
+    written(loop)
+    (end,) = loop.report(replace(failed(0, None, "there is no camera"), is_permanent=True), 1.0)
+    assert end.result.error_code is ErrorCode.NOT_ACHIEVED
+    assert "segment 0 (mf(100);) failed on the robot: there is no camera" in end.result.error_msg
 
 
 @pytest.mark.parametrize(

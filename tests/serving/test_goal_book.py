@@ -1,11 +1,14 @@
 """The book of goals: exactly one end each, no segment twice, whatever two loops say in whatever order."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
+from llm_planner.core.segment import MarkStatus, SegmentMark
 from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
@@ -48,7 +51,7 @@ def test_an_end_without_the_loop_still_knows_the_response_time():
     assert result.error_msg == "why"
     assert result.segments == (make_segment(0),)
     assert result.metrics.response_time_s == 0.5
-    assert result.metrics.time_utility == 1.0
+    assert result.metrics.time_utility == 0.0  # nothing of it was achieved
 
 
 def test_superseded():
@@ -163,3 +166,27 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         assert end.result.error_code is ErrorCode.BUDGET_EXCEEDED
         assert len(end.result.segments) == num_segments
         assert book.request_ids == ()
+
+
+def test_an_end_tells_how_every_segment_went():
+    book = make_book("r1")
+    for index in range(3):
+        book.accept(SegmentReady("r1", make_segment(index)), 2.0)
+    book.report(replace(succeeded("r1", 0), value=3.0, said=("hello",)), 3.0)
+    book.report(replace(failed("r1", 1), reason="no cup"), 4.0)
+    finished = book.accept(Finished(PlanResult(request_id="r1", error_code=ErrorCode.SKILL_FAILED)), 5.0)
+    assert finished.result.marks == (
+        SegmentMark(status=MarkStatus.SUCCEEDED, value=3.0, said=("hello",)),
+        SegmentMark(status=MarkStatus.FAILED, reason="no cup"),
+        SegmentMark(),
+    )
+    assert finished.result.findings == "hello; 3"
+
+
+def test_a_verdict_survives_the_engine():
+    book = make_book("r1")
+    book.accept(SegmentReady("r1", make_segment(0)), 2.0)
+    verdict = PlannerError(ErrorCode.NOT_ACHIEVED, "there is no door")
+    book.accept(PlanComplete("r1", 1, verdict=verdict), 3.0)
+    _, history = book.hand_over("r1")
+    assert history.verdict is verdict

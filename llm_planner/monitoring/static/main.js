@@ -4,6 +4,7 @@ import { scatter, spark } from "./charts.js";
 import * as lanes from "./lanes.js";
 import * as map from "./map.js";
 import * as queue from "./queue.js";
+import * as stops from "./stops.js";
 import { now, store, take } from "./store.js";
 
 const FRAME_MS = 80;
@@ -22,6 +23,7 @@ function render() {
   renderSummary();
   queue.render($("queue"), $("queue-more"));
   renderLog();
+  stops.render();
 }
 
 function renderAlerts() {
@@ -117,5 +119,6 @@ function listen() {
 
 lanes.setUp($("lanes"), $("windows"), $("legend"), $("tip"));
 queue.setUp($("queue"));
+stops.setUp($("stops"), $("stop-all"), $("stop-each"), $("stop-text"));
 requestAnimationFrame(frame);
 listen();

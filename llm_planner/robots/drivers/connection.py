@@ -8,7 +8,9 @@ from typing import Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.robots.drivers.indy7 import ArmPort, Indy7Driver
+from llm_planner.robots.driver import skills_with
+from llm_planner.robots.drivers import indy7, tello
+from llm_planner.robots.drivers.indy7 import ArmPort, GrippingPort, Indy7Driver
 from llm_planner.robots.drivers.indy7_neuromeka import open_indy7
 from llm_planner.robots.drivers.tello import TelloDriver
 from llm_planner.robots.drivers.tello_connection import TelloConnection
@@ -50,6 +52,11 @@ class RobotConnection(Protocol):
         """Whether an instruction may put it into a world: a simulated robot is wherever a world says that it is."""
         ...
 
+    @property
+    def unsupported_skills(self) -> frozenset[str]:
+        """Skills of its model that it cannot carry out."""
+        ...
+
     def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> RobotDriver:
         """Returns the driver for a world; the one before is used no more.
 
@@ -69,6 +76,7 @@ class KinematicConnection:
     """A robot without a body: it is wherever a world says that it is."""
 
     takes_worlds = True
+    unsupported_skills: frozenset[str] = frozenset()
 
     def __init__(self, model: RobotModel, seed: int) -> None:
         self._model = model
@@ -94,6 +102,7 @@ class TelloRobot:
             takes_off=settings.takes_off,
         )
         self.takes_worlds = settings.takes_worlds
+        self.unsupported_skills = skills_with(model, tello.UNSUPPORTED)
         self._driver = TelloDriver(model, self._tello.line, pose=self._tello.pose, speed_cm_s=self._tello.speed_cm_s)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> RobotDriver:
@@ -116,6 +125,8 @@ class Indy7Robot:
 
         self.takes_worlds = takes_worlds
         self._port = port
+        needs = () if isinstance(port, GrippingPort) else indy7.NEEDS_GRIPPER
+        self.unsupported_skills = skills_with(model, (*indy7.UNSUPPORTED, *needs))
         self._driver = Indy7Driver(model, port, Indy7Kinematics(tool_length_m))
 
     def enter(self, world: World, _pose: Pose | None, _epoch_s: float, /) -> RobotDriver:

@@ -13,7 +13,13 @@ from typing import Protocol, runtime_checkable
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.arm import ArmBody
 from llm_planner.robots.body import BodyState, Course, Job
-from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
+from llm_planner.robots.driver import (
+    PermanentFailureError,
+    SkillFailedError,
+    SkillResult,
+    SkillStatus,
+    argument_problem,
+)
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
@@ -21,6 +27,8 @@ from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
+UNSUPPORTED = (TakePicture, Ask, Push)  # effects of skills
+NEEDS_GRIPPER = (Grasp, Place, Gripper)
 CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
 STILL_DEG = 0.5  # a target that near is not sent: Neuromeka's driver would wait for a motion that never begins
 GRIP_S = 1.0  # for the fingers: assumed
@@ -141,7 +149,7 @@ class Indy7Driver:
         try:
             self._begin(call, now_s)
         except SkillFailedError as failure:
-            self._give_up(str(failure))
+            self._give_up(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
@@ -150,7 +158,7 @@ class Indy7Driver:
             try:
                 self._go_on(now_s)
             except SkillFailedError as failure:
-                self._give_up(str(failure))
+                self._give_up(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
         return self._result
 
     def halt(self, _now_s: float) -> None:
@@ -167,13 +175,13 @@ class Indy7Driver:
     def _begin(self, call: SkillCall, now_s: float) -> None:
         skill = self._model.skills.get(call.name)
         if skill is None:
-            raise SkillFailedError(f"there is no skill {call.name}")
+            raise PermanentFailureError(f"there is no skill {call.name}")
         if problem := argument_problem(skill, call.arguments):
             raise SkillFailedError(problem)
-        if isinstance(skill.effect, TakePicture | Ask | Push):
-            raise SkillFailedError(f"this driver cannot {skill.effect.kind}")
-        if isinstance(skill.effect, Grasp | Place | Gripper) and self._gripper is None:
-            raise SkillFailedError("this driver knows no gripper")
+        if isinstance(skill.effect, UNSUPPORTED):
+            raise PermanentFailureError(f"this driver cannot {skill.effect.kind}")
+        if isinstance(skill.effect, NEEDS_GRIPPER) and self._gripper is None:
+            raise PermanentFailureError("this driver knows no gripper")
         self._is_stopping = isinstance(skill.effect, Stop)
         if self._is_stopping:
             self._port.stop()
@@ -229,12 +237,12 @@ class Indy7Driver:
             self._port.move(joints)
             self._is_moving = True
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, *, is_permanent: bool = False) -> None:
         self._steps.clear()
         self._legs.clear()
         self._course, self._until_s = None, None
         self._is_moving = self._is_stopping = False
-        self._result = SkillResult(SkillStatus.FAILED, reason=reason)
+        self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=is_permanent)
 
     def _tool_pose(self) -> Pose:
         joints = self._port.joints_deg()

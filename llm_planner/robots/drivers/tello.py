@@ -11,7 +11,14 @@ from dataclasses import replace
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.body import BodyState, Course, Job
-from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus, argument_problem
+from llm_planner.robots.driver import (
+    PermanentFailureError,
+    SkillFailedError,
+    SkillResult,
+    SkillStatus,
+    argument_problem,
+    failed,
+)
 from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_commands import Leg
 from llm_planner.robots.drivers.tello_line import FALLEN_M, TelloLine
@@ -23,6 +30,7 @@ from llm_planner.robots.motion import Motion
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
+UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read the drone's camera
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
 LOST = "the drone flew where it was not told to, so where it is is not known; land it and say where it is"
@@ -126,7 +134,7 @@ class TelloDriver:
         try:
             self._begin(call, now_s)
         except SkillFailedError as failure:
-            self._result = SkillResult(SkillStatus.FAILED, reason=str(failure))
+            self._result = failed(failure)
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
@@ -184,20 +192,20 @@ class TelloDriver:
     def _begin(self, call: SkillCall, now_s: float) -> None:
         skill = self.model.skills.get(call.name)
         if skill is None:
-            raise SkillFailedError(f"there is no skill {call.name}")
+            raise PermanentFailureError(f"there is no skill {call.name}")
         problem = argument_problem(skill, call.arguments)
         if problem:
             raise SkillFailedError(problem)
-        if isinstance(skill.effect, TakePicture | Ask):
-            raise SkillFailedError("this driver does not read the drone's camera")
+        if isinstance(skill.effect, UNSUPPORTED):
+            raise PermanentFailureError("this driver does not read the drone's camera")
         if isinstance(skill.effect, Stop) and self._is_stoppable:
             self._is_stopping = True
             self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
             return
         if self._is_out_of_power and not isinstance(skill.effect, Stop | Land):
-            raise SkillFailedError(OUT_OF_POWER)
+            raise PermanentFailureError(OUT_OF_POWER)
         if self._is_lost and not isinstance(skill.effect, Stop | Land):
-            raise SkillFailedError(LOST)
+            raise PermanentFailureError(LOST)
         self._course = course = self._body.plan(Job(skill, call.arguments, now_s))
         if isinstance(skill.effect, Land) and not self._is_off_the_floor:
             return
@@ -241,7 +249,7 @@ class TelloDriver:
         try:
             self._result = SkillResult(SkillStatus.SUCCEEDED, course.finish())
         except SkillFailedError as failure:
-            self._result = SkillResult(SkillStatus.FAILED, reason=str(failure))
+            self._result = failed(failure)
 
     def _finish_stop(self) -> None:
         self._is_stopping, ending = False, self._line.ending
@@ -266,7 +274,7 @@ class TelloDriver:
         self._leg, self._course, self._is_stopping = None, None, False
         self._legs.clear()
         self._motions.clear()
-        self._result = SkillResult(SkillStatus.FAILED, reason=reason)
+        self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=reason in (OUT_OF_POWER, LOST))
 
     def _estimate(self, now_s: float, *, has_moved: bool) -> None:
         """Puts the drone where the duration model says that the command in flight has brought it."""

@@ -1,0 +1,1 @@
+"""A campaign of faults against a whole fleet: real processes, a seeded schedule, invariants that must hold."""

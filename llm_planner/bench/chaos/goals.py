@@ -1,0 +1,77 @@
+"""What robots are told to do, so that every call shows of which goal it is."""
+
+import random
+from dataclasses import dataclass, field
+
+SCRIPT = "exactly: "
+"""How the scripted engine is told its plan (``serving.fake``)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Goal:
+    """One instruction to a robot, and what became of it.
+
+    Attributes:
+        number: From 0; also in its tag and in the words of its plan.
+        pid: Of the robot's process when it was told.
+        accepted_s: When the robot said that an outcome will follow; None if it has not.
+        ended_s: When the outcome came.
+        code: Of the outcome.
+        verdict: How it ended for the campaign, if without an outcome.
+    """
+
+    number: int
+    robot: str
+    is_urgent: bool
+    plan: str
+    asked_s: float
+    pid: int
+    accepted_s: float | None = None
+    ended_s: float | None = None
+    code: int | None = None
+    verdict: str = ""
+
+    @property
+    def tag(self) -> str:
+        """Of the instruction, given back in its outcome."""
+        return tag(self.number)
+
+
+@dataclass(slots=True)
+class Burst:
+    """Goals that a client asks for at once, without a robot."""
+
+    asked_s: float
+    codes: list[int] = field(default_factory=list)
+    num_asked: int = 0
+
+
+def tag(number: int) -> str:
+    """Returns what a goal is recognised by."""
+    return f"g{number}"
+
+
+def write_plan(seed: int, number: int, robot_model: str) -> str:
+    """Returns a plan whose words name its goal, and that leads nowhere: whatever is cut off, the fence is far."""
+    rng = random.Random(f"plan {seed} {number}")
+    say = "say" if robot_model == "indy7" else "l"
+    moves = _arm_moves(rng) if robot_model == "indy7" else _drone_moves(rng)
+    steps = []
+    for index, move in enumerate(moves):
+        steps += [move, f"{say}('{tag(number)} step {index}');"]
+    return "".join([f"{say}('{tag(number)} begins');", *steps])
+
+
+def _drone_moves(rng: random.Random) -> list[str]:
+    distance = rng.randint(20, 60)
+    kinds = (
+        lambda: f"tc({rng.randint(1, 90)});",
+        lambda: f"mf({distance});mb({distance});",
+        lambda: f"{rng.randint(2, 4)}{{tu({rng.randint(1, 45)});}}",
+        lambda: f"d({rng.randint(0, 2)});",
+    )
+    return [rng.choice(kinds)() for _ in range(rng.randint(1, 3))]
+
+
+def _arm_moves(rng: random.Random) -> list[str]:
+    return [rng.choice(("home();", f"wait({rng.randint(0, 2)});")) for _ in range(rng.randint(1, 3))]

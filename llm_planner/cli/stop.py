@@ -1,0 +1,76 @@
+"""``llm-planner stop``: halts robots, whatever they do; needs no planner."""
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from llm_planner.cli.output import console, print_error
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+
+SEARCH_S, POLL_S = 2.0, 0.02
+REASON = "stopped by `llm-planner stop`"
+
+
+def stop(
+    robots: Annotated[list[str] | None, typer.Argument(help="Names of robot nodes, e.g. drone_1.")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Every robot that can be found.")] = False,
+) -> None:
+    """Halt robots at once and end their goals; it works without a planner.
+
+    A drone hovers, an arm holds. What they were doing, and what was still to come of it, is given up.
+
+    Examples:  llm-planner stop drone_1    llm-planner stop --all
+    """
+    from llm_planner.ros.commander import robot_name
+    from llm_planner.ros.spinning import spinning
+
+    if bool(robots) == everyone:
+        raise PlannerError(ErrorCode.INVALID_ROBOT_ID, "say which robots to stop, or --all for every one")
+    names = [robot_name(robot) for robot in robots or ()]
+    with spinning("llm_planner_stop") as node:
+        num_failed = _stop_all(node) if everyone else sum(not _stop(node, name) for name in names)
+    raise typer.Exit(1 if num_failed else 0)
+
+
+def _stop(node: "Node", robot: str) -> bool:
+    """Stops one robot and says so; returns whether it has halted."""
+    from llm_planner.ros.commander import stop_robot
+    from llm_planner.srv import Stop
+
+    client = node.create_client(Stop, f"/{robot}/stop")
+    try:
+        stopped = stop_robot(node, robot, client, REASON)
+    except PlannerError as error:
+        print_error(error)
+        return False
+    finally:
+        node.destroy_client(client)
+    what = repr(stopped.instruction) if stopped.instruction else "a motion of its own" if stopped.was_busy else ""
+    console.print(f"/{robot}: stopped {what}" if what else f"/{robot}: had nothing to do", markup=False)
+    return True
+
+
+def _stop_all(node: "Node") -> int:
+    """Stops every robot as soon as it is found; returns how many did not halt.
+
+    Raises:
+        PlannerError: SERVER_UNREACHABLE if there is none.
+    """
+    from llm_planner.core.clock import MonotonicClock
+    from llm_planner.ros.fleet_listener import robot_nodes
+
+    clock, halted, tried = MonotonicClock(), set[str](), set[str]()
+    until_s = clock.now_s() + SEARCH_S
+    while clock.now_s() < until_s:
+        for robot in sorted(robot_nodes(node) - tried):
+            tried.add(robot)
+            if _stop(node, robot.removeprefix("/")):
+                halted.add(robot)
+        time.sleep(POLL_S)
+    if not tried:
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, "no robot node was found")
+    return len(tried - halted)

@@ -1,0 +1,79 @@
+"""One robot, one name: a robot node says who it is, and gives way while it starts if its name is taken."""
+
+import uuid
+from collections.abc import Callable, Collection
+
+from builtin_interfaces.msg import Time
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+
+import llm_planner.msg as msgs
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
+from llm_planner.ros import qos
+
+STARTING_S = 10.0  # a robot that has been at work for longer does not give way to anybody
+
+
+class RobotIdentity:
+    """Publishes ``~/status``, and notices another node of the same name.
+
+    A message alone proves nothing, as anybody can send one: the ROS graph must know a second publisher of this name.
+
+    Args:
+        node: Of the robot.
+        model: Name of its robot model.
+        driver: What moves it.
+        clock: Source of monotonic time.
+        on_double: Called, in the executor's thread, if an older node of this name is found while this one starts.
+    """
+
+    def __init__(
+        self, node: Node, model: str, driver: str, clock: Clock, on_double: Callable[[PlannerError], None]
+    ) -> None:
+        self._node, self._clock, self._on_double = node, clock, on_double
+        self._begun_at_s = clock.now_s()
+        self._status = msgs.RobotStatus(
+            robot_id=node.get_fully_qualified_name().lstrip("/"),
+            instance_id=uuid.uuid4().hex,
+            started_at=node.get_clock().now().to_msg(),
+            robot_model=model,
+            driver=driver,
+        )
+        self._publisher = node.create_publisher(msgs.RobotStatus, "~/status", qos.STATUS)
+        node.create_subscription(msgs.RobotStatus, "~/status", self._on_status, qos.STATUSES)
+        self._publisher.publish(self._status)
+
+    def say(self, unsupported_skills: Collection[str]) -> None:
+        """Tells everybody what the robot cannot do."""
+        self._status.unsupported_skills = sorted(unsupported_skills)
+        self._publisher.publish(self._status)
+
+    def look_around(self, period_s: float, is_taken: Callable[[], bool]) -> None:
+        """Spins the node for a while, or until its name turns out to be taken: nobody else may spin it yet."""
+        executor = SingleThreadedExecutor()
+        executor.add_node(self._node)
+        until_s = self._clock.now_s() + period_s
+        while not is_taken() and (left_s := until_s - self._clock.now_s()) > 0:
+            executor.spin_once(timeout_sec=left_s)
+        executor.remove_node(self._node)
+        executor.shutdown(timeout_sec=0.0)
+
+    def _on_status(self, other: msgs.RobotStatus) -> None:
+        is_starting = self._clock.now_s() - self._begun_at_s < STARTING_S
+        if other.instance_id == self._status.instance_id or not is_starting:
+            return
+        if _seniority(other) < _seniority(self._status) and self._has_double():
+            name = self._node.get_fully_qualified_name()
+            problem = f"another robot runs as {name}; stop it, or start this one under another name or namespace"
+            self._on_double(PlannerError(ErrorCode.DUPLICATE_NODE, problem))
+
+    def _has_double(self) -> bool:
+        own = (self._node.get_name(), self._node.get_namespace())
+        publishers = self._node.get_publishers_info_by_topic(self._publisher.topic_name)
+        return sum((info.node_name, info.node_namespace) == own for info in publishers) > 1
+
+
+def _seniority(status: msgs.RobotStatus) -> tuple[int, int, str]:
+    started_at: Time = status.started_at
+    return (started_at.sec, started_at.nanosec, status.instance_id)

@@ -1,0 +1,45 @@
+"""How segments went, by the robot's reports."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentReport, carried_out, make_detour, marks_of
+from tests.serving.builders import make_segment
+
+
+def report(index, status, **fields):
+    return SegmentReport(request_id="r1", index=index, status=status, **fields)
+
+
+def statuses(segments, reports):
+    return [mark.status.name for mark in marks_of(segments, reports)]
+
+
+def test_what_lies_between_a_failure_and_its_detour_did_not_run():
+    segments = [make_segment(0), make_segment(1), make_segment(2), make_detour(3), make_segment(4), make_segment(5)]
+    reports = [
+        report(0, ReportStatus.STARTED),
+        report(0, ReportStatus.SUCCEEDED),
+        report(1, ReportStatus.FAILED, reason="no cup"),
+        report(5, ReportStatus.SUCCEEDED),  # the report of 4 was lost
+    ]
+    assert statuses(segments, reports) == ["SUCCEEDED", "FAILED", "NOT_RUN", "NOT_RUN", "SUCCEEDED", "SUCCEEDED"]
+
+
+def test_the_first_word_on_an_end_counts():
+    reports = [report(0, ReportStatus.FAILED, reason="first"), report(0, ReportStatus.SUCCEEDED)]
+    (mark,) = marks_of([make_segment(0)], reports)
+    assert (mark.status, mark.reason) == (MarkStatus.FAILED, "first")
+
+
+@given(st.integers(0, 8), st.lists(st.tuples(st.integers(0, 9), st.sampled_from(ReportStatus)), max_size=12))
+def test_a_mark_for_each_segment_and_no_success_without_a_later_word(num_segments, said):
+    segments = [make_segment(index) for index in range(num_segments)]
+    reports = [report(index, status) for index, status in said]
+    marks = marks_of(segments, reports)
+    assert len(marks) == num_segments
+    last_end = max((i for i, status in said if status is not ReportStatus.STARTED), default=-1)
+    assert all(mark.status is MarkStatus.NOT_RUN for mark in marks[last_end + 1 :])
+    failed = [i for i, mark in enumerate(marks) if mark.status is MarkStatus.FAILED]
+    kept = {segment.index for segment in carried_out(segments, failed)}
+    assert all(i in kept for i, mark in enumerate(marks) if mark.status is MarkStatus.SUCCEEDED)
