@@ -146,8 +146,7 @@ class PlanPreparer:
 
 def _mentioned(request: PlanRequest) -> Mentioned | None:
     """Returns what a plan may name; None for anything: what a robot that sees nothing is told, its driver judges."""
-    scenes = _scenes(request)
-    return Mentioned((*scenes, request.instruction)) if any(scene.strip() for scene in scenes) else None
+    return Mentioned((*_scenes(request), request.instruction)) if request.scene.strip() else None
 
 
 def _scenes(request: PlanRequest) -> list[str]:
