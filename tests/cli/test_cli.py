@@ -22,7 +22,7 @@ def run_json(*arguments):
 
 def test_help_names_every_command():
     output = runner.invoke(app, ["--help"]).stdout
-    for command in ("plan", "check", "robots", "up", "send", "top", "demo", "timeline", "train-planner"):
+    for command in ("plan", "check", "robots", "up", "send", "top", "demo", "doctor"):
         assert command in output
 
 

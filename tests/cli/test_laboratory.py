@@ -20,6 +20,8 @@ def test_the_list_says_what_the_command_says_of_itself(command):
 
 def test_the_product_knows_their_names():
     assert {command.name for command in laboratory.COMMANDS} == set(main.LABORATORY)
+    output = CliRunner().invoke(main.app, ["--help"]).stdout
+    assert all(name in output for name in main.LABORATORY)
 
 
 def test_a_lazy_group_holds_lazy_commands():
