@@ -26,7 +26,7 @@ from llm_planner.robots.library import load_robot_model
 from tests.hostile import damaged_bytes, damaged_json
 
 SHARE = share_dir()
-MODEL, LENGTHS = SHARE / "models" / "planner-small", SHARE / "models" / "planner-small-length"
+MODEL, LENGTHS = SHARE / "models" / "planner-small", Path(__file__).parent / "data" / "length"
 
 
 def in_checkpoint(read):

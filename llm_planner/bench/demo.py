@@ -72,7 +72,7 @@ _PROGRAMME: dict[str, tuple[tuple[str, Urgency, float], ...]] = {
         ("sequence", Urgency.NORMAL, 0.0),
         ("avoid_injury", Urgency.URGENT, 0.0),
     ),
-    "arm_1": (("stack", Urgency.NORMAL, 0.0), ("sort_food", Urgency.NORMAL, 0.0)),
+    "arm_1": (("arm_put", Urgency.NORMAL, 0.0), ("arm_put", Urgency.NORMAL, 0.0)),
 }
 _SHORTEST_S, _LONGEST_S = 6.0, 24.0
 _SUPERSEDED_SHORTEST_S = 12.0  # the goal that the emergency meets must still run then
@@ -111,15 +111,17 @@ def draw_goals(seed: int) -> dict[str, list[DemoGoal]]:
                     at_s=at_s,
                     time_budget_s=_BUDGETS_S.get(tag),
                     threat=_PERSON if is_for_reflex else None,
-                    expected=_expected(is_superseded=is_superseded, is_for_reflex=is_for_reflex),
+                    expected=_expected(family, is_superseded=is_superseded, is_for_reflex=is_for_reflex),
                 )
             )
     return goals
 
 
-def _expected(*, is_superseded: bool, is_for_reflex: bool) -> ErrorCode:
+def _expected(family: str, *, is_superseded: bool, is_for_reflex: bool) -> ErrorCode:
     if is_for_reflex:
         return ErrorCode.BUDGET_INFEASIBLE
+    if family == "cannot":
+        return ErrorCode.NOT_ACHIEVED
     return ErrorCode.SUPERSEDED if is_superseded else ErrorCode.NONE
 
 

@@ -45,7 +45,7 @@ def demo(
     ),
     model: ModelOption = None,
     policy: PolicyOption = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = 187,
     sim: SimOption = Simulator.KINEMATIC,
 ) -> None:
     """Start a planner, three drones and an arm, and let them carry out thirteen goals, three of them emergencies.
@@ -189,7 +189,7 @@ def _read(goal: DemoGoal, message: "PlanOutcome", start_s: float) -> DemoOutcome
     if goal.threat is not None:
         is_success, reason = _kept_away(goal.threat, message.world)
     else:
-        is_success, reason = (False, "") if code is not ErrorCode.NONE else _verdict(goal, message.world)
+        is_success, reason = (False, "") if code is not ErrorCode.NONE else _verdict(goal, message)
     metrics: PlanMetrics = to_metrics(message.metrics)
     return DemoOutcome(
         goal=goal,
@@ -243,10 +243,12 @@ def _kept_away(threat: WorldObject, world_json: str) -> tuple[bool, str]:
     return is_away, "" if is_away else f"{threat.name} came as near as {came.distance_m:.2f} m" if came else ""
 
 
-def _verdict(goal: DemoGoal, world_json: str) -> tuple[bool, str]:
+def _verdict(goal: DemoGoal, message: "PlanOutcome") -> tuple[bool, str]:
+    from llm_planner.ros.conversions import to_value
     from llm_planner.ros.snapshot import Snapshot
 
-    snapshot = Snapshot.from_json(world_json)
+    snapshot = Snapshot.from_json(message.world)
+    values = [value for segment in message.segments if (value := to_value(segment.value)) is not None]
     assert snapshot.pose is not None
     outcome = Outcome(is_success=True, reason="", value=None, calls=snapshot.calls, duration_s=0.0, wants_replan=False)
     start, poses = goal.world, list(snapshot.waypoints)
@@ -259,6 +261,7 @@ def _verdict(goal: DemoGoal, world_json: str) -> tuple[bool, str]:
         said=snapshot.said,
         pictures=snapshot.pictures,
         waypoints=waypoints(poses) if goal.has_body else distinct(poses),
+        answer=values[-1] if values and "->" in message.plan else None,
     )
     return judge(goal.task, done, RobotLibrary().get(goal.task.robot))
 

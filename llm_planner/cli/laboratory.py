@@ -3,7 +3,11 @@
 from llm_planner.cli.lazy import LazyCommand
 
 COMMANDS = (
-    LazyCommand("evaluate", "evaluate:evaluate", "Judge any model by what it makes of instructions, by execution."),
+    LazyCommand(
+        "evaluate",
+        "evaluate:evaluate",
+        "Judge any model by what it makes of instructions: right, wrong or not understood, by execution.",
+    ),
     LazyCommand("train-planner", "train_planner:train_planner", "Train the planner model on generated tasks."),
     LazyCommand(
         "train-length-predictor",

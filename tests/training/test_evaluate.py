@@ -8,7 +8,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult
 from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner.training import evaluate as module
-from llm_planner.training.card import PAPER_FAMILIES, model_card
+from llm_planner.training.card import PAPER_FAMILIES, People, model_card
 from llm_planner.training.network import NetworkConfig
 
 
@@ -63,6 +63,11 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     evaluation = measured(lambda task: result(task.plan))
     card = model_card(
         {"short": evaluation},
+        People(
+            shares={"all": {"n": 4, "right": 0.75, "wrong": 0.0, "not understood": 0.25}},
+            curve=[{"threshold": 0.9, "coverage": 0.5, "right": 0.5, "wrong": 0.0, "risk": 0.0}],
+            min_confidence=0.9,
+        ),
         network=NetworkConfig(),
         num_parameters=3_640_064,
         training="Trained.",
@@ -70,6 +75,8 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     )
     assert "| look_for (Look for the cat) | 100 % (4/4) |" in card
     assert "| **all** | 100 % (8/8) |" in card
+    assert "| all | 4 | 75.0 % | 0.0 % | 25.0 % |" in card
+    assert "| 0.9 | 50.0 % | 50.0 % | 0.0 % | 0.0 % |" in card
     assert "measure it" in card
     assert "3.6 M parameters" in card
 
