@@ -4,6 +4,7 @@ import contextlib
 import json
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 
