@@ -19,7 +19,7 @@ def test_fewer_steps_for_the_same_plans():
     bench = StepsBench(
         modes=("off", "forced", "always"),
         batch=2,
-        families=("evade_animal", "stack"),
+        families=("evade_animal", "arm_put"),
         per_family=3,
         warm_up=2,
         threads=1,
@@ -29,10 +29,10 @@ def test_fewer_steps_for_the_same_plans():
     figures = {mode: families["all"] for mode, families in document["modes"].items()}
     assert figures["off"]["steps_per_token"] == 1.0
     assert figures["always"]["steps_per_token"] < figures["forced"]["steps_per_token"] < 1.0
-    assert figures["always"]["steps_per_token"] <= 0.6
+    assert figures["always"]["steps_per_token"] <= 0.65
     assert figures["off"]["tokens"] == figures["always"]["tokens"]
     for mode in bench.modes:
-        assert set(document["modes"][mode]) == {"all", "evade_animal", "stack"}
+        assert set(document["modes"][mode]) == {"all", "evade_animal", "arm_put"}
         assert figures[mode]["n"] == 6
         assert figures[mode]["share_served"] == 1.0
         assert 0 < figures[mode]["first_segment_s"]["p50"] <= figures[mode]["first_segment_s"]["p95"]

@@ -24,13 +24,13 @@ TASKS = {
     "scan": ("tello", "look for the cat, then go to it and take a picture", "chair_1, cat_2"),
     "square": ("tello", "fly a square with sides of one meter", ""),
     "stack": ("indy7", "put the red block on the blue block, then say done", "red_block, blue_block, cup"),
-    "turn": ("tello", "turn left 90 degrees, fly up 50 cm and forward 2 meters", ""),
+    "turn": ("tello", "turn left, then fly 2 m forward and land", ""),
 }
 PLANS = {
     "scan": "g(cat_2);tp();",
     "square": "4{mf(100);tc(90);}",
     "stack": "pick(red_block);place(red_block,blue_block);say('done');",
-    "turn": "tu(90);mu(50);mf(200);",
+    "turn": "tu(90);mf(200);ld();",
 }
 """What the scripted server writes: the bundled model's own plans, as ``test_backend`` sees to."""
 PATIENCE_S = 170.0
