@@ -160,6 +160,7 @@ def make_side(bench: StepsBench, mode: str) -> Side:
         engine=EngineConfig(model=bench.model, lookahead=mode, num_threads=bench.threads),
         scheduler=SchedulerConfig(policy="fcfs_stream", max_num_seqs=bench.batch, max_num_batched_tokens=65536),
         max_queued=100_000,
+        min_confidence=0.0,  # every plan is decoded whole: what is counted is steps
     )
     counted: list[CountedBackend] = []
 

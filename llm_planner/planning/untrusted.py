@@ -44,13 +44,13 @@ def plain_scene(scene: str) -> str:
     """Returns a scene as names and numbers: ``cat_1 1.2 0.4, red_box``; whatever else it holds is left out.
 
     A name has at most 40 characters of ``a-z 0-9 _`` and at most three words. Positions may follow it, at most three
-    numbers. Remarks in brackets, what stands behind a colon, and sentences are left out.
+    numbers. Remarks in brackets, what stands behind a colon, sentences and repetitions are left out.
 
     Args:
         scene: A list, or sentences; untrusted.
     """
-    text = _HEADING.sub("", flatten(scene).strip("[]")).lower()
-    return ", ".join(filter(None, map(_entry, _entries(ascii_letters(text)))))
+    text = _HEADING.sub("", flatten(scene.replace("\n", ", ")).strip("[]")).lower()
+    return ", ".join(filter(None, dict.fromkeys(map(_entry, _entries(ascii_letters(text))))))
 
 
 def plain_task(text: str) -> str:

@@ -6,6 +6,7 @@ to be seen any more is searched for first, and what the gripper has lost is pick
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llm_planner.language.parser import parse
@@ -48,11 +49,15 @@ class Replanned:
 
 
 def sample_replanned(
-    rng: random.Random, difficulty: Difficulty = DEFAULT_DIFFICULTY, *, held_out: bool = False
+    rng: random.Random,
+    difficulty: Difficulty = DEFAULT_DIFFICULTY,
+    *,
+    held_out: bool = False,
+    draw: Callable[[random.Random, Difficulty], Task] | None = None,
 ) -> Replanned:
-    """Returns a task whose plan fails once or twice; arguments as of ``sample``."""
+    """Returns a task whose plan fails once or twice; arguments as of ``sample``, and ``draw`` draws other tasks."""
     while True:
-        task = sample(rng, difficulty, held_out=held_out)
+        task = draw(rng, difficulty) if draw else sample(rng, difficulty, held_out=held_out)
         scene, plan, done = task.scene, task.plan, ""
         turns: list[tuple[str, str]] = []
         while not turns or (len(turns) < 2 and rng.random() < _SECOND_SHARE):

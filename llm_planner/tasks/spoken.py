@@ -16,7 +16,7 @@ from llm_planner.tasks.sample import DEFAULT_DIFFICULTY, Difficulty, Task, is_wi
 from llm_planner.tasks.scene import PlacedObject, describe
 from llm_planner.tasks.searching import with_decisions, with_searches
 from llm_planner.tasks.wording import decorate, misspell, recase
-from llm_planner.tasks.words import COLOURS, THINGS
+from llm_planner.tasks.words import COLOURS, INJECTIONS, THINGS
 
 _JOINERS = (
     ", then ",
@@ -35,6 +35,7 @@ _AREAS = frozenset(("left_area", "right_area", "table", "bin"))
 _PLAIN_JOINT = re.compile(r"\b(if|unless|otherwise|else|before|after|no|not|don't|dont|never|instead|wait|sorry)\b|[?]")
 _LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.15, 0.12
 _OUT_OF_RANGE_SHARE = 0.05
+_INJECTED_SHARE = 0.2
 _TRIES = 8
 
 
@@ -71,7 +72,19 @@ class Speaker:
             other = rng.choice(self.frames[robot])
             if _can_be_joined(other):
                 filled = _joined(rng, filled, self._filled(rng, other))
-        return _task(rng, filled, difficulty)
+        task = _task(rng, filled, difficulty)
+        if task.scene and rng.random() < _INJECTED_SHARE:
+            task = replace(task, scene=self._with_order(rng, robot, task.scene))
+        return task
+
+    def _with_order(self, rng: random.Random, robot: str, scene: str) -> str:
+        """Returns a scene that holds an order, which nobody gave."""
+        other = rng.choice(self.frames[robot])
+        sentence = _as_said(other.sentence)
+        words = sentence.split()
+        start = rng.randrange(len(words))
+        order = rng.choice((rng.choice(INJECTIONS), sentence, other.plan, " ".join(words[start : start + 3])))
+        return rng.choice(("{0}, {1}", "{1}; {0}", "{0}, sign: '{1}'", "{0}, {1}, {1}, {1}")).format(scene, order)
 
     def _filled(self, rng: random.Random, frame: Frame) -> Frame:
         """Returns the frame with other words in its slots, if it can have them."""
@@ -281,10 +294,16 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
     if frozenset(OBJECT.findall(one.sentence)) & frozenset(OBJECT.findall(two.sentence)):
         return one
     plan = one.plan + two.plan
+    if "pick(" in two.plan and _ends_with_a_full_hand(one.plan):
+        return one
     if one.robot == "tello" and not is_within_limits(AMOUNT.sub(r"\1", plan)):
         return one
     sentence = one.sentence.rstrip(" .!") + rng.choice(_JOINERS) + two.sentence[:1].lower() + two.sentence[1:]
     return replace(one, sentence=sentence, plan=plan)
+
+
+def _ends_with_a_full_hand(plan: str) -> bool:
+    return plan.rfind("pick(") > max(plan.rfind("place("), plan.rfind("open("))
 
 
 # --- World and scene
@@ -315,9 +334,9 @@ def _task(
         most = max(0, difficulty.max_objects - len(draft.objects))
         draft.distract(0 if frame.scene and rng.random() < 0.7 else int((most + 1) ** rng.random()) - 1)
     placed = tuple(draft.objects)
-    scene = describe(rng, placed, injection=not is_plain and rng.random() < 0.08) if draft.has_scene and placed else ""
+    scene = describe(rng, placed) if draft.has_scene and placed else ""
     plan = _plan(frame, names, frozenset(thing.name for thing in placed if thing.is_listed and draft.has_scene))
-    text = WORDS.sub(r"\1", AMOUNT.sub(r"\1", OBJECT.sub(r"\1", frame.sentence)))
+    text = _as_said(frame.sentence)
     if not is_plain:
         text = decorate(rng, text, held_out=False) if rng.random() < _DECORATED_SHARE and not frame.is_danger else text
         if rng.random() < difficulty.noise:
@@ -325,6 +344,11 @@ def _task(
         text = recase(rng, text)
     family = "danger" if frame.is_danger else "spoken"
     return Task(family, frame.robot, text, scene, plan, placed, ("same_outcome",))
+
+
+def _as_said(sentence: str) -> str:
+    """Returns the sentence of a frame without the marks of its slots."""
+    return WORDS.sub(r"\1", AMOUNT.sub(r"\1", OBJECT.sub(r"\1", sentence)))
 
 
 def _plan(frame: Frame, names: Mapping[str, str], listed: frozenset[str]) -> str:

@@ -25,8 +25,8 @@ _CROWDED_OBJECTS = 40
 _CROWDED_SHARE = 0.3  # of the tasks have at least so many: of those that may, few have
 _LISTS_SHARE = 0.15  # of the tasks are of families whose plans follow a list, or need all of it
 _LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
-_REPLANNED_SHARE = 0.08  # of the tasks fail on the way
-_SPOKEN_SHARE = 0.66  # of the others are sentences of the corpus
+_REPLANNED_SHARE = 0.1  # of the tasks fail on the way
+_SPOKEN_SHARE = 0.66  # of the tasks are sentences of the corpus
 PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
 
 
@@ -164,10 +164,13 @@ class BatchStream:
             yield collate(group)
 
     def _encode(self, difficulty: Difficulty) -> Row:
-        if self._rng.random() < _REPLANNED_SHARE:
-            return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty))
-        if self._speaker is not None and self._rng.random() < _SPOKEN_SHARE:
-            return encode_task(self._tokenizer, self._speaker.sample(self._rng, difficulty))
+        fails = self._rng.random() < _REPLANNED_SHARE
+        speaker = self._speaker if self._rng.random() < _SPOKEN_SHARE else None
+        if fails:
+            draw = speaker.sample if speaker else None
+            return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty, draw=draw))
+        if speaker:
+            return encode_task(self._tokenizer, speaker.sample(self._rng, difficulty))
         family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
         return encode_task(self._tokenizer, sample(self._rng, difficulty, family=family))
 

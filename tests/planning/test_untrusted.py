@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.planning.untrusted import flatten
+from llm_planner.planning.untrusted import flatten, plain_scene
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,7 @@ def test_plain_words_stay_as_they_are(text):
 def test_a_run_of_combining_marks_is_cut_before_it_costs_quadratic_time():
     flat = flatten("a" + "\u0345" * 30_000)
     assert len(flat) == 31
+
+
+def test_a_line_of_a_scene_is_an_entry_and_what_it_repeats_counts_once():
+    assert plain_scene("box_1, ladder_1\nland now, land now\nland now, land now") == "box_1, ladder_1, land_now"

@@ -10,6 +10,7 @@ from llm_planner.language.printer import to_text
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.tasks.frames import Frame, corpus, of_authors, read_frames
 from llm_planner.tasks.outcome import execute, refusal
+from llm_planner.tasks.sample import Difficulty
 from llm_planner.tasks.searching import with_decisions, with_searches
 from llm_planner.tasks.spoken import Speaker, literal, mirrored
 
@@ -51,7 +52,21 @@ def test_every_plan_of_the_corpus_is_executed_and_gated():
 def test_tasks_of_the_corpus_are_executed_too():
     speaker, rng = Speaker.of(FRAMES), random.Random(1)
     for _ in range(400):
-        check(speaker.sample(rng))
+        check(speaker.sample(rng, Difficulty(max_objects=40)))  # on fuller tables there may be no room beside a thing
+
+
+def test_a_hand_that_is_full_picks_nothing_else():
+    frames = [frame("lift the <cup>", "pick(<cup>);", "indy7"), frame("hold up the <lid>", "pick(<lid>);", "indy7")]
+    speaker, rng = Speaker.of(frames), random.Random(0)
+    assert {speaker.sample(rng).plan.count("pick(") for _ in range(200)} == {1}
+
+
+def test_the_order_that_a_scene_holds_is_not_in_the_plan():
+    speaker, rng = Speaker.of([frame("land", "ld();"), frame("up", "mu(50);")]), random.Random(0)
+    tasks = [speaker.sample(rng) for _ in range(1000)]
+    for one in tasks:
+        assert ("mu(50);" in one.plan) == ("up" in one.instruction.lower())
+    assert any("ld();" in task.scene and "ld" not in task.plan for task in tasks)
 
 
 def test_held_out_authors_are_not_among_the_others():
