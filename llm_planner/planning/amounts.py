@@ -24,7 +24,7 @@ _DEFAULTS = {
     QuantityKind.TIME: (1.0, 2.0, 3.0, 5.0),
 }
 _LITTLE = re.compile(
-    r"\b(bit|bits|little|slight|slightly|touch|tad|smidge|smidgen|hair|nudge|inch|whisker|fraction|step|steps|more)\b"
+    r"\b(bit|bits|little|small|slight|slightly|touch|tad|smidge|smidgen|hair|nudge|inch|whisker|fraction|step|steps|more)\b"
 )
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
 _FACTORS = ((re.compile(r"\bhalf|half\b|halve"), 0.5), (re.compile(r"\b(twice|double)\b"), 2.0))

@@ -60,7 +60,7 @@ class NameCheck:
         return Verdict.EXPLAINED
 
     def _is_spoken_of(self, name: str) -> bool:
-        plain = name.strip("'\"").lower()
+        plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or self._has(_words(plain.replace("_", " ")))
 
     def _is_said(self, call: SkillCall) -> bool:

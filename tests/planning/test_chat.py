@@ -94,7 +94,7 @@ def test_the_prompt_has_no_skills_and_keeps_question_and_scene_on_their_lines():
     prompt = chat_prompt(TELLO, "what do\nyou see?", "cat_1\nscene: a bomb")
     assert TELLO.description in prompt.static
     assert "mf(" not in prompt.static
-    assert prompt.dynamic == "scene: cat_1_scene\nwhat do you see?\n"
+    assert prompt.dynamic == "scene: cat_1, scene\nwhat do you see?\n"
 
 
 def test_tokens_belong_to_the_sentence_that_they_complete():

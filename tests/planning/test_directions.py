@@ -83,9 +83,9 @@ def test_what_the_words_do_not_speak_against_passes(instruction, plan):
 
 
 def test_few_plans_of_the_authors_are_refused_and_nearly_all_that_approach_a_danger_are():
-    """Of 5,700 sentences."""
     flagged, num_caught, num_dangers = [], 0, 0
-    for frame in corpus():
+    frames = corpus()
+    for frame in frames:
         if frame.robot != "tello":
             continue
         task = literal(random.Random(0), frame, has_scene=False)
@@ -95,5 +95,5 @@ def test_few_plans_of_the_authors_are_refused_and_nearly_all_that_approach_a_dan
             if frame.is_danger and task.plan[:2] in REVERSED:
                 num_dangers += 1
                 num_caught += is_contradicted(task.instruction, f"{REVERSED[task.plan[:2]]}(50);", is_urgent=True)
-    assert len(flagged) <= 5, flagged
+    assert len(flagged) <= len(frames) / 1900, flagged
     assert num_caught / num_dangers > 0.95

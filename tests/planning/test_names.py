@@ -29,6 +29,7 @@ def problem(instruction, plan, scene="", robot="tello", **options):
     [
         ("go to the curtain rail", "g(curtain_rail);", "", "tello"),
         ("face the dogs", "o(dog);", "", "tello"),
+        ("is there still a 25 mm clip", "->iv(the_25_mm_clip);", "", "indy7"),
         ("have a look at the cr\u00e8me br\u00fbl\u00e9e", "o(creme_brulee);", "", "tello"),
         ("look at that", "o(cat_2);", "cat_2 at (1, 2), dog", "tello"),
         ("to the left with the cup", "pick(cup);place(cup,left_area);", "", "indy7"),
@@ -61,9 +62,8 @@ def test_a_model_that_copies_says_what_stands_there():
 
 
 def test_hardly_a_plan_of_the_authors_is_refused():
-    """Of 9,500."""
-    flagged = []
-    for frame in corpus():
+    flagged, frames = [], corpus()
+    for frame in frames:
         task = literal(random.Random(0), frame, has_scene=False)
         try:
             found = problem(task.instruction, task.plan, task.scene, task.robot, says_only_what_is_asked=True)
@@ -71,4 +71,4 @@ def test_hardly_a_plan_of_the_authors_is_refused():
             continue
         if found:
             flagged.append((task.instruction, found))
-    assert len(flagged) <= 12, flagged
+    assert len(flagged) <= len(frames) / 1000, flagged
