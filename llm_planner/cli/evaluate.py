@@ -34,9 +34,9 @@ def evaluate(
 ) -> None:
     """Judge any model by what it makes of instructions: right, wrong or not understood, by execution.
 
-    A file has a line `sentence | scene | plan` for each instruction, below a line `[tello]` or `[indy7]`; the plan is
-    yours, and a model is right if its plan leaves the world as yours does. A sentence that begins with `!` is a
-    warning, sent as URGENT. The second table shows what another `min_confidence` would execute.
+    A file has a line `sentence | scene | plan` for each instruction, below a line with the name of the robot model in
+    square brackets; the plan is yours, and a model is right if its plan leaves the world as yours does. A sentence that
+    begins with `!` is a warning, sent as URGENT. The second table shows what another `min_confidence` would execute.
     """
     from llm_planner.assembly import build_library, build_loop
     from llm_planner.training.understanding import ask, risk_coverage, shares
