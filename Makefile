@@ -39,16 +39,16 @@ demo:       ## a small fleet plans and flies; writes demo_out/  (SIM=mujoco: wit
 demo: $(if $(filter mujoco,$(SIM)),setup-mujoco,setup)
 	@"$(BIN)/llm-planner" demo --sim "$(SIM)" $(ARGS)
 
-test:       ## all tests that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
+test:       ## all tests, of product and laboratory, that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
 test: setup-dev
 	@"$(BIN)/python" -m pytest -n $(WORKERS) $(ARGS)
 
 test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
-	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster $(ARGS)
+	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster lab/tests/backends/vllm $(ARGS)
 
 golden:     ## record the plans, tokens and simulated results of fixed seeds again  (ARGS="tests/golden/test_bundled.py")
-golden: GOLDEN = tests/golden tests/simulation/test_golden.py
+golden: GOLDEN = tests/golden lab/tests/simulation/test_golden.py
 golden: setup-dev
 	@RECORD_GOLDEN=1 "$(BIN)/python" -m pytest $(or $(ARGS),$(GOLDEN))
 

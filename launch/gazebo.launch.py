@@ -15,7 +15,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchContext, LaunchDescription
-from llm_planner.physics.gazebo.files import fleet, write_world
+from llm_planner.sim.gazebo.files import fleet, write_world
 
 ARGUMENTS = {
     "world": ("house", "A bundled world (house, table), a YAML file, or empty stages."),

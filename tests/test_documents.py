@@ -15,10 +15,10 @@ from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.documents import DocumentError, json_of, parse_json, parse_yaml, read_text, read_yaml
-from llm_planner.physics.world_file import load_world_file
 from llm_planner.prediction.profile import load_profile
 from llm_planner.prediction.throughput.catalogue import load_catalogue
 from llm_planner.robots.library import load_robot_model
+from llm_planner.sim.physics.world_file import load_world_file
 
 BOMB = "a0: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]\n" + "".join(
     f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)

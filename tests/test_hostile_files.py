@@ -17,13 +17,13 @@ from llm_planner.engine.checkpoint import Checkpoint
 from llm_planner.engine.length_config import load_length_config
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.tokenizer import load_tokenizer
-from llm_planner.physics.world_file import load_world_file
 from llm_planner.prediction.profile import load_profile
 from llm_planner.prediction.samples import read_samples
 from llm_planner.prediction.throughput.catalogue import load_catalogue
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.table import read_table
 from llm_planner.robots.library import load_robot_model
+from llm_planner.sim.physics.world_file import load_world_file
 from tests.hostile import damaged_bytes, damaged_json
 
 SHARE = share_dir()

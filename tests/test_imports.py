@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PURE = ("core", "language", "planning", "robots", "scheduling", "serving", "simulation", "tasks")
+PURE = ("core", "language", "planning", "robots", "prediction", "scheduling", "serving")
 FORBIDDEN = {"rclpy", "llguidance", "mujoco", "torch", "transformers", "vllm", "xgboost"}
 SLOW = FORBIDDEN | {"matplotlib", "numpy", "pandas", "scipy"}  # to load, for a command that only says something
 SAY_SOMETHING = (
@@ -47,18 +47,18 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 def loaded_by(*arguments: str, program: str = PROBE) -> set[str]:
     """Returns the modules that a fresh interpreter loads when it imports, or is told, ``arguments``."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lab'}"}
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout))
 
 
-def modules_of(package: str) -> list[str]:
-    directory = ROOT / "llm_planner" / package
-    walked = pkgutil.walk_packages([str(directory)], prefix=f"llm_planner.{package}.")
+def modules_of(package: str, tree: str = "llm_planner") -> list[str]:
+    directory, root = ROOT / tree / package, Path(tree).name
+    walked = pkgutil.walk_packages([str(directory)], prefix=f"{root}.{package}.")
     # Importing a __main__ runs it.
-    return [f"llm_planner.{package}", *(module.name for module in walked if not module.name.endswith("__main__"))]
+    return [f"{root}.{package}", *(module.name for module in walked if not module.name.endswith("__main__"))]
 
 
 def top_level(modules: set[str]) -> set[str]:
@@ -86,19 +86,16 @@ def test_a_command_that_says_something_loads_nothing_slow(words):
 
 def test_help_loads_no_command():
     loaded = loaded_by("--help", program=RUN)
-    ours = {module for module in loaded if module.startswith("llm_planner.cli.")} - {"llm_planner.cli.laboratory"}
+    ours = {module for module in loaded if module.startswith("llm_planner.cli.")} - {"llm_planner_lab.cli.commands"}
     assert ours == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
 
 
 NODES = ("planner_node", "robot_node", "world_node", "dashboard_node", "recorder_node")
-LABORATORY = ("llm_planner.bench", "llm_planner.simulation", "llm_planner.tasks", "llm_planner.training")
 OPTIONAL = {"matplotlib", "mujoco", "sklearn", "xgboost"}
 
 
 def of_laboratory(modules: set[str]) -> set[str]:
-    return {
-        module for module in modules if module.startswith((*(f"{name}." for name in LABORATORY), "llm_planner_lab"))
-    }
+    return {module for module in modules if module.partition(".")[0] == "llm_planner_lab"}
 
 
 @pytest.mark.ros

@@ -13,7 +13,6 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from llm_planner.bench.demo import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
 from llm_planner.cli.output import console
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
@@ -21,14 +20,14 @@ from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.extras import has_extra
 from llm_planner.core.request import PlanMetrics
+from llm_planner.demo.embodied import as_left, waypoints
+from llm_planner.demo.goal_tests import judge
+from llm_planner.demo.goals import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
+from llm_planner.demo.outcome import Executed, distinct
 from llm_planner.robots.interpreter import Outcome
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.reflex import nearest
 from llm_planner.robots.world import WorldObject
-from llm_planner.tasks.arranged import arranged
-from llm_planner.tasks.embodied import as_left, waypoints
-from llm_planner.tasks.goals import judge
-from llm_planner.tasks.outcome import Executed, distinct
 
 if TYPE_CHECKING:
     from llm_planner.msg import PlanOutcome
@@ -65,7 +64,7 @@ def demo(
     goals = draw_goals(seed)
     if world is not None:
         goals = {
-            name: [replace(goal, task=arranged(goal.task), has_body=True) for goal in row]
+            name: [replace(goal, task=goal.task.embodied(), has_body=True) for goal in row]
             for name, row in goals.items()
         }
     overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}

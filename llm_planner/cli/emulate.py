@@ -14,10 +14,10 @@ from llm_planner.cli.options import SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.emulator.beside import run_beside
-from llm_planner.robots.emulator.faults import Faults
-from llm_planner.robots.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.sim.emulator.beside import run_beside
+from llm_planner.sim.emulator.faults import Faults
+from llm_planner.sim.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
 
 app = typer.Typer(help="Emulate robots on the network, for drivers to try.", no_args_is_help=True)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
-from llm_planner.bench.timeline import Span, SpanKind, draw_timeline, window
 from llm_planner.cli.dashboard import HostOption, PortOption
 from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, error_console, plain, print_json
 from llm_planner.core.clock import ManualClock, MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.lanes import LaneKind, LaneSpan
+from llm_planner.monitoring.timeline import Span, SpanKind, draw_timeline, window
 
 if TYPE_CHECKING:
     from llm_planner.monitoring.summary import Summary

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from llm_planner.cli.options import ModelsOption
-from llm_planner.robots.drivers.connection import DRIVERS
+from llm_planner.robot_connection import DRIVERS
 
 
 def robot(

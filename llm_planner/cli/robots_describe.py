@@ -26,8 +26,8 @@ def describe(
     output: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
 ) -> None:
     """Print a robot's body as URDF or SDF: masses, shapes, joints and limits of the robot model."""
-    from llm_planner.physics.gazebo.sdf import sdf_text
-    from llm_planner.physics.gazebo.urdf import urdf_text
+    from llm_planner.sim.gazebo.sdf import sdf_text
+    from llm_planner.sim.gazebo.urdf import urdf_text
 
     text = (urdf_text if kind is Format.URDF else sdf_text)(RobotLibrary(models or []).get(robot), name)
     if output is None:
@@ -45,7 +45,7 @@ def gazebo(
     output: Annotated[Path, typer.Option(help="Directory for world.sdf and bridge.yaml.")] = Path("gazebo_world"),
 ) -> None:
     """Write a world with a fleet for Gazebo, and the configuration of ros_gz_bridge that goes with it."""
-    from llm_planner.physics.gazebo.files import write_world
+    from llm_planner.sim.gazebo.files import write_world
 
     for path in write_world(output, world, drones=drones, arms=arms):
         console.print(f"written: {path}")

@@ -49,8 +49,8 @@ def profile_robot(
         )
     if output is not None:
         load_extra("matplotlib", "plots")  # for its pictures: missing is said before everything is measured
-    from llm_planner.physics.profiling.profile import overall_coverage, profile
-    from llm_planner.physics.profiling.write import write_durations
+    from llm_planner.sim.physics.profiling.profile import overall_coverage, profile
+    from llm_planner.sim.physics.profiling.write import write_durations
 
     library = RobotLibrary(models or [])
     model = library.get(robot)
@@ -76,7 +76,7 @@ def profile_robot(
     targets = [path] if in_place else []
     if output is not None:
         targets.append(output / path.name)
-        from llm_planner.physics.profiling.figures import draw_profile
+        from llm_planner.sim.physics.profiling.figures import draw_profile
 
         parts = {group.label: (group.before, group.after, group.held_out) for group in found}
         draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {calls} calls, wind {wind:g} m/s", parts)

@@ -14,7 +14,7 @@ from llm_planner.core.segment import ReportStatus, Segment
 from llm_planner.robots.library import RobotLibrary
 
 if TYPE_CHECKING:
-    from llm_planner.physics.trial import Trial
+    from llm_planner.sim.physics.trial import Trial
 
 
 def try_plan(
@@ -33,8 +33,8 @@ def try_plan(
 
     Shown beside what the robot model expects. Exit status 0 if every segment succeeded and nothing was touched.
     """
-    from llm_planner.physics.trial import run_trial
-    from llm_planner.physics.world_file import load_world_file
+    from llm_planner.sim.physics.trial import run_trial
+    from llm_planner.sim.physics.world_file import load_world_file
 
     model = RobotLibrary(models or []).get(robot)
     segments = list(judge(model, plan))
@@ -93,7 +93,7 @@ def _as_json(trial: "Trial", segments: list[Segment]) -> dict[str, object]:
 
 
 def _draw(trial: "Trial", path: Path) -> None:
-    from llm_planner.physics.camera import render, save
+    from llm_planner.sim.physics.camera import render, save
 
     save(render(trial.physics, at_m=trial.at_m, distance_m=2.0, azimuth_deg=60.0, elevation_deg=-50.0), path)
     console.print(f"wrote {path}")

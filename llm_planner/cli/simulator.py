@@ -34,9 +34,9 @@ def physical_world(sim: Simulator, name: str) -> "World | None":
         if name:
             raise PlannerError(ErrorCode.INVALID_CONFIG, "--world is for robots with bodies; add --sim mujoco")
         return None
-    from llm_planner.physics.engine import load_mujoco
-    from llm_planner.physics.world_file import load_world_file
     from llm_planner.ros.composition import World
+    from llm_planner.sim.physics.engine import load_mujoco
+    from llm_planner.sim.physics.world_file import load_world_file
 
     load_mujoco()
     if name:

@@ -24,12 +24,12 @@ def worlds(
     elevation: Annotated[float, typer.Option(help="Of the camera in degrees; negative looks down.")] = ELEVATION_DEG,
 ) -> None:
     """List the worlds for robots with bodies, check one, or draw it (needs MuJoCo)."""
-    from llm_planner.physics.camera import render, save
-    from llm_planner.physics.fleet import build_fleet
-    from llm_planner.physics.port import LocalPort
-    from llm_planner.physics.world_file import load_world_file, world_names
     from llm_planner.robots.library import RobotLibrary
     from llm_planner.robots.model import Pose
+    from llm_planner.sim.physics.camera import render, save
+    from llm_planner.sim.physics.fleet import build_fleet
+    from llm_planner.sim.physics.port import LocalPort
+    from llm_planner.sim.physics.world_file import load_world_file, world_names
 
     if name is None:
         table = Table("world", "drones", "arms", "bodies", "walkers", "description")

@@ -9,13 +9,13 @@ from rclpy.node import Node
 from llm_planner.core.config import setting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.robots.drivers.connection import DRIVERS, DriverSettings, RobotConnection, connect
+from llm_planner.robot_connection import DRIVERS, DriverSettings, RobotConnection, connect
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import Guard
 
 if TYPE_CHECKING:
-    from llm_planner.physics.client import RemotePort
+    from llm_planner.sim.physics.client import RemotePort
 
 TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
 GAZEBO = "gazebo"  # a body in Gazebo, through its bridge
@@ -59,19 +59,19 @@ def connect_body(
         PlannerError: INVALID_CONFIG for parameters that do not fit together, or what the body's connection says.
     """
     if settings.driver == TRAJECTORY:
-        from llm_planner.robots.drivers.connection import Indy7Robot
+        from llm_planner.robot_connection import Indy7Robot
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
         port = open_trajectory_port(node, bridge, guard)
         length_m = settings.tool_length_m
         return Indy7Robot(model, port, tool_length_m=length_m, takes_worlds=settings.allow_world)
     if settings.driver == GAZEBO:
-        from llm_planner.physics.connection import PhysicsConnection
         from llm_planner.ros.gazebo_port import open_gazebo_port
+        from llm_planner.sim.physics.connection import PhysicsConnection
 
         return PhysicsConnection(model, open_gazebo_port(node, guard, model, settings.address, clock), settings.seed)
     if settings.driver == MUJOCO:
-        from llm_planner.physics.connection import PhysicsConnection
+        from llm_planner.sim.physics.connection import PhysicsConnection
 
         return PhysicsConnection(
             model, _world_port(node.get_name(), settings.address or WORLD_ADDRESS, clock), settings.seed
@@ -90,7 +90,7 @@ def connect_body(
 
 def _world_port(name: str, address: str, clock: Clock) -> "RemotePort":
     """Returns the way to a robot's body; waits for a world that is not there yet."""
-    from llm_planner.physics.client import RemotePort
+    from llm_planner.sim.physics.client import RemotePort
 
     give_up_s = time.monotonic() + WORLD_PATIENCE_S
     while True:

@@ -138,7 +138,7 @@ class Composition:
         num_tellos = min(self.drones, len(self.tellos))
         if self.world is None or not self.world.name or number < num_tellos:
             return {}
-        from llm_planner.physics.world_file import load_world_file
+        from llm_planner.sim.physics.world_file import load_world_file
 
         world_file = load_world_file(self.world.name)
         is_arm = number >= self.drones

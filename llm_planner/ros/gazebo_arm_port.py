@@ -12,17 +12,17 @@ from typing import Any
 from rclpy.node import Node
 
 from llm_planner.core.interfaces import Clock
-from llm_planner.physics.frame import Home
-from llm_planner.physics.gazebo.arm_motion import JointPoint
-from llm_planner.physics.gazebo.arm_port import GazeboArmPort
-from llm_planner.physics.gazebo.gripper import graspable
-from llm_planner.physics.things import Thing
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.shape import ChainBody
 from llm_planner.ros import qos
 from llm_planner.ros.gazebo_messages import yaw_of
 from llm_planner.ros.guard import Guard
 from llm_planner.ros.steady import steady_timer
+from llm_planner.sim.gazebo.arm_motion import JointPoint
+from llm_planner.sim.gazebo.arm_port import GazeboArmPort
+from llm_planner.sim.gazebo.gripper import graspable
+from llm_planner.sim.physics.frame import Home
+from llm_planner.sim.physics.things import Thing
 
 TICK_S = 0.1
 ATTACHED = "attached"  # what DetachableJoint says; the other word is ``detached``

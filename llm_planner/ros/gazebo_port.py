@@ -11,19 +11,19 @@ from rclpy.node import Node
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.physics.fleet import home_of
-from llm_planner.physics.frame import Home
-from llm_planner.physics.gazebo.drone_port import GazeboDronePort, Velocity
-from llm_planner.physics.gazebo.sdf import ODOMETRY_HZ
-from llm_planner.physics.port import RobotPort
-from llm_planner.physics.things import Thing
-from llm_planner.physics.world_file import load_world_file
 from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros import qos
 from llm_planner.ros.gazebo_arm_port import open_arm_port
 from llm_planner.ros.gazebo_messages import yaw_of
 from llm_planner.ros.guard import Guard
 from llm_planner.ros.steady import steady_timer
+from llm_planner.sim.gazebo.drone_port import GazeboDronePort, Velocity
+from llm_planner.sim.gazebo.sdf import ODOMETRY_HZ
+from llm_planner.sim.physics.fleet import home_of
+from llm_planner.sim.physics.frame import Home
+from llm_planner.sim.physics.port import RobotPort
+from llm_planner.sim.physics.things import Thing
+from llm_planner.sim.physics.world_file import load_world_file
 
 _NUMBER = re.compile(r"(\d+)$")
 

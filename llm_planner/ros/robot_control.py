@@ -10,8 +10,8 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport, Situation
 from llm_planner.monitoring.robot_view import Thing
+from llm_planner.robot_connection import RobotConnection
 from llm_planner.robots.dodge import SAMPLE_S, speed_to
-from llm_planner.robots.drivers.connection import RobotConnection
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible

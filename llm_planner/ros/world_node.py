@@ -18,15 +18,15 @@ from rclpy.parameter import Parameter
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import setting
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.physics.fleet import build_fleet
-from llm_planner.physics.server import WorldServer
-from llm_planner.physics.world_file import load_world_file
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import parameters, process
 from llm_planner.ros.guard import guarded
 from llm_planner.ros.steady import steady_timer
 from llm_planner.ros.world_view import WorldView
+from llm_planner.sim.physics.fleet import build_fleet
+from llm_planner.sim.physics.server import WorldServer
+from llm_planner.sim.physics.world_file import load_world_file
 
 WORLD_PORT = 8870
 

@@ -11,8 +11,8 @@ from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import ColorRGBA, Header
 
-from llm_planner.physics.world import PhysicsWorld
 from llm_planner.robots.model import RobotModel
+from llm_planner.sim.physics.world import PhysicsWorld
 
 FRAME = "world"
 _MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}

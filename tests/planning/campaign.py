@@ -29,10 +29,10 @@ from llm_planner.planning.limits import DEFAULT_LIMITS
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.effect import Home, Land, TakeOff, Translate
 from llm_planner.robots.interpreter import Interpreter
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import Pose, RobotKind
 from llm_planner.robots.world import ObjectRole, World, WorldObject
+from llm_planner.sim.kinematics import KinematicDriver
 from tests.planning.plans import NAMES, Hostile
 
 MODELS = tuple(map(RobotLibrary().get, ("tello", "indy7")))

@@ -11,9 +11,9 @@ from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.robots.interpreter import run_plan
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
+from llm_planner.sim.kinematics import KinematicDriver
 from tests.planning.flight import MOVES, BrokenLimitError, Flight
 from tests.planning.plans import NAMES, Hostile
 

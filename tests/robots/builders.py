@@ -5,9 +5,9 @@ import random
 from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner.language.parser import parse
 from llm_planner.robots.interpreter import run_plan
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import ObjectRole, World, WorldObject
+from llm_planner.sim.kinematics import KinematicDriver
 
 LIBRARY = RobotLibrary()
 

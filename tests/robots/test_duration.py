@@ -12,9 +12,9 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.duration import expected_duration, polynomial_s, quantile_s, sample_s, skill_duration, trap
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.timing import Noise, Parameter, Polynomial, Quantiles, Source, Sweeps, Travel
+from llm_planner.sim.kinematics import KinematicDriver
 from tests.robots.builders import table
 
 TELLO = RobotLibrary().get("tello")

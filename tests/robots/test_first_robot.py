@@ -12,9 +12,9 @@ from llm_planner.language.printer import to_text
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.interpreter import run_plan
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
+from llm_planner.sim.kinematics import KinematicDriver
 from tests.robots.builders import segment
 
 PAGE = Path(__file__).parents[2] / "docs" / "first_robot.md"

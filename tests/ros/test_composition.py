@@ -8,7 +8,6 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.robot_view import parse_home
-from llm_planner.physics.world_file import load_world_file
 from llm_planner.ros.composition import (
     MAX_RESTARTS,
     ONLOOKERS,
@@ -19,6 +18,7 @@ from llm_planner.ros.composition import (
     World,
 )
 from llm_planner.ros.network import Network, environment
+from llm_planner.sim.physics.world_file import load_world_file
 from tests.ros.nodes import wait_until
 
 pytestmark = pytest.mark.ros

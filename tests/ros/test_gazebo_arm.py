@@ -19,13 +19,13 @@ from trajectory_msgs.msg import JointTrajectory
 
 from llm_planner.core.clock import ManualClock, MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.physics.gazebo.arm_motion import JointPoint
-from llm_planner.physics.gazebo.world import bridge_text, homes
-from llm_planner.physics.world_file import load_world_file
 from llm_planner.ros.gazebo_port import open_gazebo_port
-from tests.physics.gazebo.bodies import INDY7, STEP_S, GazeboArm
+from llm_planner.sim.gazebo.arm_motion import JointPoint
+from llm_planner.sim.gazebo.world import bridge_text, homes
+from llm_planner.sim.physics.world_file import load_world_file
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import start_operator  # noqa: F401 (a fixture)
+from tests.sim.gazebo.bodies import INDY7, STEP_S, GazeboArm
 
 pytestmark = pytest.mark.ros
 TABLE = load_world_file("table")

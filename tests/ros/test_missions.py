@@ -23,7 +23,6 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, make_detour
 from llm_planner.core.skill import SkillCall
-from llm_planner.robots.kinematics import KinematicDriver
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import conversions, planner_client
 from llm_planner.ros.bridge import Bridge
@@ -31,6 +30,7 @@ from llm_planner.ros.mission import Mission
 from llm_planner.ros.missions import Missions
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import RobotControl
+from llm_planner.sim.kinematics import KinematicDriver
 from llm_planner.srv import GetSegments, Instruct
 from tests.ros.nodes import make_segment
 

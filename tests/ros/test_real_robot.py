@@ -5,9 +5,9 @@ import pytest
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.robots.emulator.network import EmulatorSettings, TelloNetwork
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.snapshot import Snapshot
+from llm_planner.sim.emulator.network import EmulatorSettings, TelloNetwork
 from tests.robots.loopback import loopback
 from tests.ros.nodes import wait_until
 from tests.ros.test_robot_node import CHAIR, Operator, start_operator, statuses  # noqa: F401 (a fixture)

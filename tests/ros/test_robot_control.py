@@ -11,17 +11,17 @@ import pytest
 pytest.importorskip("mujoco")
 
 from llm_planner.core.clock import ManualClock
-from llm_planner.physics.connection import PhysicsConnection
-from llm_planner.physics.frame import Home
-from llm_planner.physics.port import LocalPort
-from llm_planner.physics.world import PhysicsWorld
-from llm_planner.robots.drivers.connection import Indy7Robot, KinematicConnection
+from llm_planner.robot_connection import Indy7Robot, KinematicConnection
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.robot_control import RobotControl
-from tests.physics.builders import cube
+from llm_planner.sim.physics.connection import PhysicsConnection
+from llm_planner.sim.physics.frame import Home
+from llm_planner.sim.physics.port import LocalPort
+from llm_planner.sim.physics.world import PhysicsWorld
 from tests.robots.drivers.test_indy7 import FakePort
 from tests.robots.drivers.virtual import Pilot
 from tests.ros.nodes import make_segment
+from tests.sim.physics.builders import cube
 
 pytestmark = pytest.mark.ros
 TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")

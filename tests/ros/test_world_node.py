@@ -16,9 +16,9 @@ from llm_planner.monitoring.playback import Recording
 from llm_planner.ros.recorder_node import RecorderNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.ros.world_node import WorldNode
-from tests.physics.test_client import start_world  # noqa: F401 (a fixture)
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, start_operator, statuses  # noqa: F401 (a fixture)
+from tests.sim.physics.test_client import start_world  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.ros
 SCALE = 4.0

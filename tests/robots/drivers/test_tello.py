@@ -7,7 +7,7 @@ import pytest
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers.tello_connection import TelloConnection
-from llm_planner.robots.emulator.faults import Faults
+from llm_planner.sim.emulator.faults import Faults
 from tests.robots.builders import room
 from tests.robots.drivers.virtual import MODEL, Air, Pilot
 

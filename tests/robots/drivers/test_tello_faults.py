@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers.tello_sockets import MAX_READ, _read
 from llm_planner.robots.drivers.tello_state import parse_state
-from llm_planner.robots.emulator.faults import Faults
+from llm_planner.sim.emulator.faults import Faults
 from tests.robots.drivers.test_tello import apart_m
 from tests.robots.drivers.virtual import Pilot
 

@@ -7,10 +7,10 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers.tello import TelloDriver
 from llm_planner.robots.drivers.tello_connection import TelloConnection
-from llm_planner.robots.emulator.faults import Faults, FaultyNetwork
-from llm_planner.robots.emulator.firmware import STATE_PERIOD_S, TelloFirmware
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World
+from llm_planner.sim.emulator.faults import Faults, FaultyNetwork
+from llm_planner.sim.emulator.firmware import STATE_PERIOD_S, TelloFirmware
 
 MODEL = RobotLibrary().get("tello")
 STEP_S = 0.05

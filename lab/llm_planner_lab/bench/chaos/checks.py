@@ -1,0 +1,333 @@
+"""What must hold whatever happens: journals and goals in, violations out. Needs no ROS."""
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.robots.model import RobotModel
+from llm_planner_lab.bench.chaos.calls import NotFlatError, Words, flat_calls
+from llm_planner_lab.bench.chaos.goals import SCRIPT, Goal
+from llm_planner_lab.bench.chaos.journal import Line
+
+INVARIANTS = {
+    "goals_lost": "every goal that a living robot took has an outcome within the bound",
+    "segments_twice": "no segment of a goal is begun twice",
+    "foreign_calls": "no robot makes a call of another goal than its current one",
+    "calls_not_admitted": "every call is the next one of a segment that the gate admitted for that goal",
+    "ended_without_code": "every goal ends with a numbered code",
+    "false_success": "a goal that ended with NONE was carried out, call by call",
+    "robots_unsafe": "the silence rule begins within 0.5 s of its time",
+    "engine_late": "after a SIGKILL the engine admits segments again within its load time + 5 s",
+    "processes_ended": "no process ends that no fault has ended",
+    "hangs_at_stop": "every process ends by itself when the fleet is stopped",
+    "orphans": "no process is left behind",
+    "shared_memory": "nothing is left in /dev/shm",
+    "memory_growth": "no process grows by more than 1 % per hour",
+}
+SILENCE_MARGIN_S = 0.5
+EARLY_S = 0.25
+"""How much earlier a robot may begin its silence steps than a journal says: a line is written after what it says."""
+ENGINE_MARGIN_S = 5.0
+_OWNER = re.compile(r"(g\d+) ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """An invariant that did not hold.
+
+    Attributes:
+        at_s: CLOCK_MONOTONIC.
+        what: In words.
+    """
+
+    invariant: str
+    at_s: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which a robot cannot be asked for anything, because a fault has hit its own process."""
+
+    begin_s: float
+    end_s: float
+
+
+@dataclass(slots=True)
+class _Segment:
+    """The segment at work."""
+
+    index: int
+    expected: tuple[Words, ...] | None  # None: they depend on the robot
+    num_calls: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class RobotCheck:
+    """Follows the journal of one robot, line by line.
+
+    Args:
+        robot: Its name.
+        model: Its model.
+        time_scale: How much faster than real time it lives.
+        admitted: By goal id, the texts that its gate admitted.
+        faulted: When the robot itself was stopped, killed or starved.
+    """
+
+    robot: str
+    model: RobotModel
+    time_scale: float
+    admitted: Mapping[str, set[str]]
+    faulted: Sequence[Span] = ()
+    violations: list[Violation] = field(default_factory=list)
+    silence_delays_s: list[float] = field(default_factory=list)
+    calls_of: dict[str, list[Words]] = field(default_factory=lambda: defaultdict(list))
+    failed: set[str] = field(default_factory=set)
+    num_calls: int = 0
+    num_segments: int = 0
+    longest_starved_s: float = 0.0
+    _pid: int = 0
+    _goal: str = ""
+    _is_chat: bool = False
+    _is_active: bool = False
+    _owners: dict[str, str] = field(default_factory=dict)
+    _received: dict[tuple[str, int], str] = field(default_factory=dict)
+    _begun: set[tuple[str, int]] = field(default_factory=set)
+    _segment: _Segment | None = None
+    _quiet_since_s: float = 0.0
+    _is_silence_kept: bool = True
+    _starved_s: float = 0.0
+    _last_s: float = 0.0
+
+    def follow(self, lines: Iterable[Line], until_s: float) -> None:
+        """Reads a journal to its end; the robot lived until then."""
+        for line in lines:
+            if line["pid"] != self._pid:
+                self._pid, self._goal, self._is_active, self._segment = line["pid"], "", False, None
+                self._begun.clear()
+            elif line["kind"] != "starved":  # written before the tick that it delayed
+                self._require_silence_kept(line["at_s"])
+            self._last_s = line["at_s"]
+            handler = getattr(self, f"_on_{line['kind']}", None)
+            if handler is not None:
+                handler(line)
+        self._require_silence_kept(until_s)
+
+    # Lines
+
+    def _on_asked(self, line: Line) -> None:
+        script = str(line["instruction"])
+        owner = _OWNER.search(script)
+        self._owners[line["goal"]] = owner[1] if script.startswith(SCRIPT) and owner else ""
+
+    def _on_begin(self, line: Line) -> None:
+        self._goal, self._is_chat, self._segment = line["goal"], line["is_chat"], None
+        self._is_active = True
+        self._live(line["at_s"])
+
+    def _on_received(self, line: Line) -> None:
+        self._received.setdefault((line["goal"], line["index"]), line["text"])
+        if line["goal"] == self._goal:
+            self._live(line["at_s"])
+
+    def _on_complete(self, line: Line) -> None:
+        if line["goal"] == self._goal:
+            self._live(line["at_s"])
+
+    def _on_life(self, line: Line) -> None:
+        if line["heard_s"] > self._quiet_since_s:
+            self._live(line["heard_s"])
+
+    def _on_inactive(self, line: Line) -> None:
+        if line["goal"] == self._goal:
+            self._is_active = False
+
+    def _on_report(self, line: Line) -> None:
+        if line["status"] == "STARTED":
+            self._begin_segment(line)
+            return
+        segment, self._segment = self._segment, None
+        self._live(line["at_s"])
+        if line["status"] == "FAILED":
+            self.failed.add(line["goal"])
+        elif segment is not None and segment.expected and segment.num_calls < len(segment.expected):
+            missing = segment.expected[segment.num_calls]
+            self._violate("false_success", f"segment {segment.index} of {line['goal']} succeeded without {missing}")
+
+    def _begin_segment(self, line: Line) -> None:
+        goal, index = line["goal"], line["index"]
+        self.num_segments += 1
+        if (goal, index) in self._begun:
+            self._violate("segments_twice", f"segment {index} of {goal} was begun twice")
+        self._begun.add((goal, index))
+        text = self._received.get((goal, index))
+        self._segment = _Segment(index, None if self._is_chat else ())
+        if text is None:
+            self._violate("calls_not_admitted", f"segment {index} of {goal} was begun and never received")
+        elif self._is_chat or not text:
+            return
+        elif text not in self.admitted.get(goal, ()):
+            self._violate("calls_not_admitted", f"{text!r} was never admitted for {goal}")
+        else:
+            try:
+                self._segment.expected = flat_calls(text, self.model)
+            except NotFlatError:
+                self._segment.expected = None
+
+    def _on_call(self, line: Line) -> None:
+        call = tuple(line["call"])
+        if call[0] in self._own_skills:
+            self._note_own_call(line["at_s"])
+            return
+        self.num_calls += 1
+        owner, current = self._owner(call), self._owners.get(self._goal, "")
+        if owner and owner != current:
+            self._violate("foreign_calls", f"{call} of {owner} during {current or self._goal}")
+            return
+        self.calls_of[current].append(call)
+        segment = self._segment
+        if segment is None:
+            self._violate("calls_not_admitted", f"{call} outside of any segment")
+        elif segment.expected is not None:
+            wanted = segment.expected[segment.num_calls] if segment.num_calls < len(segment.expected) else None
+            if call != wanted:
+                self._violate("calls_not_admitted", f"{call} where {wanted} was admitted, segment {segment.index}")
+            segment.num_calls += 1
+
+    @staticmethod
+    def _owner(call: Words) -> str:
+        owners = (_OWNER.match(word) for word in call[1:] if isinstance(word, str))
+        return next((owner[1] for owner in owners if owner), "")
+
+    @property
+    def _own_skills(self) -> set[str]:
+        """What a robot does without being told: no plan of a campaign has these."""
+        return {self.model.stop_skill, *(step.skill for step in self.model.silence)}
+
+    # Silence
+
+    def _on_starved(self, line: Line) -> None:
+        self._starved_s += line["seconds"]
+        self.longest_starved_s = max(self.longest_starved_s, line["seconds"])
+
+    def _live(self, at_s: float) -> None:
+        self._quiet_since_s, self._is_silence_kept = max(self._quiet_since_s, at_s), False
+        self._starved_s = 0.0
+
+    @property
+    def _is_waiting(self) -> bool:
+        return self._is_active and self._segment is None and not self._is_silence_kept
+
+    @property
+    def _due_s(self) -> float:
+        return self._quiet_since_s + self.model.silence[0].after_s / self.time_scale
+
+    def _note_own_call(self, at_s: float) -> None:
+        if self._is_waiting and at_s >= self._due_s - EARLY_S:
+            self._is_silence_kept = True
+            if not self._is_faulted(self._quiet_since_s, at_s):
+                self.silence_delays_s.append(max(0.0, at_s - self._due_s - self._starved_s))
+
+    def _require_silence_kept(self, now_s: float) -> None:
+        """Notes a robot that had nothing to do and did not begin its silence steps in time."""
+        if not self._is_waiting or now_s <= self._due_s + self._starved_s + SILENCE_MARGIN_S:
+            return
+        if not self._is_faulted(self._quiet_since_s, now_s):
+            self._violate("robots_unsafe", f"nothing was heard for {now_s - self._quiet_since_s:.2f} s, nothing done")
+        self._is_silence_kept = True  # counts once
+
+    def _is_faulted(self, begin_s: float, end_s: float) -> bool:
+        return any(span.begin_s <= end_s and span.end_s >= begin_s for span in self.faulted)
+
+    def _violate(self, invariant: str, what: str) -> None:
+        self.violations.append(Violation(invariant=invariant, at_s=self._last_s, what=f"{self.robot}: {what}"))
+
+
+def check_goals(
+    goals: Iterable[Goal], now_s: float, bound_s: float, alive: Mapping[str, Sequence[tuple[int, float]]]
+) -> list[Violation]:
+    """Returns the goals that are lost, or ended without a code; writes the verdict of each goal that has no outcome.
+
+    Args:
+        goals: All.
+        now_s: End of the campaign.
+        bound_s: Longest time from acceptance to outcome.
+        alive: By robot, its processes and when each ended (infinity while it lives).
+    """
+    found = []
+    for goal in goals:
+        if goal.code is not None:
+            if goal.code not in set(ErrorCode):
+                what = f"{goal.tag} of {goal.robot} ended with {goal.code}"
+                found.append(Violation(invariant="ended_without_code", at_s=goal.ended_s or now_s, what=what))
+            continue
+        ended_s = dict(alive.get(goal.robot, ())).get(goal.pid, 0.0)
+        if goal.accepted_s is None:
+            goal.verdict = goal.verdict or "no answer"
+        elif min(now_s, ended_s) - goal.accepted_s <= bound_s:
+            goal.verdict = "robot ended" if ended_s <= now_s else "campaign ended"
+        else:
+            goal.verdict = "lost"
+            what = f"{goal.tag} of {goal.robot} has no outcome after {now_s - goal.accepted_s:.0f} s"
+            found.append(Violation(invariant="goals_lost", at_s=goal.accepted_s + bound_s, what=what))
+    return found
+
+
+def check_success(goals: Iterable[Goal], robots: Mapping[str, RobotCheck]) -> list[Violation]:
+    """Returns the goals that ended with NONE although calls of their plan were not made."""
+    found = []
+    for goal in goals:
+        if goal.code != ErrorCode.NONE or goal.robot not in robots:
+            continue
+        check = robots[goal.robot]
+        made, wanted = check.calls_of.get(goal.tag, []), list(flat_calls(goal.plan, check.model))
+        if Counter(made) != Counter(wanted):
+            what = f"{goal.tag} of {goal.robot} ended with NONE after {len(made)} of {len(wanted)} calls"
+            found.append(Violation(invariant="false_success", at_s=goal.ended_s or 0.0, what=what))
+    return found
+
+
+def admitted_texts(lines: Iterable[Line]) -> dict[str, set[str]]:
+    """Returns, by goal id, the texts that the gate admitted, from the journal of the engines."""
+    texts: dict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        if line["kind"] == "admitted":
+            texts[line["goal"]].add(line["text"])
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How the engine came back after a fault.
+
+    Attributes:
+        after_s: From the end of the old engine process to the first segment that the new one admitted.
+        load_s: Of that, from the birth of the new process until it was ready.
+    """
+
+    at_s: float
+    after_s: float
+    load_s: float
+
+
+def recoveries(lines: Sequence[Line], ends_s: Sequence[float]) -> list[Recovery]:
+    """Returns how the engine came back each time, by the journal of the engines.
+
+    Args:
+        lines: Of the journal.
+        ends_s: When an engine process had ended. Where another end follows before it is back, the last one counts.
+    """
+    found = []
+    for end_s, next_s in itertools.pairwise([*sorted(ends_s), float("inf")]):
+        after = [line for line in lines if end_s < line["at_s"] < next_s]
+        ready = next((line for line in after if line["kind"] == "ready"), None)
+        if ready is None:
+            continue
+        served = (line for line in after if line["kind"] == "admitted" and line["pid"] == ready["pid"])
+        first = next(served, None)
+        if first is not None:
+            found.append(Recovery(end_s, first["at_s"] - end_s, ready["load_s"]))
+    return found

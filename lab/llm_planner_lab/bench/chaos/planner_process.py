@@ -1,0 +1,112 @@
+"""The planner node of a campaign: the product's, with a journal of what its gate admits and what leaves the node."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from llm_planner.assembly import build_admission, build_loop
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.pose import Pose
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.skill import SkillCall
+from llm_planner.language.printer import to_text
+from llm_planner.language.syntax import Statement
+from llm_planner.planning.gate import Mark
+from llm_planner.planning.session import Gate, PlanSession
+from llm_planner.ros import process
+from llm_planner.ros.goal_events import GoalEvents
+from llm_planner.ros.planner_node import PlannerNode
+from llm_planner.serving.child import ChildServer
+from llm_planner.serving.events import Event
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.preparation import Prepared
+from llm_planner_lab.bench.chaos import messages
+from llm_planner_lab.bench.chaos.calls import words
+from llm_planner_lab.bench.chaos.journal import Journal
+from llm_planner_lab.bench.chaos.patching import put, take
+
+
+class JournaledGate:
+    """The safety gate of one goal; notes what it admits, before anybody else has it."""
+
+    def __init__(self, gate: Gate, goal: str, journal: Journal) -> None:
+        self._gate, self._goal, self._journal = gate, goal, journal
+
+    @property
+    def mark(self) -> Mark:
+        """Where it stands now."""
+        return self._gate.mark
+
+    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+        """Goes on from where the robot is."""
+        self._gate.begin_anew(mark, pose)
+
+    def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
+        """Returns what the gate returns; raises what it raises."""
+        calls = self._gate.admit(statement)
+        self._journal.note("admitted", goal=self._goal, text=to_text(statement), calls=list(map(words, calls)))
+        return calls
+
+
+def build_journaled_loop(config: PlannerConfig) -> PlannerLoop:
+    """Returns the loop of an engine process, whose gates keep a journal."""
+    journal = Journal.of("engine")
+    prepare = take(PlanPreparer, "prepare")
+
+    def journaled(preparer: PlanPreparer, request: PlanRequest) -> Prepared:
+        prepared: Prepared = prepare(preparer, request)
+        session = prepared.session
+        if isinstance(session, PlanSession):
+            session._gate = JournaledGate(session._gate, request.request_id, journal)  # noqa: SLF001
+        return prepared
+
+    loop = build_loop(config)
+    put(PlanPreparer, "prepare", journaled)  # the rehearsals before are goals of no robot
+    journal.note("ready", load_s=age_s())
+    return loop
+
+
+def age_s() -> float:
+    """Returns for how long this process has existed."""
+    ticks = int(Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> ChildServer:
+    """Returns the product's server around ``build_journaled_loop``."""
+    loop = partial(build_journaled_loop, config)
+    return ChildServer(loop, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
+
+
+class JournaledEvents(GoalEvents):
+    """The planner's diary of its goals, in the journal too."""
+
+    journal: Journal
+
+    def _publish(self, line: Mapping[str, Any]) -> None:
+        self.journal.note("event", event=line)
+        super()._publish(line)
+
+
+def main() -> int:
+    """Runs the planner node; returns the exit status."""
+    from llm_planner.ros import plan_action
+
+    JournaledEvents.journal = Journal.of("planner")
+    put(plan_action, "GoalEvents", JournaledEvents)
+    messages.install(JournaledEvents.journal, "planner")
+    return process.run(lambda: PlannerNode(build_server))
+
+
+if __name__ == "__main__":
+    from llm_planner_lab.bench.chaos.planner_process import (
+        main as run,  # what is pickled for the engine has a name there
+    )
+
+    sys.exit(run())

@@ -1,0 +1,189 @@
+"""``llm-planner bench overhead``: what it costs to generate a plan in segments instead of at once, on a real engine.
+
+The same plans, one at a time, through the planner's own loop: under a policy that delivers whole plans, and under one
+that suspends a generation at every segment boundary and resumes it before the robot is idle (TimelyLLM, section 7).
+Robots carry segments out in virtual time, so that only the time of the planner counts: engine, scheduler, parser.
+"""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_planner.assembly import build_loop
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Backend
+from llm_planner.core.request import PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import ReportStatus, SegmentReport
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.bench.step_log import WatchedBackend
+from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.simulation.tasks import TASKS
+
+WHOLE, SEGMENTED = "fcfs", "fcfs_segment"
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """One plan: how it ended, and how long the planner was at work on it."""
+
+    result: PlanResult
+    wall_s: float
+    cpu_s: float
+
+
+class Stopwatch:
+    """Drives one loop with one request at a time; only the time inside of the loop's calls counts."""
+
+    def __init__(self, loop: PlannerLoop) -> None:
+        self._loop = loop
+        self._now_s = 0.0
+        self._wall_s = self._cpu_s = 0.0
+        self._reports: list[tuple[float, SegmentReport]] = []
+        self._busy_until_s = 0.0
+
+    def generate(self, request: PlanRequest) -> Generated:
+        """Returns what came of a request whose robot executes and reports without delay of any network."""
+        self._wall_s = self._cpu_s = 0.0
+        self._busy_until_s = self._now_s
+        result = self._timed(self._loop.submit, request)
+        while result is None:
+            wakeup_s = self._loop.next_wakeup_s(self._now_s)
+            if self._reports and (wakeup_s is None or self._reports[0][0] <= wakeup_s):
+                time_s, report = self._reports.pop(0)
+                self._now_s = max(self._now_s, time_s)
+                result = self._timed(self._loop.report, report)
+            elif wakeup_s is not None:
+                self._now_s = wakeup_s
+                result = self._timed(self._loop.step)
+            else:
+                raise PlannerError(ErrorCode.ENGINE_FAILED, f"the planner never answered {request.instruction!r}")
+        self._reports.clear()
+        return Generated(result, self._wall_s, self._cpu_s)
+
+    def _timed(self, call: Callable[..., list[Event]], *arguments: object) -> PlanResult | None:
+        """Makes a call, which gets the time as its last argument; returns the result of the request if it came."""
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        events = call(*arguments, self._now_s)
+        self._cpu_s += time.process_time() - cpu_s
+        took_s = time.perf_counter() - wall_s
+        self._wall_s += took_s
+        self._now_s += took_s
+        return self._take(events)
+
+    def _take(self, events: Sequence[Event]) -> PlanResult | None:
+        """Lets the robot carry out what came; returns the result if it came too."""
+        for event in events:
+            if isinstance(event, SegmentReady):
+                expected_s = event.segment.expected.p50_s
+                started_s = max(self._now_s, self._busy_until_s)
+                self._busy_until_s = started_s + expected_s
+                started = SegmentReport(
+                    request_id=event.request_id, index=event.segment.index, status=ReportStatus.STARTED
+                )
+                ended = replace(started, status=ReportStatus.SUCCEEDED, duration_s=expected_s)
+                self._reports += [(started_s, started), (self._busy_until_s, ended)]
+        return next((event.result for event in events if isinstance(event, Finished)), None)
+
+
+def run_overhead(
+    config: PlannerConfig,
+    num_repeats: int,
+    requests: Sequence[PlanRequest],
+    on_progress: Callable[[str, float], None] = lambda _what, _share: None,
+) -> dict[str, Any]:
+    """Returns the JSON document: seconds for all plans, whole and segmented, and the overhead in every repeat.
+
+    Both ways take turns, and which one begins changes from repeat to repeat, so that a drift of the machine favours
+    neither. A first repeat warms up and does not count.
+    """
+    devices: list[str] = []
+    steps: Counter[str] = Counter()
+    watches = {policy: Stopwatch(_loop(config, policy, devices, steps)) for policy in (WHOLE, SEGMENTED)}
+    steps.clear()  # of the warm-up
+    repeats: list[dict[str, list[Generated]]] = []
+    for number in range(num_repeats + 1):
+        repeats.append({WHOLE: [], SEGMENTED: []})
+        for request in requests:
+            for policy in (WHOLE, SEGMENTED) if number % 2 else (SEGMENTED, WHOLE):
+                again = replace(request, request_id=f"{request.request_id}/{number}")
+                repeats[-1][policy].append(watches[policy].generate(again))
+        on_progress("whole and segmented plans", (number + 1) / (num_repeats + 1))
+    counted = repeats[1:]
+    same = [_is_same(counted, index) for index in range(len(requests))]
+    overheads = {clock: [_overhead(r, same, clock) for r in counted] for clock in ("wall_s", "cpu_s")}
+    first = [g.result for g, is_same in zip(counted[0][SEGMENTED], same, strict=True) if is_same]
+    return {
+        "model": config.engine.model,
+        "device": devices[0],
+        "commit": commit(),
+        "policies": {"whole": WHOLE, "segmented": SEGMENTED},
+        "num_repeats": num_repeats,
+        "num_plans": sum(same),
+        "num_left_out": len(same) - sum(same),
+        "num_segments": sum(len(result.segments) for result in first),
+        "num_suspensions": sum(result.metrics.num_suspensions for result in first),
+        "num_steps": {policy: steps[policy] / (num_repeats + 1) for policy in (WHOLE, SEGMENTED)},
+        "num_tokens": sum(result.metrics.num_output_tokens for result in first),
+        "total_s": {policy: _median_total_s(counted, policy, same) for policy in (WHOLE, SEGMENTED)},
+        "overhead": {clock: _spread(values) for clock, values in overheads.items()},
+    }
+
+
+def table2_requests() -> list[PlanRequest]:
+    """Returns one request for each way of asking for each task of Table 2 that asks for a plan."""
+    return [
+        PlanRequest(
+            request_id=f"t{task.number}.{index}",
+            robot_id=f"t{task.number}.{index}",
+            robot_model=task.robot_model,
+            instruction=variant.instruction,
+            scene=variant.scene,
+        )
+        for task in TASKS.values()
+        if task.urgency is not Urgency.CHAT
+        for index, variant in enumerate(task.variants)
+    ]
+
+
+def _loop(config: PlannerConfig, policy: str, devices: list[str], steps: Counter[str]) -> PlannerLoop:
+    """Returns a loop under a policy, without a network; notes what its engine runs on, and counts its steps."""
+
+    def count(_: SchedulerOutput, output: StepOutput) -> None:
+        steps[policy] += bool(output.token_ids)
+
+    def look(backend: Backend) -> Backend:
+        devices.append(backend.info.device)
+        return WatchedBackend(backend, count)
+
+    scheduler = replace(config.scheduler, policy=policy, network_latency_s=0.0)
+    return build_loop(replace(config, scheduler=scheduler), watch=look)
+
+
+def _is_same(repeats: Sequence[dict[str, list[Generated]]], index: int) -> bool:
+    """Returns whether a plan came out well, and the same both ways: else the times cannot be compared."""
+    results = [repeat[policy][index].result for repeat in repeats for policy in repeat]
+    return all(r.error_code is ErrorCode.NONE and r.plan == results[0].plan for r in results)
+
+
+def _total_s(generated: Sequence[Generated], same: Sequence[bool], clock: str) -> float:
+    return sum(float(getattr(g, clock)) for g, is_same in zip(generated, same, strict=True) if is_same)
+
+
+def _overhead(repeat: dict[str, list[Generated]], same: Sequence[bool], clock: str) -> float:
+    return _total_s(repeat[SEGMENTED], same, clock) / _total_s(repeat[WHOLE], same, clock) - 1.0
+
+
+def _median_total_s(repeats: Sequence[dict[str, list[Generated]]], policy: str, same: Sequence[bool]) -> float:
+    return statistics.median(_total_s(repeat[policy], same, "wall_s") for repeat in repeats)
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {"median": statistics.median(ordered)} | {f"p{p}": quantile(ordered, p / 100) for p in (10, 90)}

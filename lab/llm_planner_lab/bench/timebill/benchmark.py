@@ -1,0 +1,179 @@
+"""``llm-planner bench timebill``: the evaluation of TimeBill, section 6, on the planner's own engine."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from llm_planner.assembly import build_library
+from llm_planner.checkpoints import build_length_predictor, build_prompt_encoder, resolve_model
+from llm_planner.core.clock import MonotonicClock, ProcessorClock
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.planning.grammar import lark_grammar
+from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner_lab.bench.section7 import rounded
+from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
+from llm_planner_lab.bench.timebill.figures import draw_timebill
+from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
+from llm_planner_lab.bench.timebill.lab import Lab
+from llm_planner_lab.bench.timebill.length import length_figures
+from llm_planner_lab.bench.timebill.page import write_page
+from llm_planner_lab.bench.timebill.replay import ReplayedEngine
+from llm_planner_lab.bench.timebill.steering import run_steering
+from llm_planner_lab.bench.timebill.sweep import (
+    CONCURRENT_FRACTIONS,
+    FRACTIONS,
+    K_FRACTION,
+    K_VALUES,
+    run_concurrent,
+    run_k_sweep,
+    run_sweep,
+)
+from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.bench.timely.metrics import quantile
+
+TIME = (
+    "virtual: one request after the other in the planner's own loop, whose steps take what they took on the live "
+    "engine; every distinct generation is measured once and replayed for every budget and strategy"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeBillBench:
+    """What is measured.
+
+    Attributes:
+        planner: Whose model, engine and predictor.
+        cpu_time: Count processor time, which other programs disturb less; sensible with one thread on a CPU.
+        workload: The tasks.
+        grid: Of the execution times.
+        fractions: Budgets, as shares of the vanilla time of their class.
+        k_values: Pessimistic factors, at ``k_fraction``.
+        num_robots: That ask at the same moment, in the part under load; each asks ``num_waves`` times.
+    """
+
+    planner: PlannerConfig
+    cpu_time: bool = False
+    workload: Workload = field(default_factory=Workload)
+    grid: Grid = field(default_factory=Grid)
+    fractions: tuple[float, ...] = FRACTIONS
+    k_values: tuple[float, ...] = K_VALUES
+    k_fraction: float = K_FRACTION
+    num_robots: int = 4
+    num_waves: int = 4
+    concurrent_fractions: tuple[float, ...] = CONCURRENT_FRACTIONS
+
+
+def quick(bench: TimeBillBench) -> TimeBillBench:
+    """Returns a bench that takes about a minute: its figures show that everything works, and no more."""
+    return replace(
+        bench,
+        workload=replace(bench.workload, num_seeds=1, per_class=2),
+        grid=replace(bench.grid, num_repeats=3, batches=(1,)),
+        fractions=(0.8, 1.0),
+        k_values=(1.0, 5.0),
+        num_robots=2,
+        num_waves=1,
+    )
+
+
+def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]) -> dict[str, Any]:
+    """Returns the JSON document.
+
+    Raises:
+        PlannerError: MODEL_NOT_FOUND if the model has no length predictor, INVALID_CONFIG if it is another model's.
+    """
+    from llm_planner.engine.backend import TorchBackend
+
+    began_s = time.monotonic()
+    clock = ProcessorClock() if bench.cpu_time else MonotonicClock()
+    model, engine_config = resolve_model(bench.planner.engine.model), bench.planner.engine
+    lengths = length_figures(model)
+    predictor = build_length_predictor(bench.planner)
+    if predictor is None:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "length_predictor is empty; TimeBill needs one: leave it at auto")
+    library, encoder = build_library(bench.planner), build_prompt_encoder(model)
+    on_progress("drawing tasks", 0.0)
+    jobs = draw_jobs(bench.workload, encoder, library)
+    backend = TorchBackend(
+        model,
+        device=engine_config.device,
+        dtype=engine_config.dtype,
+        num_kv_blocks=engine_config.num_kv_blocks,
+        block_size=engine_config.block_size,
+        num_threads=engine_config.num_threads,
+        eviction_method=engine_config.eviction_method,
+        lookahead="off",
+        clock=clock,
+    )
+    try:
+        grammar = lark_grammar(library.get(min(library.names())))
+        profile, ete = measure_ete(backend, grammar, bench.grid, on_progress)
+        replayed = ReplayedEngine(backend, bench.workload.max_tokens)
+        plans = PlanPreparer(
+            backend=replayed,
+            tokenizer=backend.tokenizer,
+            library=library,
+            style=encoder.style,
+            markup=encoder.markup,
+        )
+        lab = Lab(replayed, plans, predictor, library, profile, jobs, bench.workload.max_tokens, clock)
+        lab.measure_jobs(on_progress)
+        on_progress("whole responses", 0.0)
+        end_to_end = measure_end_to_end(lab)
+        sweep = run_sweep(lab, bench.fractions, on_progress)
+        steering = run_steering(lab, bench.fractions, backend.tokenizer.encode, on_progress)
+        k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
+        loaded_jobs = jobs[: bench.num_robots * bench.num_waves]
+        concurrent = run_concurrent(lab, loaded_jobs, bench.num_robots, bench.concurrent_fractions, on_progress)
+    finally:
+        backend.close()
+    took_ms = sorted(1000.0 * took_s for took_s in lab.took_s)
+    document = {
+        "ete": {**ete, "end_to_end": end_to_end},
+        "rlp": lengths["rlp"],
+        "interval_coverage_90": lengths["interval_coverage_90"],
+        "wcet_share": end_to_end["wcet_share"],
+        "solver_ms": {"p50": quantile(took_ms, 0.5), "p99": quantile(took_ms, 0.99), "n": len(took_ms)},
+        **sweep,
+        "steering": steering,
+        "k_sweep": k_sweep,
+        "concurrent": concurrent,
+        "setup": {
+            "model": backend.info.model,
+            "device": backend.info.device,
+            "num_threads": engine_config.num_threads,
+            "commit": commit(),
+            "time": TIME,
+            "clock": "processor time" if bench.cpu_time else "wall time",
+            "took_s": time.monotonic() - began_s,
+            "eviction_method": engine_config.eviction_method,
+            "num_seeds": bench.workload.num_seeds,
+            "num_tasks": len(jobs),
+            "min_plan_tokens": bench.workload.min_plan_tokens,
+            "max_tokens": bench.workload.max_tokens,
+            "num_generations": replayed.num_measured,
+            "k_fraction": bench.k_fraction,
+            "predict_ms_mean": 1000.0 * sum(lab.predict_s.values()) / len(jobs),
+            "classes": lab.classes(bench.workload.classes),
+        },
+    }
+    return dict(rounded(document))
+
+
+def write_timebill(document: dict[str, Any], json_file: Path | None, page: Path | None) -> list[Path]:
+    """Writes the document, and the page with its figures beside; returns what was written."""
+    written: list[Path] = []
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        written.append(json_file)
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        written += draw_timebill(document, page.parent / "figures")
+        write_page(document, page)
+        written.append(page)
+    return written

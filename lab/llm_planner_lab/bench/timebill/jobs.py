@@ -1,0 +1,135 @@
+"""What the sweep of TimeBill asks for: held-out tasks with long scenes, and how an answer is scored."""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
+from llm_planner.demo.goal_tests import is_achieved
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.serving.prompt_encoder import PromptEncoder
+from llm_planner_lab.bench.timebill.eviction import num_prompt_tokens
+from llm_planner_lab.tasks.sample import Difficulty, Task, sample
+
+LONG_SCENES = Difficulty(max_objects=200)
+CLASSES = ((500, 1000), (1000, 1500), (1500, 2500))
+"""Prompt tokens, half-open: a class of requests shares its budget."""
+MIN_PLAN_TOKENS = 24
+"""Of the reference plan: where it is a handful of tokens, all the time is the prefill's, and nothing can be saved."""
+MAX_DRAWS = 20_000
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A task that is asked for.
+
+    Attributes:
+        name: Unique.
+        class_index: Of ``classes``: by the length of its prompt.
+        seed: With which it was drawn.
+    """
+
+    name: str
+    task: Task
+    class_index: int
+    seed: int
+    num_prompt_tokens: int
+
+    def request(self, name: str, max_tokens: int, budget_s: float | None, overrun: OverrunStrategy) -> PlanRequest:
+        """Returns the request for the whole plan within a budget, of a robot that asks for one plan after another."""
+        return PlanRequest(
+            request_id=name,
+            robot_id="robot",
+            robot_model=self.task.robot,
+            instruction=self.task.instruction,
+            scene=self.task.scene,
+            max_tokens=max_tokens,
+            time_budget_s=budget_s,
+            budget_scope=BudgetScope.WHOLE_PLAN,
+            overrun=overrun,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Which tasks are drawn.
+
+    Attributes:
+        num_seeds: Independent draws.
+        per_class: Tasks of each class and seed.
+        classes: Half-open ranges of prompt tokens.
+        min_plan_tokens: Shortest reference plan.
+        max_tokens: N_max of every request.
+    """
+
+    num_seeds: int = 3
+    per_class: int = 6
+    classes: tuple[tuple[int, int], ...] = CLASSES
+    min_plan_tokens: int = MIN_PLAN_TOKENS
+    max_tokens: int = 256
+
+
+def draw_jobs(workload: Workload, encoder: PromptEncoder, library: RobotLibrary) -> list[Job]:
+    """Returns the jobs of all seeds, in the order in which they come.
+
+    Families come as often as in training, among the tasks that are long enough.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if tasks of this length are too rare for this model's tokenizer.
+    """
+    return [job for seed in range(workload.num_seeds) for job in _draw(workload, seed, encoder, library)]
+
+
+def _draw(workload: Workload, seed: int, encoder: PromptEncoder, library: RobotLibrary) -> list[Job]:
+    rng, missing = random.Random(seed), [workload.per_class] * len(workload.classes)
+    jobs: list[Job] = []
+    for _ in range(MAX_DRAWS):
+        if not any(missing):
+            rng.shuffle(jobs)
+            return jobs
+        task = sample(rng, LONG_SCENES, held_out=True)
+        if not task.scene or len(encoder.tokenizer.encode(task.plan)) < workload.min_plan_tokens:
+            continue
+        num_tokens = num_prompt_tokens(task, encoder, library)
+        for index, (low, high) in enumerate(workload.classes):
+            if low <= num_tokens < high and missing[index]:
+                missing[index] -= 1
+                name = f"s{seed}-{len(jobs)}"
+                jobs.append(Job(name=name, task=task, class_index=index, seed=seed, num_prompt_tokens=num_tokens))
+    raise PlannerError(
+        ErrorCode.INVALID_CONFIG, f"tasks with prompts of {workload.classes} tokens are too rare; ask for fewer"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good an answer is: whether its execution does what was asked, and the share of right numbers in place.
+
+    ``same_numbers`` is None where the reference plan has no number.
+    """
+
+    success: float
+    same_numbers: float | None
+
+
+def score(task: Task, plan: str | None, library: RobotLibrary) -> Score:
+    """Returns the score of a plan, or of no answer (None), executed in the kinematic simulator."""
+    wanted, got = _NUMBER.findall(task.plan), _NUMBER.findall(plan or "")
+    same = sum(one == two for one, two in zip(wanted, got, strict=False)) / len(wanted) if wanted else None
+    if plan is None:
+        return Score(0.0, same)
+    return Score(float(is_achieved(task, plan, library.get(task.robot))[0]), same)
+
+
+def mean_and_ci95(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Returns the mean, and the half-width of its 95 % interval by the normal approximation; None where unknown."""
+    if not values:
+        return None, None
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return mean, None
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return mean, 1.96 * float((variance / len(values)) ** 0.5)

@@ -1,0 +1,136 @@
+"""What all runs of the TimeBill sweep share: engine, tasks, and what was measured of them before any budget."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from llm_planner.core.interfaces import Clock
+from llm_planner.core.request import OverrunStrategy, PlanRequest
+from llm_planner.prediction.length import LengthDistribution, LengthPredictor
+from llm_planner.prediction.profile import EngineProfile
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.serving.awaited_length import AwaitedLength
+from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.preparation import Prepared, Session
+from llm_planner_lab.bench.timebill.approaches import Approach, Unsteered
+from llm_planner_lab.bench.timebill.drive import WARM_UP
+from llm_planner_lab.bench.timebill.jobs import Job, Score, score
+from llm_planner_lab.bench.timebill.replay import NOTHING, Evicted, MeasuredStep, ReplayedEngine
+
+
+@dataclass(slots=True)
+class Lab:
+    """What all runs share: engine, tasks, and what was measured of them.
+
+    Attributes:
+        engine: Replays what it has measured.
+        plans: Prepares requests for the engine.
+        predictor: Of response lengths.
+        max_tokens: N_max of every request.
+        clock: Times what is not a step.
+        prepare_s: By job, the seconds to encode its prompt.
+        predict_s: By job, the seconds to predict its length.
+        took_s: Of our decisions.
+        vanilla_s: By class, the mean time from arrival to the whole plan of vanilla inference, measured in this run.
+    """
+
+    engine: ReplayedEngine
+    plans: PlanPreparer
+    predictor: LengthPredictor
+    library: RobotLibrary
+    profile: EngineProfile
+    jobs: list[Job]
+    max_tokens: int
+    clock: Clock
+    prepare_s: dict[str, float] = field(default_factory=dict)
+    predict_s: dict[str, float] = field(default_factory=dict)
+    took_s: list[float] = field(default_factory=list)
+    vanilla_s: list[float] = field(default_factory=list)
+    _prepared: dict[str, Prepared] = field(default_factory=dict)
+    _lengths: dict[str, LengthDistribution] = field(default_factory=dict)
+    _scores: dict[tuple[str, str | None], Score] = field(default_factory=dict)
+
+    def measure_jobs(self, on_progress: Callable[[str, float], None] = lambda _what, _share: None) -> None:
+        """Measures what comes before and after the first token of every job without a budget, after a warm-up."""
+        for job in {job.task.robot: job for job in self.jobs}.values():  # a first one compiles its robot's grammar
+            self._measure(job)
+        self.engine.forget()
+        for number, job in enumerate(self.jobs):
+            on_progress("vanilla inference", number / len(self.jobs))
+            self._measure(job)
+        of_class: dict[int, list[float]] = {}
+        for job in self.jobs:
+            steps = self.response(job)
+            total_s = self.prepare_s[job.name] + sum(step.duration_s for step in steps)
+            of_class.setdefault(job.class_index, []).append(total_s)
+        self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
+
+    def _measure(self, job: Job) -> None:
+        request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
+        began_s = self.clock.now_s()
+        prepared = self.plans.prepare(request)
+        encoded_s = self.clock.now_s()
+        self._lengths[job.name] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
+        self.prepare_s[job.name] = encoded_s - began_s
+        self.predict_s[job.name] = self.clock.now_s() - encoded_s
+        self._prepared[job.name] = prepared
+        self.engine.steps(prepared.sequence)
+
+    def response(self, job: Job, evicted: Evicted = NOTHING) -> list[MeasuredStep]:
+        """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""
+        steps = self.engine.steps(self._prepared[job.name].sequence, evicted)
+        session = self.session(job.request(job.name, self.max_tokens, None, OverrunStrategy.KILL))
+        ends = (number for number, step in enumerate(steps, start=1) if session.feed(step.token_ids).is_complete)
+        return steps[: next(ends, len(steps))]
+
+    def session(self, request: PlanRequest) -> Session:
+        """Returns a new session for a request's plan."""
+        return self.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
+
+    def prepared(self, name: str) -> tuple[Prepared, LengthDistribution]:
+        """Returns a job as it was prepared when it was measured, and the prediction for it."""
+        return self._prepared[name], self._lengths[name]
+
+    def classes(self, ranges: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+        """Returns what is to be known of each class of prompt lengths."""
+        rows = []
+        for index, vanilla_s in enumerate(self.vanilla_s):
+            jobs = [job for job in self.jobs if job.class_index == index]
+            steps = [self.response(job) for job in jobs]
+            rows.append(
+                {
+                    "prompt_tokens": list(ranges[index]),
+                    "n": len(jobs),
+                    "mean_prompt_tokens": fmean(job.num_prompt_tokens for job in jobs),
+                    "mean_response_tokens": fmean(map(len, steps)),
+                    "vanilla_s": vanilla_s,
+                    "prefill_s": fmean(of_job[0].duration_s for of_job in steps),
+                }
+            )
+        return rows
+
+    def score(self, job: Job, plan: str | None) -> Score:
+        """Returns the score of an answer; the same answer is executed once."""
+        key = (job.name, plan)
+        if key not in self._scores:
+            self._scores[key] = score(job.task, plan, self.library)
+        return self._scores[key]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPreparer:
+    """Implements ``Preparer`` with what was prepared before; only the plan's session is new every time."""
+
+    lab: Lab
+    approach: Approach
+
+    def prepare(self, request: PlanRequest) -> Prepared:
+        """Returns the job ``request.request_id``, with what the approach has of it."""
+        prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
+        session = self.lab.session(request)
+        sequence = replace(prepared.sequence, request_id=request.request_id)
+        known = AwaitedLength.known(length) if self.approach.predicts else None
+        if not self.approach.steers:
+            session = Unsteered(session)
+        return replace(prepared, sequence=sequence, session=session, length=known)

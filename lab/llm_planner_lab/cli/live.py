@@ -1,0 +1,41 @@
+"""What commands that run a real planner share: its configuration, and a progress bar."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from llm_planner.cli.output import error_console
+from llm_planner.configuration import load_config
+from llm_planner.core.config import PlannerConfig
+from llm_planner_lab.bench.timely.benchmark import Lab
+
+
+def planner_config(model: str | None, path: Path | None, threads: int, backend: str | None = None) -> PlannerConfig:
+    """Returns the configuration of the planner that the options of a command describe."""
+    overrides: dict[str, object] = {"engine.num_threads": threads}
+    if model is not None:
+        overrides["engine.model"] = model
+    if backend is not None:
+        overrides["backend"] = backend
+    return load_config(path, overrides)
+
+
+@contextmanager
+def live_lab(*, is_shown: bool = True) -> Iterator[Lab]:
+    """Yields a lab that draws, on standard error, what goes on in real time."""
+    if not is_shown:
+        yield Lab()
+        return
+    with progress_bar("loading the model") as on_progress:
+        yield Lab(on_progress=on_progress)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[str, float], None]]:
+    """Yields what is told what goes on and which share of it is done; it draws that on standard error."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=error_console, transient=True) as progress:
+        task = progress.add_task(what, total=1.0)
+        yield lambda what, share: progress.update(task, description=what, completed=share)

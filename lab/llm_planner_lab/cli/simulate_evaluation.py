@@ -1,0 +1,51 @@
+"""``llm-planner bench admission``: the evaluation of A_min, with ours beside it."""
+
+import json as jsons
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llm_planner.cli.output import console
+from llm_planner_lab.cli.live import live_lab
+from llm_planner_lab.cli.simulate_admission import default_lengths, whole_numbers
+
+PAGE = Path("docs/benchmarks/admission.md")
+
+
+def evaluate_admission(
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help=f"Page to write, figures beside it; by default {PAGE}, none if --quick.")
+    ] = None,
+    n: Annotated[str, typer.Option(help="Numbers of jobs, with commas; the paper's by default.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Random subsets per number.")] = 3,
+    theorem_jobs: Annotated[int, typer.Option(min=100, help="Jobs per theorem.")] = 3000,
+    is_quick: Annotated[
+        bool, typer.Option("--quick", help="Seconds instead of minutes: to see that it works.")
+    ] = False,
+) -> None:
+    """Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy beside it."""
+    from llm_planner_lab.bench.admission.evaluation import Evaluation, quick, run_evaluation
+    from llm_planner_lab.bench.admission.figures import draw_admission
+    from llm_planner_lab.bench.admission.page import write_page
+    from llm_planner_lab.simulation.admission.jobs import read_jobs
+
+    evaluation = Evaluation(num_seeds=seeds, theorem_jobs=theorem_jobs)
+    if n:
+        evaluation = replace(evaluation, num_jobs=whole_numbers(n))
+    if is_quick:
+        evaluation = quick(evaluation)
+    page = PAGE if page is None and not is_quick else page
+    with live_lab() as lab:
+        document = run_evaluation(evaluation, read_jobs(default_lengths()), lab.on_progress)
+    if json is not None:
+        json.parent.mkdir(parents=True, exist_ok=True)
+        json.write_text(jsons.dumps(document, indent=1) + "\n", encoding="utf-8")
+        console.print(f"wrote {json}")
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_page(document, page)
+        for path in (page, *draw_admission(document["sweep"], page.parent / "figures")):
+            console.print(f"wrote {path}")

@@ -1,0 +1,64 @@
+"""``llm-planner bench timebill``: time budgets, measured as TimeBill's evaluation does."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
+from llm_planner.cli.output import console
+from llm_planner_lab.cli.live import live_lab, planner_config
+
+PAGE = Path("docs/benchmarks/timebill.md")
+
+
+def timebill(
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help=f"Page to write, figures beside it; by default {PAGE}, none if --quick.")
+    ] = None,
+    is_quick: Annotated[bool, typer.Option("--quick", help="A minute instead of ten: to see that it works.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Independent draws of tasks.")] = 3,
+    per_class: Annotated[int, typer.Option(min=1, help="Tasks of each seed and class of prompt lengths.")] = 6,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
+    cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
+) -> None:
+    """Measure time budgets on the engine: predictors, worst cases, eviction and overruns (TimeBill, section 6).
+
+    About ten minutes; nothing else should run meanwhile. Times are measured on the engine and put together in virtual
+    time: docs/benchmarks/timebill.md says how. On a CPU, --cpu-time with one thread is the steadier clock.
+    """
+    from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, quick, run_timebill, write_timebill
+    from llm_planner_lab.bench.timebill.jobs import Workload
+
+    bench = TimeBillBench(
+        planner=planner_config(model, config, threads),
+        cpu_time=cpu_time,
+        workload=Workload(num_seeds=seeds, per_class=per_class),
+    )
+    if is_quick:
+        bench = quick(bench)
+    elif page is None:
+        page = PAGE
+    with live_lab() as lab:
+        document = run_timebill(bench, lab.on_progress)
+    for strategy in ("kill", "skip_next", "partial"):
+        console.print(_table(document, strategy))
+    for path in write_timebill(document, json, page):
+        console.print(f"wrote {path}")
+
+
+def _table(document: dict[str, Any], strategy: str) -> Table:
+    rows = [row for row in document["sweep"] if row["strategy"] == strategy]
+    fractions = sorted({row["budget_fraction"] for row in rows})
+    n = document["setup"]["num_tasks"]
+    table = Table(
+        "approach", *(f"{fraction:g}" for fraction in fractions), title=f"{strategy}: score / complete, n={n}"
+    )
+    for name in dict.fromkeys(row["approach"] for row in rows):
+        cells = [row for row in rows if row["approach"] == name]
+        table.add_row(name, *(f"{row['score']:.2f} / {row['completion_rate']:.2f}" for row in cells))
+    return table

@@ -1,0 +1,45 @@
+"""``llm-planner train-planner``: makes a planner model from nothing, or goes on with one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llm_planner.cli.options import SeedOption
+
+_WARM_PROGRESS = 0.35  # a model that goes on has left the easy tasks behind
+
+
+def train_planner(
+    output: Annotated[Path, typer.Argument(help="Directory of the run; the finished model is written there.")],
+    seconds: Annotated[float, typer.Option(min=1.0, help="Training time. An interrupted run goes on.")] = 3000.0,
+    steps: Annotated[int, typer.Option(min=0, help="Stop after so many steps instead: repeatable to the bit.")] = 0,
+    start_from: Annotated[Path | None, typer.Option(help="A model of this recipe to continue with.")] = None,
+    learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,
+    seed: SeedOption = 0,
+    export_to: Annotated[
+        Path | None, typer.Option("--export", help="Copy the finished model there, without the run's checkpoint.")
+    ] = None,
+) -> None:
+    """Train the planner model on generated tasks."""
+    from llm_planner_lab.training.run import export
+    from llm_planner_lab.training.run import train_planner as train
+    from llm_planner_lab.training.trainer import TrainOptions
+
+    train(
+        TrainOptions(
+            output=output,
+            seconds=seconds,
+            max_steps=steps,
+            start_from=start_from,
+            first_progress=_WARM_PROGRESS if start_from else 0.0,
+            learning_rate=learning_rate,
+            workers=workers,
+            seed=seed,
+        )
+    )
+    if export_to is not None:
+        export(output, export_to)
+    model = export_to or output
+    typer.echo(f"written: {model}  (use it with --model {model})")

@@ -1,0 +1,1 @@
+"""What ROS 2 costs: latency, endurance, traces of a running planner."""

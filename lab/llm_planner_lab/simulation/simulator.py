@@ -1,0 +1,292 @@
+"""The planner's own loop and scheduler in virtual time, with a simulated engine and simulated robots."""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from itertools import accumulate, chain, pairwise, repeat, takewhile
+
+from llm_planner.core.config import PlannerConfig, SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
+from llm_planner.language.prose import ProseUnit
+from llm_planner.prediction.execution_time import ProfiledTimes
+from llm_planner.prediction.profile import Chunk, EngineProfile
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.simulation.backend import SimulatedBackend
+from llm_planner_lab.simulation.preparer import ScriptPreparer
+from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
+from llm_planner_lab.simulation.script import Script, ScriptLibrary
+from llm_planner_lab.simulation.trace import SegmentFailure, Trace, TraceRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationConfig:
+    """What is simulated.
+
+    Attributes:
+        profile: The engine.
+        scheduler: Policy, limits and network delay; the same delay applies to the simulated network.
+        reuses_prefixes: Whether the static part of a prompt is prefilled once or with every request.
+        keeps_steps: Whether the record holds every step.
+        max_replans: How often a plan may go on another way around a segment that failed.
+    """
+
+    profile: EngineProfile
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    reuses_prefixes: bool = True
+    keeps_steps: bool = False
+    max_replans: int = PlannerConfig().max_replans
+
+
+class _Kind(IntEnum):
+    """What happens; at the same time, the smaller number first."""
+
+    REPORT = 0
+    ARRIVAL = 1
+    SEGMENT = 2
+    EXECUTED = 3
+
+
+@dataclass(slots=True)
+class _Robot:
+    """Carries out the segments of one request in order."""
+
+    record: RequestRecord
+    row: TraceRequest
+    idle_at_s: float = 0.0
+    num_failures: int = 0
+    num_earlier: int = 0  # segments that do not count in the plan: tried before, void, and detours
+    awaits_detour: bool = False
+
+    @property
+    def next_failure(self) -> SegmentFailure | None:
+        """What fails next."""
+        return self.row.failures[self.num_failures] if self.num_failures < len(self.row.failures) else None
+
+    def take_detour(self, index: int) -> None:
+        """Goes on behind segment ``index``, which says so, with the one that failed."""
+        self.num_earlier = index + 1 - self.row.failures[self.num_failures - 1].segment
+        self.awaits_detour = False
+
+
+class Simulator:
+    """Replays a trace in virtual time; the same trace and configuration give the same run, event for event.
+
+    What happens while a step runs is handled when the step has ended, in the order of its own time, as the live
+    server does. The loop's own time (``prediction.profile.HostCost``) passes on its one thread, as there.
+
+    Args:
+        trace: Requests and how long their robots take.
+        config: Engine and scheduler.
+        scripts: Compiles plans; shared between runs, it compiles each once.
+    """
+
+    def __init__(self, trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> None:
+        self._network_s = config.scheduler.network_latency_s
+        self._host = config.profile.host
+        self._transport_s = config.profile.host.transport_s.value
+        self._rows = {row.request_id: row for row in trace.requests}
+        self._scripts = {row.request_id: _script(row, scripts) for row in trace.requests}
+        _check_durations(trace, self._scripts)
+        self.backend = SimulatedBackend(
+            config.profile,
+            lambda request_id: preparer.num_tokens(request_id),  # noqa: PLW0108 (made below)
+            lambda request_id: preparer.step_tokens(request_id),  # noqa: PLW0108 (made below)
+            reuses_prefixes=config.reuses_prefixes,
+        )
+        policy = make_policy(config.scheduler.policy)
+        times = ProfiledTimes(config.profile)
+        self.scheduler = Scheduler(config.scheduler, policy, self.backend.info, times)
+        preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
+        self.loop = PlannerLoop(
+            backend=self.backend, scheduler=self.scheduler, preparer=preparer, max_replans=config.max_replans
+        )
+        self.loop.warm_up(plan_request(row) for row in _one_per_prefix(trace))
+        self._bound_s = _Bound(config, self._scripts)
+        self._robots: dict[str, _Robot] = {}
+        self._events: list[tuple[float, _Kind, int, object]] = []
+        self._num_events = 0
+        self._keeps_steps = config.keeps_steps
+        self._steps: list[StepTimes] = []
+        for row in trace.requests:
+            self._push(row.time_s + self._network_s + self._transport_s, _Kind.ARRIVAL, row)
+
+    def run(self) -> RunRecord:
+        """Returns what happened, once every goal has ended and every robot is idle."""
+        now_s, num_idle_steps = 0.0, 0
+        while True:
+            wakeup_s = self.loop.next_wakeup_s(now_s)
+            event_s = self._events[0][0] if self._events else None
+            if wakeup_s is None and event_s is None:
+                break
+            if wakeup_s is None or (event_s is not None and event_s <= wakeup_s):
+                now_s = self._handle_until(max(now_s, event_s or 0.0))
+                num_idle_steps = 0
+                continue
+            busy_s = self.backend.busy_s
+            events = self.loop.step(wakeup_s)
+            duration_s = self.backend.busy_s - busy_s
+            is_idle = wakeup_s == now_s and not (duration_s or events)
+            num_idle_steps = num_idle_steps + 1 if is_idle else 0
+            now_s = wakeup_s + duration_s
+            if duration_s:
+                now_s += self._host.around_step_s(self.backend.last_num_seqs)
+            if self._keeps_steps and duration_s:
+                prompt_tokens, decodes = self.backend.last_step
+                self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
+            self._take(events, now_s)
+            if num_idle_steps > 1000:
+                raise RuntimeError(f"the loop spins at {now_s} s without getting on")
+        return RunRecord(
+            requests=tuple(robot.record for robot in self._robots.values()),
+            busy_s=self.backend.busy_s,
+            end_s=now_s,
+            num_steps=self.backend.num_steps,
+            steps=tuple(self._steps),
+        )
+
+    def _push(self, time_s: float, kind: _Kind, what: object) -> None:
+        self._num_events += 1
+        heapq.heappush(self._events, (time_s, kind, self._num_events, what))
+
+    def _handle_until(self, now_s: float) -> float:
+        """Handles what has happened until now; returns when that is done."""
+        while self._events and self._events[0][0] <= now_s:
+            time_s, kind, _, what = heapq.heappop(self._events)
+            if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
+                num_tokens = what.num_static_tokens + what.num_dynamic_tokens
+                now_s += self._host.preparation_s(num_tokens)
+                self._arrive(what, time_s - self._transport_s, now_s)
+            elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
+                events = self.loop.report(what, time_s - self._transport_s)
+                has_detour = any(isinstance(event, SegmentReady) for event in events)
+                self._take(events, now_s if has_detour else time_s)  # it goes out behind what the last step wrote
+            elif kind is _Kind.SEGMENT and isinstance(what, SegmentReady):
+                self._execute(what.request_id, what.segment, time_s)
+        return now_s
+
+    def _arrive(self, row: TraceRequest, arrival_s: float, now_s: float) -> None:
+        record = RequestRecord(
+            request_id=row.request_id,
+            robot_id=row.robot_id,
+            task=row.task,
+            urgency=row.urgency,
+            time_utility=row.time_utility,
+            arrival_s=arrival_s,
+            bound_s=self._bound_s(row),
+        )
+        self._robots[row.request_id] = _Robot(record, row, arrival_s)
+        self._take(self.loop.submit(plan_request(row), arrival_s), now_s)
+
+    def _take(self, events: list[Event], now_s: float) -> None:
+        for event in events:
+            if isinstance(event, SegmentReady):
+                self._push(now_s + self._transport_s + self._network_s, _Kind.SEGMENT, event)
+            elif isinstance(event, Finished):
+                record = self._robots[event.request_id].record
+                record.finished_s, record.error_code = now_s, event.result.error_code
+
+    def _execute(self, request_id: str, segment: Segment, now_s: float) -> None:
+        robot = self._robots[request_id]
+        if segment.is_detour:
+            robot.take_detour(segment.index)
+        if segment.is_detour or robot.awaits_detour:
+            return  # what comes before the detour is void
+        started_s = max(now_s, robot.idle_at_s)
+        place, failure = segment.index - robot.num_earlier, robot.next_failure
+        has_failed = failure is not None and failure.segment == place
+        duration_s = failure.duration_s if failure is not None and has_failed else robot.row.durations_s[place]
+        robot.idle_at_s = started_s + duration_s
+        times = SegmentTimes(now_s - self._network_s, started_s, robot.idle_at_s, segment.generation_time_s)
+        robot.record.segments.append(times)
+        self._report(started_s, SegmentReport(request_id=request_id, index=segment.index, status=ReportStatus.STARTED))
+        ended = SegmentReport(
+            request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s
+        )
+        if failure is not None and has_failed:
+            robot.num_failures, robot.awaits_detour = robot.num_failures + 1, True
+            situation = Situation(scene=robot.row.scene)
+            ended = replace(ended, status=ReportStatus.FAILED, reason=failure.reason, situation=situation)
+        self._report(robot.idle_at_s, ended)
+
+    def _report(self, time_s: float, report: SegmentReport) -> None:
+        self._push(time_s + self._network_s + self._transport_s, _Kind.REPORT, report)
+
+
+def _script(row: TraceRequest, scripts: ScriptLibrary) -> Script:
+    if row.urgency == "chat":
+        return scripts.prose(row.plan, ProseUnit(row.chat_segments), row.segment_tokens)
+    return scripts.script(row.robot_model, row.plan, row.segment_tokens, row.start_pose)
+
+
+def plan_request(row: TraceRequest) -> PlanRequest:
+    """Returns what the robot of a trace's request asked of the planner."""
+    return PlanRequest(
+        request_id=row.request_id,
+        robot_id=row.robot_id,
+        robot_model=row.robot_model,
+        instruction=row.instruction,
+        scene=row.scene,
+        urgency=Urgency[row.urgency.upper()],
+        time_utility=row.time_utility,
+        start_pose=row.start_pose,
+    )
+
+
+def _one_per_prefix(trace: Trace) -> list[TraceRequest]:
+    return list({(row.robot_model, row.num_static_tokens): row for row in trace.requests}.values())
+
+
+class _Bound:
+    """The response time of a request that has the engine to itself."""
+
+    def __init__(self, config: SimulationConfig, scripts: Mapping[str, Script]) -> None:
+        self._config = config
+        self._scripts = scripts
+        self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
+
+    def __call__(self, row: TraceRequest) -> float:
+        profile, limits = self._config.profile, self._config.scheduler
+        block_size = profile.block_size
+        cached = row.num_static_tokens // block_size * block_size if self._config.reuses_prefixes else 0
+        num_tokens = row.num_static_tokens + row.num_dynamic_tokens
+        key = (cached, num_tokens, _steps_to(self._scripts[row.request_id].ends[0], row.step_tokens))
+        if key not in self._known:
+            host = profile.host
+            time_s = limits.network_latency_s + 2 * host.transport_s.value + host.preparation_s(num_tokens)
+            kv_len, around_s = cached, host.around_step_s(1)
+            while kv_len < num_tokens:
+                chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)
+                time_s += profile.step_s([Chunk(chunk, kv_len)]) + around_s
+                kv_len += chunk
+            for count in key[2][:-1]:
+                time_s += profile.step_s([Chunk(count, kv_len)]) + around_s
+                kv_len += count
+            self._known[key] = time_s
+        return self._known[key]
+
+
+def _steps_to(num_tokens: int, step_tokens: Iterable[int]) -> tuple[int, ...]:
+    """Returns what the steps bring until ``num_tokens`` are written: as told, then one token each."""
+    counts = list(takewhile(lambda count: count < num_tokens, accumulate(chain(step_tokens, repeat(1)))))
+    return tuple(after - before for before, after in pairwise([0, *counts, num_tokens]))
+
+
+def _check_durations(trace: Trace, scripts: Mapping[str, Script]) -> None:
+    for row in trace.requests:
+        expected = len(scripts[row.request_id].segments)
+        if len(row.durations_s) != expected:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"trace: {row.request_id} has {len(row.durations_s)} durations_s but its plan {expected} segments",
+            )
+
+
+def simulate(trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> RunRecord:
+    """Returns the run of ``trace`` under ``config``."""
+    return Simulator(trace, config, scripts).run()

@@ -1,0 +1,187 @@
+"""Batches: random repeated strings that teach copying, and tasks whose difficulty grows with the run."""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from llm_planner.planning.prompt import compact_plan
+from llm_planner_lab.tasks.replanned import Replanned, sample_replanned
+from llm_planner_lab.tasks.sample import Difficulty, Task, sample
+from llm_planner_lab.tasks.spoken import Speaker
+from llm_planner_lab.training.prompts import task_prompt
+
+_FIRST_TOKEN = 3  # after <pad> <s> </s>
+_POOL = 96  # tasks that are drawn together and sorted by length
+_MAX_LENGTH = 2600
+_INDUCTION_LENGTH = 64
+_SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few
+_LONG_SHARE = 0.15  # of the tasks may have longer ones
+_CROWDED_OBJECTS = 40
+_CROWDED_SHARE = 0.3  # of the tasks have at least so many: of those that may, few have
+_LISTS_SHARE = 0.15  # of the tasks are of families whose plans follow a list, or need all of it
+_LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
+_REPLANNED_SHARE = 0.1  # of the tasks fail on the way
+_SPOKEN_SHARE = 0.66  # of the tasks are sentences of the corpus
+PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Token ids and, in the same shape, whether a token is a target.
+
+    Attributes:
+        token_ids: (num_seqs, length), padded with 0.
+        is_target: (num_seqs, length); True where the loss counts the token.
+        is_said: (num_seqs, length); True where the token belongs to an instruction.
+        kind: ``induction`` or ``tasks``.
+    """
+
+    token_ids: Tensor
+    is_target: Tensor
+    is_said: Tensor
+    kind: str
+
+
+def difficulty_at(progress: float, max_objects: int = 200) -> Difficulty:
+    """Returns the difficulty when a share ``progress`` of the run is over; scenes grow to ``max_objects``."""
+    return Difficulty(
+        max_clauses=1 + int(min(3.0, progress * 10)),
+        max_objects=round(8 * (max_objects / 8) ** min(1.0, progress / 0.55)),
+    )
+
+
+def induction_share(induction_loss: float) -> float:
+    """Returns the share of batches that are random repeated strings: most until the model copies, then few."""
+    return min(0.6, max(0.06, 0.15 * (induction_loss - 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sequence: its tokens, where the prompt ends, and where the instruction in it begins."""
+
+    token_ids: list[int]
+    num_prompt_tokens: int
+    said_from: int
+
+
+def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> Row:
+    """Returns the token ids of prompt and plan with the end token."""
+    before, mark, said = task_prompt(task).partition("\ntask:")
+    scene = tokenizer.encode(before + mark, add_special_tokens=False)
+    prompt = [*scene, *tokenizer.encode(said, add_special_tokens=False)]
+    plan = tokenizer.encode(compact_plan(task.plan), add_special_tokens=False)
+    return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(scene))
+
+
+def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -> Row:
+    """Returns the same of a plan that failed: all that was read and written before the last plan is its prompt.
+
+    What is written and what is inserted are apart, token by token, as they are in service.
+    """
+    pieces = [
+        task_prompt(replanned.task),
+        *(piece for wrote, read in replanned.turns for piece in (compact_plan(wrote), read)),
+    ]
+    prompt = [token for piece in pieces for token in tokenizer.encode(piece, add_special_tokens=False)]
+    plan = tokenizer.encode(compact_plan(replanned.plan), add_special_tokens=False)
+    return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(prompt))
+
+
+class BatchStream:
+    """Endless batches; the same seed and the same calls give the same batches.
+
+    Args:
+        tokenizer: Of the model.
+        seed: Of everything drawn here.
+        tokens: Most tokens of a batch, padding included.
+        seqs: Most sequences of a batch.
+        max_objects: Longest scenes at the end of the run.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        seed: int,
+        *,
+        tokens: int = 3072,
+        seqs: int = 32,
+        max_objects: int = 200,
+        speaker: Speaker | None = None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._speaker = speaker
+        self._rng = random.Random(seed)
+        self._tokens = tokens
+        self._seqs = seqs
+        self._max_objects = max_objects
+        self._ready: list[Batch] = []
+        # Random strings are made of tokens that tasks are made of: no bytes beyond ASCII.
+        vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+        self._tokens_used = [i for text, i in vocabulary if i >= _FIRST_TOKEN and (text.isascii() or text == "\u0120")]
+
+    def next(self, progress: float, induction_loss: float) -> Batch:
+        """Returns the next batch, given the share of the run that is over and how well the model copies by now."""
+        if self._rng.random() < induction_share(induction_loss):
+            return self._induction()
+        if not self._ready:
+            self._ready = list(self._draw(progress))
+            self._rng.shuffle(self._ready)
+        return self._ready.pop()
+
+    def _induction(self) -> Batch:
+        rng = self._rng
+        length = rng.randint(4, 24) if rng.random() < 0.85 else rng.randint(40, 600)
+        total = max(_INDUCTION_LENGTH, 2 * length)
+        rows = []
+        for _ in range(max(1, self._seqs * _INDUCTION_LENGTH // total)):
+            text = rng.choices(self._tokens_used, k=length)
+            rows.append((text * (total // length + 1))[:total])
+        token_ids = torch.tensor(rows)
+        is_target = torch.zeros_like(token_ids, dtype=torch.bool)
+        is_target[:, length + 1 :] = True
+        return Batch(token_ids, is_target, torch.zeros_like(is_target), "induction")
+
+    def _draw(self, progress: float) -> Iterator[Batch]:
+        longest = difficulty_at(progress, self._max_objects)
+        short = replace(longest, max_objects=min(_SHORT_OBJECTS, longest.max_objects))
+        crowded = replace(longest, min_objects=_CROWDED_OBJECTS)
+        shares = (_LONG_SHARE, _CROWDED_SHARE, 1.0 - _LONG_SHARE - _CROWDED_SHARE)
+        drawn = self._rng.choices((longest, crowded, short), shares, k=_POOL)
+        rows = [self._encode(difficulty) for difficulty in drawn]
+        rows = sorted((row for row in rows if len(row.token_ids) <= _MAX_LENGTH), key=lambda row: len(row.token_ids))
+        group: list[Row] = []
+        for row in rows:
+            if group and ((len(group) + 1) * len(row.token_ids) > self._tokens or len(group) == self._seqs):
+                yield collate(group)
+                group = []
+            group.append(row)
+        if group:
+            yield collate(group)
+
+    def _encode(self, difficulty: Difficulty) -> Row:
+        fails = self._rng.random() < _REPLANNED_SHARE
+        speaker = self._speaker if self._rng.random() < _SPOKEN_SHARE else None
+        if fails:
+            draw = speaker.sample if speaker else None
+            return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty, draw=draw))
+        if speaker:
+            return encode_task(self._tokenizer, speaker.sample(self._rng, difficulty))
+        family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
+        return encode_task(self._tokenizer, sample(self._rng, difficulty, family=family))
+
+
+def collate(rows: list[Row]) -> Batch:
+    """Returns a padded batch of rows; the plan is the target."""
+    length = 8 * math.ceil(max(len(row.token_ids) for row in rows) / 8)
+    token_ids = torch.tensor([row.token_ids + [0] * (length - len(row.token_ids)) for row in rows])
+    is_target = torch.zeros_like(token_ids, dtype=torch.bool)
+    is_said = torch.zeros_like(is_target)
+    for index, row in enumerate(rows):
+        is_target[index, row.num_prompt_tokens : len(row.token_ids)] = True
+        is_said[index, row.said_from + 1 : row.num_prompt_tokens] = True
+    return Batch(token_ids, is_target, is_said, "tasks")

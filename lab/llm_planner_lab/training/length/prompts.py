@@ -1,0 +1,140 @@
+"""The prompts whose responses are measured: from a file, or generated for the bundled planner; in three parts."""
+
+import json
+import random
+from collections.abc import Collection, Container, Iterator
+from dataclasses import dataclass
+from itertools import cycle, repeat
+from pathlib import Path
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, sample
+
+MIN_PROMPTS = 30
+_HELD_OUT_SHARE = 0.1  # of a file, once for calibration and once for the figures
+_LONGEST_SCENE = Difficulty(max_objects=200)
+_CROWDED_SCENE = Difficulty(max_objects=200, min_objects=40)
+_FIELDS = {"robot", "instruction", "scene"}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a robot asks for.
+
+    Attributes:
+        robot: Name of its robot model.
+        instruction: What is asked.
+        scene: What the robot sees; may be empty.
+    """
+
+    robot: str
+    instruction: str
+    scene: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptParts:
+    """Prompts by purpose; no prompt is in two parts.
+
+    Attributes:
+        train: The predictor learns from these.
+        calibration: Choose when to stop, and the levels of intervals.
+        test: Give the figures; nothing else sees them.
+    """
+
+    train: tuple[Prompt, ...]
+    calibration: tuple[Prompt, ...]
+    test: tuple[Prompt, ...]
+
+    @property
+    def all(self) -> tuple[Prompt, ...]:
+        """Every prompt, in the order in which they are measured."""
+        return (*self.calibration, *self.test, *self.train)
+
+
+def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptParts:
+    """Returns prompts that the bundled planner understands (``llm_planner_lab.tasks``).
+
+    Calibration and test prompts use wordings, words and combinations of names that no training of planner or
+    predictor ever sees: new requests in service are like that. Of the training prompts half give every family of tasks
+    the same share, a third of these in crowded scenes: what is drawn seldom has lengths of its own, too.
+    """
+    num_even, num_crowded = num_train // 3, num_train // 6
+    train = _draw(random.Random(seed), num_train - num_even - num_crowded, held_out=False)
+    for offset, count, difficulty in ((2, num_even, _LONGEST_SCENE), (3, num_crowded, _CROWDED_SCENE)):
+        even = cycle(FAMILY_NAMES)
+        train |= _draw(random.Random(seed + offset), count, difficulty, held_out=False, families=even, besides=train)
+    held_out = _draw(random.Random(seed + 1), 2 * num_held_out, held_out=True)
+    fresh = [prompt for prompt in held_out if prompt not in train]
+    return PromptParts(train=tuple(train), calibration=tuple(fresh[:num_held_out]), test=tuple(fresh[num_held_out:]))
+
+
+def _draw(
+    rng: random.Random,
+    count: int,
+    difficulty: Difficulty = _LONGEST_SCENE,
+    *,
+    held_out: bool,
+    families: Iterator[str | None] | None = None,
+    besides: Container[Prompt] = (),
+) -> dict[Prompt, None]:
+    """Returns ``count`` prompts, each once and none of ``besides``, in order; families come by weight unless given."""
+    drawn: dict[Prompt, None] = {}
+    families = families or repeat(None)
+    while len(drawn) < count:
+        task = sample(rng, difficulty, held_out=held_out, family=next(families))
+        prompt = Prompt(task.robot, task.instruction, task.scene)
+        if prompt not in besides:
+            drawn[prompt] = None
+    return drawn
+
+
+def read_prompts(path: Path, robots: Collection[str], seed: int) -> PromptParts:
+    """Returns the prompts of a file, one JSON object a line: ``robot``, ``instruction``, ``scene``.
+
+    Repeated prompts count once. The parts are drawn by ``seed``: 80, 10 and 10 percent.
+
+    Args:
+        path: UTF-8; empty lines are skipped, and so may be the scene.
+        robots: Names of known robot models.
+        seed: Of the parts.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming the line that is wrong, or if there are too few prompts.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"prompts file {path} cannot be read: {error}") from error
+    numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+    prompts = list(dict.fromkeys(_parse(line, robots, f"{path}, line {number}") for number, line in numbered))
+    if len(prompts) < MIN_PROMPTS:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"prompts file {path} holds {len(prompts)} different prompts; at least {MIN_PROMPTS} are needed, and "
+            "thousands for good predictions",
+        )
+    random.Random(seed).shuffle(prompts)
+    size = max(1, round(_HELD_OUT_SHARE * len(prompts)))
+    return PromptParts(
+        train=tuple(prompts[2 * size :]), calibration=tuple(prompts[:size]), test=tuple(prompts[size : 2 * size])
+    )
+
+
+def _parse(line: str, robots: Collection[str], where: str) -> Prompt:
+    def wrong(what: str) -> PlannerError:
+        return PlannerError(ErrorCode.INVALID_CONFIG, f"{where}: {what}")
+
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise wrong(f"no JSON: {error}") from error
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise wrong('expected an object like {"robot": "tello", "instruction": "...", "scene": "..."}')
+    if unknown := values.keys() - _FIELDS:
+        raise wrong(f"unknown field {min(unknown)!r}; known are {', '.join(sorted(_FIELDS))}")
+    if values.get("robot") not in robots:
+        raise wrong(f"robot {values.get('robot')!r} is no robot model; known are {', '.join(sorted(robots))}")
+    if not values.get("instruction", "").strip():
+        raise wrong("the instruction is empty")
+    return Prompt(**values)

@@ -1,0 +1,67 @@
+"""Runs a training from start to end: worker processes, a progress bar, the finished model directory."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import torch.distributed as dist
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from torch.multiprocessing.spawn import spawn
+
+from llm_planner_lab.training.trainer import Report, Trainer, TrainOptions
+
+
+def train_planner(options: TrainOptions) -> None:
+    """Trains a planner model and writes it to ``options.output``, ready for ``model:=PATH``.
+
+    An interrupted run goes on from its checkpoint when it is started again with the same options.
+    """
+    options.output.mkdir(parents=True, exist_ok=True)
+    if options.workers == 1:
+        _train(options, rank=0)
+    else:
+        with tempfile.TemporaryDirectory() as meeting_place:
+            spawn(_work, args=(options, f"file://{meeting_place}/workers"), nprocs=options.workers)
+    (options.output / "planner.json").write_text(json.dumps({"prompt_style": "compact"}) + "\n")
+
+
+def export(run: Path, directory: Path) -> None:
+    """Copies what a model directory needs out of the directory of a run, without its checkpoint."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "planner.json"):
+        (directory / name).write_bytes((run / name).read_bytes())
+
+
+def _work(rank: int, options: TrainOptions, meeting_place: str) -> None:
+    dist.init_process_group("gloo", init_method=meeting_place, rank=rank, world_size=options.workers)
+    try:
+        _train(options, rank)
+    finally:
+        dist.destroy_process_group()
+
+
+def _train(options: TrainOptions, rank: int) -> None:
+    trainer = Trainer(options, rank)
+    if rank > 0:
+        trainer.run(lambda _: None)
+        return
+    console = Console()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("training", total=1.0)
+
+        def observe(report: Report) -> None:
+            bar.update(task, completed=report.progress, description=f"task loss {report.task_loss:.3f}")
+            if report.exact_match is not None:
+                console.print(_line(report))
+
+        trainer.run(observe)
+
+
+def _line(report: Report) -> str:
+    return (
+        f"step {report.step}  {report.num_tokens / 1e6:.1f} M tokens  task loss {report.task_loss:.3f}  "
+        f"induction loss {report.induction_loss:.3f}  held-out exact match {report.exact_match:.3f}  "
+        f"other authors {report.spoken_match:.3f}"
+    )

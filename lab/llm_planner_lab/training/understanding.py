@@ -1,0 +1,162 @@
+"""How well a model understands people: sentences of authors that it never saw, judged by execution.
+
+A sentence is *right* if the executed plan leaves what the author's plan leaves, *wrong* if something else was executed,
+and *not understood* if nothing was executed although something should have been.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest, PlanResult, Urgency
+from llm_planner.demo.goal_tests import is_achieved
+from llm_planner.robots.model import RobotModel
+from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.tasks.frames import Frame
+from llm_planner_lab.tasks.sample import Task
+from llm_planner_lab.tasks.spoken import literal
+from llm_planner_lab.training.evaluate import serve_all
+
+THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
+
+
+class Verdict(Enum):
+    """What came of a sentence."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NOT_UNDERSTOOD = "not understood"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A sentence with what a model made of it."""
+
+    frame: Frame
+    task: Task
+    plan: str
+    verdict: Verdict
+    reason: str
+    result: PlanResult
+
+    @property
+    def confidence(self) -> float:
+        """Of its least sure statement, 0 to 1."""
+        return self.result.metrics.confidence or 0.0
+
+
+_HARD = re.compile(
+    r"\b(not|no|don't|dont|doesn't|isn't|never|instead|wait|sorry|actually|other|others|another|except|but|before|after"
+    r"|first|last|unless|until|only|rest|both|every|all|each|which|what|how|where|who|again|rather|correction|scratch)\b|\?"
+)
+_CALL = re.compile(r"[a-z_]+\(")
+
+
+def grade(frame: Frame) -> str:
+    """Returns how hard a sentence is: danger, plain, everyday or hard."""
+    if frame.is_danger:
+        return "danger"
+    calls = len(_CALL.findall(frame.plan))
+    if frame.scene or re.search(r"unclear|fail|->", frame.plan) or (_HARD.search(frame.sentence.lower()) and calls > 1):
+        return "hard"
+    return "plain" if calls <= 2 and "{" not in frame.plan else "everyday"
+
+
+def ask(
+    loop: PlannerLoop,
+    robots: Mapping[str, RobotModel],
+    frames: Sequence[Frame],
+    *,
+    seed: int = 0,
+    scene_share: float = 0.5,
+) -> list[Answer]:
+    """Returns what a planner makes of sentences, each with the author's own words.
+
+    Args:
+        loop: Without reports of robots.
+        robots: By name.
+        frames: The sentences.
+        seed: Of the worlds.
+        scene_share: Share of the sentences that come with a scene, where the author gave none.
+    """
+    rng = random.Random(seed)
+    tasks = [literal(rng, frame, has_scene=rng.random() < scene_share) for frame in frames]
+    requests = [
+        PlanRequest(
+            request_id=str(index),
+            robot_id=str(index),
+            robot_model=task.robot,
+            instruction=task.instruction,
+            scene=task.scene,
+            urgency=Urgency.URGENT if frame.is_danger else Urgency.NORMAL,
+        )
+        for index, (frame, task) in enumerate(zip(frames, tasks, strict=True))
+    ]
+    results = serve_all(loop, requests)
+    return [_judge(*case, robots) for case in zip(frames, tasks, results, strict=True)]
+
+
+def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, RobotModel]) -> Answer:
+    plan = written(result)
+    try:
+        is_right, reason = is_achieved(task, plan, robots[task.robot])
+    except PlannerError as error:  # a plan that was refused in its midst
+        is_right, reason = False, error.message
+    if is_right and result.error_code in _STANDS_STILL | {ErrorCode.NONE}:
+        verdict = Verdict.RIGHT
+    elif not result.plan:
+        verdict = Verdict.NOT_UNDERSTOOD
+    else:
+        verdict = Verdict.WRONG
+    return Answer(frame=frame, task=task, plan=plan, verdict=verdict, reason=reason or result.error_msg, result=result)
+
+
+_STANDS_STILL = {ErrorCode.NOT_ACHIEVED, ErrorCode.NOT_UNDERSTOOD}
+
+
+def written(result: PlanResult) -> str:
+    """Returns the plan of a result as the model wrote it, with how it ended."""
+    if result.error_code in _STANDS_STILL:
+        return result.plan + "fail('{}');".format(result.error_msg.replace("'", ""))
+    return result.plan
+
+
+def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
+    """Returns by grade: the number of sentences and the share of each verdict."""
+    table: dict[str, dict[str, float]] = {}
+    for name in ("plain", "everyday", "hard", "danger", "all"):
+        group = [answer for answer in answers if name in ("all", grade(answer.frame))]
+        counts = Counter(answer.verdict for answer in group)
+        table[name] = {"n": len(group)} | {v.value: counts[v] / max(1, len(group)) for v in Verdict}
+    return table
+
+
+def risk_coverage(answers: Sequence[Answer], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
+    """Returns, for each least confidence, what share of all sentences would be executed, and how it would end.
+
+    Measured without a threshold: statements below it are not executed then.
+
+    Returns:
+        Rows with ``threshold``, ``coverage`` (executed, of all), ``right`` (of all) and ``risk`` (wrong, of the
+        executed). A plan that says why it cannot moves nothing, counts as covered if it is right, and as not executed
+        otherwise.
+    """
+    rows = []
+    for threshold in thresholds:
+        kept = [answer for answer in answers if not answer.result.plan or answer.confidence >= threshold]
+        counts = Counter(answer.verdict for answer in kept)
+        num_executed = counts[Verdict.RIGHT] + counts[Verdict.WRONG]
+        rows.append(
+            {
+                "threshold": threshold,
+                "coverage": num_executed / max(1, len(answers)),
+                "right": counts[Verdict.RIGHT] / max(1, len(answers)),
+                "wrong": counts[Verdict.WRONG] / max(1, len(answers)),
+                "risk": counts[Verdict.WRONG] / max(1, num_executed),
+            }
+        )
+    return rows

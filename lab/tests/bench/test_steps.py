@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from llm_planner.cli.main import app
+from llm_planner.core.errors import PlannerError
+from llm_planner_lab.bench.steps import ELEVEN, StepsBench, run_steps
+from llm_planner_lab.tasks.sample import FAMILIES
+
+
+def test_the_eleven_are_those_of_the_paper():
+    assert len(ELEVEN) == 11
+    assert set(ELEVEN) < set(FAMILIES)
+    assert {"look_for", "evade_animal", "sort_food"} <= set(ELEVEN)
+
+
+def test_fewer_steps_for_the_same_plans():
+    bench = StepsBench(
+        modes=("off", "forced", "always"),
+        batch=2,
+        families=("evade_animal", "arm_put"),
+        per_family=3,
+        warm_up=2,
+        threads=1,
+    )
+    document = run_steps(bench)
+    assert document["same_plans"]
+    figures = {mode: families["all"] for mode, families in document["modes"].items()}
+    assert figures["off"]["steps_per_token"] == 1.0
+    assert figures["always"]["steps_per_token"] < figures["forced"]["steps_per_token"] < 1.0
+    assert figures["always"]["steps_per_token"] <= 0.65
+    assert figures["off"]["tokens"] == figures["always"]["tokens"]
+    for mode in bench.modes:
+        assert set(document["modes"][mode]) == {"all", "evade_animal", "arm_put"}
+        assert figures[mode]["n"] == 6
+        assert figures[mode]["share_served"] == 1.0
+        assert 0 < figures[mode]["first_segment_s"]["p50"] <= figures[mode]["first_segment_s"]["p95"]
+
+
+def test_the_command_writes_what_it_shows(tmp_path):
+    path = tmp_path / "figures" / "steps.json"
+    arguments = [
+        "bench",
+        "steps",
+        "--modes",
+        "off",
+        "--families",
+        "evade_animal",
+        "--per-family",
+        "1",
+        "--warm-up",
+        "0",
+    ]
+    result = CliRunner().invoke(app, [*arguments, "--json", str(path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "the same plans" in result.output
+    (document,) = json.loads(path.read_text())
+    assert document["batch"] == 1
+    assert document["modes"]["off"]["all"]["n"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch", "x"], "whole numbers"),
+        (["--batch", "0"], "from 1 on"),
+        (["--modes", "sometimes"], "known are auto, always, prompt, forced, off"),
+        (["--families", "juggle"], "known are look_for"),
+    ],
+)
+def test_bad_input_says_what_is_known(arguments, message):
+    with pytest.raises(PlannerError, match=message):
+        CliRunner().invoke(app, ["bench", "steps", *arguments], catch_exceptions=False)

@@ -1,0 +1,142 @@
+"""The whole evaluation on a tiny random model: what is in the document, on the page, and what is refused."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.tests.engine.length_builders import save_predictor
+from llm_planner.cli.main import app
+from llm_planner.core.config import EngineConfig, PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, run_timebill, write_timebill
+from llm_planner_lab.bench.timebill.ete import Grid
+from llm_planner_lab.bench.timebill.jobs import Workload
+from tests.engine.builders import save_model
+
+MEASURED = {
+    "rlp": {"rlp": {"mae": 1.0, "rmse": 2.0, "r2": 0.9}, "regression": {"mae": 3.0, "rmse": 4.0, "r2": None}},
+    "interval_coverage_90": 0.9,
+}
+POINT = {"budget_fraction", "strategy", "approach", "score", "completion_rate", "refused", "n"}
+ALPHAS = {"alpha_25", "alpha_50", "alpha_75", "alpha_95"}
+APPROACHES = ALPHAS | {"vanilla", "scene_50", "scene_90", "timebill", "ours_whole_scene", "ours"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = save_model(tmp_path_factory.mktemp("models") / "planner", max_position_embeddings=1024)
+    (path / "planner.json").write_text('{"prompt_style": "compact"}')
+    save_predictor(path.with_name("planner-length"), path)
+    (path.with_name("planner-length") / "figures.json").write_text(json.dumps(MEASURED))
+    return path
+
+
+def make_bench(model, **changes):
+    planner = PlannerConfig(engine=EngineConfig(model=str(model), device="cpu", dtype="float32", num_threads=1))
+    bench = TimeBillBench(
+        planner=planner,
+        workload=Workload(
+            num_seeds=1,
+            per_class=1,
+            classes=((60, 160), (160, 500)),
+            min_plan_tokens=1,
+            max_tokens=24,  # a random model never ends
+        ),
+        grid=Grid(prompts=(32, 64, 96, 128, 256), caches=(32, 64, 96, 128, 256), batches=(1,), num_repeats=3),
+        fractions=(0.6, 3.0),
+        k_values=(1.0, 5.0),
+        k_fraction=1.0,
+        num_robots=2,
+        num_waves=1,
+        concurrent_fractions=(1.0,),
+    )
+    return replace(bench, **changes)
+
+
+@pytest.fixture(scope="module")
+def document(model):
+    said = []
+    document = run_timebill(make_bench(model), lambda what, share: said.append((what, share)))
+    assert all(0.0 <= share <= 1.0 for _, share in said)
+    return document
+
+
+def test_the_document_has_what_was_promised(document):
+    assert {"prefill_mape", "decode_mape", "noise_floor"} <= document["ete"].keys()
+    assert document["rlp"] == MEASURED["rlp"]
+    assert document["interval_coverage_90"] == 0.9
+    assert 0.0 <= document["wcet_share"] <= 1.0
+    assert 0.0 <= document["ete"]["end_to_end"]["wcet_share_planner"] <= 1.0
+    assert 0.0 < document["solver_ms"]["p50"] <= document["solver_ms"]["p99"]
+    assert all(row.keys() >= POINT for row in document["sweep"])
+    assert all(POINT | {"k"} <= row.keys() for row in document["k_sweep"])
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_every_approach_meets_every_budget_under_every_strategy(document):
+    points = [(row["budget_fraction"], row["strategy"], row["approach"]) for row in document["sweep"]]
+    assert len(points) == len(set(points)) == 2 * 3 * len(APPROACHES)
+    assert {approach for _, _, approach in points} == APPROACHES
+    assert {row["n"] for row in document["sweep"]} == {2}
+    assert {(row["k"], row["approach"]) for row in document["k_sweep"]} == {
+        (k, name) for k in (1.0, 5.0) for name in ("timebill", "ours_whole_scene", "ours")
+    }
+    assert {row["num_robots"] for row in document["concurrent"]} == {2}
+
+
+def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
+    wide = [row for row in document["sweep"] if row["budget_fraction"] == 3.0 and row["strategy"] == "skip_next"]
+    by_name = {row["approach"]: row["eviction_ratio"] for row in wide}
+    names = ("vanilla", "alpha_25", "alpha_50", "alpha_75", "alpha_95")
+    assert by_name["vanilla"] == 0.0
+    assert [by_name[name] for name in names] == sorted(by_name[name] for name in names)
+    assert by_name["alpha_25"] > 0.0
+    assert all(row["refused"] == 0 for row in document["sweep"] if not row["approach"].startswith("ours"))
+
+
+def test_every_budget_that_closes_plans_is_compared_with_steering_and_without(document):
+    rows = document["steering"]
+    points = {(row["budget_fraction"], row["strategy"], row["approach"]) for row in rows}
+    assert points == set(itertools.product((0.6, 3.0), ("kill", "partial"), ("ours", "ours_whole_scene")))
+    of_sweep = {(r["budget_fraction"], r["strategy"], r["approach"]): r for r in document["sweep"]}
+    for row in rows:
+        assert row["altered"] == 0
+        assert row["calls"] >= row["late_calls"]
+        assert 0 <= row["void_tokens"] <= row["written_tokens"]
+        same = of_sweep[row["budget_fraction"], row["strategy"], row["approach"]]
+        assert (row["closed"], row["score"]) == (same["partial"], same["score"])  # replayed, so the very same
+
+
+def test_classes_say_what_budgets_are_fractions_of(document):
+    classes = document["setup"]["classes"]
+    assert [row["n"] for row in classes] == [1, 1]
+    assert all(0 < row["prefill_s"] < row["vanilla_s"] for row in classes)
+    assert all(row["prompt_tokens"][0] <= row["mean_prompt_tokens"] < row["prompt_tokens"][1] for row in classes)
+
+
+def test_page_and_figures_come_from_the_document(document, tmp_path):
+    written = write_timebill(document, tmp_path / "timebill.json", tmp_path / "docs" / "timebill.md")
+    assert all(path.stat().st_size > 0 for path in written)
+    assert json.loads((tmp_path / "timebill.json").read_text()) == document
+    page = (tmp_path / "docs" / "timebill.md").read_text()
+    assert "Not reached:" in page  # a random model never scores
+    assert "3.00" in page
+    pictures = [line.split("](")[1][:-1] for line in page.splitlines() if line.startswith("![")]
+    assert len(pictures) == 3
+    assert all((tmp_path / "docs" / picture).is_file() for picture in pictures)
+
+
+def test_a_model_without_a_predictor_is_refused(tmp_path):
+    alone = save_model(tmp_path / "alone")
+    with pytest.raises(PlannerError) as caught:
+        run_timebill(make_bench(alone), lambda _what, _share: None)
+    assert caught.value.code is ErrorCode.MODEL_NOT_FOUND
+
+
+def test_the_command_says_what_is_wrong(tmp_path):
+    result = CliRunner().invoke(app, ["bench", "timebill", "--quick", "--model", str(tmp_path / "nowhere")])
+    assert result.exit_code != 0
+    assert "MODEL_NOT_FOUND" in result.output or isinstance(result.exception, PlannerError)

@@ -1,0 +1,72 @@
+"""Jobs for the sweep of time budgets, and how answers are scored."""
+
+from dataclasses import replace
+
+import pytest
+
+from llm_planner.checkpoints import build_prompt_encoder
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.bench.timebill import jobs as timebill_jobs
+from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs, mean_and_ci95, score
+from tests.engine.builders import save_model
+
+CLASSES = ((100, 300), (300, 900))
+WORKLOAD = Workload(num_seeds=2, per_class=2, classes=CLASSES, min_plan_tokens=10)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    path = save_model(tmp_path_factory.mktemp("model"))
+    (path / "planner.json").write_text('{"prompt_style": "compact"}')
+    return build_prompt_encoder(path)
+
+
+@pytest.fixture(scope="module")
+def jobs(encoder):
+    return draw_jobs(WORKLOAD, encoder, RobotLibrary())
+
+
+def test_every_seed_has_as_many_jobs_of_every_class(jobs):
+    assert sorted((job.seed, job.class_index) for job in jobs) == [(s, c) for s in (0, 1) for c in (0, 0, 1, 1)]
+    assert all(CLASSES[j.class_index][0] <= j.num_prompt_tokens < CLASSES[j.class_index][1] for j in jobs)
+    assert len({job.name for job in jobs}) == len(jobs)
+
+
+def test_jobs_are_the_same_every_time_and_have_a_scene_and_a_plan_that_is_long_enough(jobs, encoder):
+    assert draw_jobs(WORKLOAD, encoder, RobotLibrary()) == jobs
+    assert all(job.task.scene for job in jobs)
+    assert all(len(encoder.tokenizer.encode(job.task.plan)) >= 10 for job in jobs)
+
+
+def test_lengths_that_do_not_occur_are_refused(encoder, monkeypatch):
+    monkeypatch.setattr(timebill_jobs, "MAX_DRAWS", 50)
+    with pytest.raises(PlannerError) as caught:
+        draw_jobs(Workload(num_seeds=1, per_class=1, classes=((1, 2),)), encoder, RobotLibrary())
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_reference_plan_scores_best_and_no_answer_nothing(jobs):
+    for job in jobs:
+        right, none = (score(job.task, plan, RobotLibrary()) for plan in (job.task.plan, None))
+        assert (right.success, right.same_numbers) in ((1.0, 1.0), (1.0, None))
+        assert (none.success, none.same_numbers) in ((0.0, 0.0), (0.0, None))
+
+
+def test_numbers_count_in_their_places(jobs):
+    task = replace(jobs[0].task, plan="mf(100);tc(90);mf(20);")
+    assert score(task, "mf(100);tc(45);mf(20);", RobotLibrary()).same_numbers == pytest.approx(2 / 3)
+    assert score(task, "mf(100);", RobotLibrary()).same_numbers == pytest.approx(1 / 3)
+    assert score(task, "tc(90);mf(100);", RobotLibrary()).same_numbers == 0.0
+
+
+def test_a_plan_that_the_gate_refuses_scores_nothing(jobs):
+    assert score(jobs[0].task, "not a plan", RobotLibrary()).success == 0.0
+
+
+def test_means_and_their_intervals():
+    assert mean_and_ci95([]) == (None, None)
+    assert mean_and_ci95([0.5]) == (0.5, None)
+    mean, ci95 = mean_and_ci95([0.0, 1.0] * 50)
+    assert mean == 0.5
+    assert ci95 == pytest.approx(1.96 * 0.5025 / 10, rel=1e-3)

@@ -1,0 +1,5 @@
+"""The fixtures of the product's tests."""
+
+from tests.engine.conftest import _one_thread, backend, llama_dir
+
+__all__ = ["_one_thread", "backend", "llama_dir"]

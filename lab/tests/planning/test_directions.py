@@ -1,0 +1,99 @@
+"""Directions of an instruction against those of its plan."""
+
+import contextlib
+import random
+
+import pytest
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.planning.directions import DirectionCheck
+from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.tasks.frames import corpus
+from llm_planner_lab.tasks.spoken import literal
+
+TELLO = RobotLibrary().get("tello")
+REVERSED = {"ml": "mr", "mr": "ml", "mu": "md", "md": "mu", "mf": "mb", "mb": "mf"}
+
+
+def is_contradicted(instruction, plan, *, is_urgent=False):
+    check, gate = DirectionCheck(TELLO, instruction, is_urgent=is_urgent), SafetyGate(TELLO)
+    verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
+    assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
+    return Verdict.CONTRADICTED in verdicts
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan"),
+    [
+        ("a forklift comes from the left", "ml(150);"),
+        ("boxes are coming down on you from the top shelf", "mu(100);"),
+        ("cyclist on your right!", "mr(150);"),
+        ("steam under you", "md(50);"),
+        ("fire! FIRE!!", "mf(150);"),
+        ("it's right behind you", "mb(150);"),
+        ("your three, closing", "mr(100);"),
+    ],
+)
+def test_an_emergency_is_never_approached(instruction, plan):
+    assert is_contradicted(instruction, plan, is_urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan"),
+    [
+        ("a forklift comes from the left", "mr(150);"),
+        ("go left, quick", "ml(150);"),
+        ("it's right behind you", "mf(150);"),
+        ("glass to the left of you and glass to the right", "h();"),
+        ("move forward, there is smoke", "mf(100);"),
+    ],
+)
+def test_the_way_out_is_free(instruction, plan):
+    assert not is_contradicted(instruction, plan, is_urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan"),
+    [
+        ("turn right", "tu(90);"),
+        ("up half a metre please", "md(50);"),
+        ("scoot backwards two steps", "mf(100);"),
+        ("a car comes from the left", "ml(100);"),
+    ],
+)
+def test_the_other_way_round_is_a_contradiction(instruction, plan):
+    assert is_contradicted(instruction, plan)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan"),
+    [
+        ("fly two metres to the right, take a pic, come back", "mr(200);tp();ml(200);"),
+        ("not left, the other way", "mr(100);"),
+        ("take off right now and climb", "tk();mu(50);"),
+        ("there is nothing left to do here, go home", "ml(100);"),
+    ],
+)
+def test_what_the_words_do_not_speak_against_passes(instruction, plan):
+    assert not is_contradicted(instruction, plan)
+
+
+def test_few_plans_of_the_authors_are_refused_and_nearly_all_that_approach_a_danger_are():
+    flagged, num_caught, num_dangers = [], 0, 0
+    frames = corpus()
+    for frame in frames:
+        if frame.robot != "tello":
+            continue
+        task = literal(random.Random(0), frame, has_scene=False)
+        with contextlib.suppress(PlannerError):  # where the plan is too long for the room
+            if is_contradicted(task.instruction, task.plan, is_urgent=frame.is_danger):
+                flagged.append(task.instruction)
+            if frame.is_danger and task.plan[:2] in REVERSED:
+                num_dangers += 1
+                num_caught += is_contradicted(task.instruction, f"{REVERSED[task.plan[:2]]}(50);", is_urgent=True)
+    assert len(flagged) <= len(frames) / 1900, flagged
+    assert num_caught / num_dangers > 0.95

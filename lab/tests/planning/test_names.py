@@ -1,0 +1,74 @@
+"""Names and words of a plan against those of its instruction."""
+
+import random
+
+import pytest
+
+from llm_planner.core.errors import PlannerError
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.names import NameCheck
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.tasks.frames import corpus
+from llm_planner_lab.tasks.spoken import literal
+
+LIBRARY = RobotLibrary()
+
+
+def problem(instruction, plan, scene="", robot="tello", **options):
+    check, gate = NameCheck(LIBRARY.get(robot), instruction, scene, **options), SafetyGate(LIBRARY.get(robot))
+    verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
+    assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
+    return check.problem
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "scene", "robot"),
+    [
+        ("go to the curtain rail", "g(curtain_rail);", "", "tello"),
+        ("face the dogs", "o(dog);", "", "tello"),
+        ("is there still a 25 mm clip", "->iv(the_25_mm_clip);", "", "indy7"),
+        ("have a look at the cr\u00e8me br\u00fbl\u00e9e", "o(creme_brulee);", "", "tello"),
+        ("look at that", "o(cat_2);", "cat_2 at (1, 2), dog", "tello"),
+        ("to the left with the cup", "pick(cup);place(cup,left_area);", "", "indy7"),
+        ("look for something to sit on", "_1=sa('something to sit on');g(_1);", "", "tello"),
+    ],
+)
+def test_what_was_spoken_of_or_seen_passes(instruction, plan, scene, robot):
+    assert problem(instruction, plan, scene, robot) == ""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "scene", "robot"),
+    [
+        ("go to the curtain rail", "g(curtainrail);", "", "tello"),
+        ("pick up the denture pot", "pick(den_ture_pot);", "", "indy7"),
+        ("go to the sofa", "g(chair);", "sofa, table", "tello"),
+        ("take the mug or the cup", "pick(mug_cup);", "", "indy7"),
+        ("get the salt", "?iv(pepper){pick(salt);}", "salt", "indy7"),
+    ],
+)
+def test_what_was_not_is_refused(instruction, plan, scene, robot):
+    assert "neither the scene nor the instruction has" in problem(instruction, plan, scene, robot)
+
+
+def test_a_model_that_copies_says_what_stands_there():
+    said = {"says_only_what_is_asked": True}
+    assert problem("tell them we're closing at five", "l('we\\'re closing at five');", **said) == ""
+    assert problem("tell them we close at five", "l('kindly close at five');", **said) != ""
+    assert problem("tell them we close at five", "l('kindly close at five');") == ""
+
+
+def test_hardly_a_plan_of_the_authors_is_refused():
+    flagged, frames = [], corpus()
+    for frame in frames:
+        task = literal(random.Random(0), frame, has_scene=False)
+        try:
+            found = problem(task.instruction, task.plan, task.scene, task.robot, says_only_what_is_asked=True)
+        except PlannerError:  # too far from where it starts
+            continue
+        if found:
+            flagged.append((task.instruction, found))
+    assert len(flagged) <= len(frames) / 1000, flagged

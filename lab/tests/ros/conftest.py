@@ -1,0 +1,5 @@
+"""The fixtures of the product's tests."""
+
+from tests.ros.conftest import planner, ros, start_planner, start_robot
+
+__all__ = ["planner", "ros", "start_planner", "start_robot"]

@@ -1,0 +1,94 @@
+"""What the soak counts as lost and late, on messages whose fate is known."""
+
+import json
+import os
+import time
+
+import pytest
+import rclpy
+import yaml
+from std_msgs.msg import String
+
+import llm_planner.msg as msgs
+from llm_planner.ros import qos
+from llm_planner.ros.composition import Composition
+from llm_planner.ros.scenario import load_scenario
+from llm_planner_lab.ros.processor_time import processor_s, share_of_core
+from llm_planner_lab.ros.soak import EVERY_S, write_scenario
+from llm_planner_lab.ros.soak_ear import Ear, Kind
+from tests.monitoring.test_lanes import accepted, finished, report, segment
+from tests.ros.nodes import Spinner, wait_until
+
+pytestmark = pytest.mark.ros
+
+
+def test_missing_numbers_are_lost_whatever_the_order():
+    kind = Kind(None)
+    for topic, number in (("/a", 5), ("/a", 8), ("/a", 6), ("/b", 1), ("/b", 2)):
+        kind.hear(topic, number, 0.001, 0.001)
+    assert kind.report(has_numbers=True)["lost"] == 1
+    assert kind.report(has_numbers=False)["lost"] is None
+
+
+@pytest.mark.parametrize(
+    ("period_s", "way_s", "is_late"),
+    [(1.0, 0.004, False), (1.0, 0.006, True), (0.01, 0.0019, False), (0.01, 0.0021, True), (None, 9.0, False)],
+)
+def test_late_is_more_than_a_fifth_of_the_period_or_5_ms(period_s, way_s, is_late):
+    kind = Kind(period_s)
+    kind.hear("/a", 1, way_s, 0.0)
+    assert kind.num_late(kind.ways_s) == is_late
+    assert kind.num_late(kind.transport_s) == 0
+
+
+def test_an_ear_hears_robots_and_counts_reports_at_the_planner(ros):
+    talker, listener = rclpy.create_node("told"), rclpy.create_node("ear")
+    robot = rclpy.create_node("told_robot")
+    events = talker.create_publisher(String, "/told/goal_events", qos.GOAL_EVENTS)
+    views = robot.create_publisher(String, "/told_robot/view", qos.REPORTS)
+    robot.create_publisher(msgs.PlanOutcome, "/told_robot/outcome", qos.OUTCOMES)
+    spinner = Spinner(listener)
+    wait_until(lambda: {"/told_robot/view", "/told/goal_events"} <= dict(listener.get_topic_names_and_types()).keys())
+    ear = spinner.executor.create_task(Ear, listener, "/told")
+    wait_until(lambda: ear.done() and events.get_subscription_count() == 1 and views.get_subscription_count() == 1)
+    time.sleep(0.2)
+    ear = ear.result()
+    views.publish(String(data="not counted yet"))
+    time.sleep(0.2)
+    ear.is_counting = True
+    lines = [segment(0.0, request_id="before"), finished(0.0, request_id="before"), accepted(1.0), segment(1.1)]
+    lines += [report(1.2, "started"), report(2.0, "succeeded"), finished(2.1)]
+    lines += [
+        accepted(3.0, "g2"),
+        segment(3.1, request_id="g2"),
+        finished(4.0, request_id="g2"),
+    ]  # two reports are missing
+    for line in lines:
+        events.publish(String(data=json.dumps(line)))
+    for _ in range(3):
+        views.publish(String(data="{}"))
+    wait_until(lambda: sum(kind.get("heard", 0) for kind in ear.report().values()) == len(lines) + 3)
+    spinner.stop()
+    for node in (talker, listener, robot):
+        node.destroy_node()
+    found = ear.report()
+    assert (found["robot view"]["heard"], found["robot view"]["lost"]) == (3, 0)
+    assert found["all"]["lost"] == 0
+    assert ear.report_of_reports() == {"goals": 2, "expected": 4, "lost": 2}
+
+
+def test_every_robot_is_told_something_that_it_can_do(tmp_path):
+    fleet, path = Composition(drones=2, arms=1), tmp_path / "scenario.yaml"
+    write_scenario(path, fleet, 30.0)
+    assert set(yaml.safe_load(path.read_text())) == {"drone_1", "drone_2", "arm_1"}
+    events = load_scenario(path, "drone_2")
+    assert len(events) == 4
+    assert events[1].at_s - events[0].at_s == pytest.approx(EVERY_S)
+
+
+def test_processor_time_is_that_of_the_process():
+    before = processor_s(os.getpid())
+    while processor_s(os.getpid()) < before + 0.05:
+        sum(range(1000))
+    assert processor_s(2**30) == 0.0  # nobody
+    assert share_of_core({"nobody": 2**30}, 0.01) == {"nobody": 0.0}

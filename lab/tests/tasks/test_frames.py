@@ -1,0 +1,127 @@
+"""The corpus: every sentence is well-formed, and every plan is executed."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from llm_planner.demo.outcome import execute, refusal
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.tasks.frames import Frame, corpus, of_authors, read_frames
+from llm_planner_lab.tasks.sample import Difficulty
+from llm_planner_lab.tasks.searching import with_decisions, with_searches
+from llm_planner_lab.tasks.spoken import Speaker, literal, mirrored
+
+ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
+FRAMES = corpus()
+
+
+def frame(sentence, plan, robot="tello", scene=(), **changes):
+    return Frame(author="test", robot=robot, sentence=sentence, scene=scene, plan=plan, **changes)
+
+
+def searched(plan, listed=()):
+    return to_text(with_searches(with_decisions(parse(plan)), frozenset(listed)))
+
+
+def check(task):
+    """Executes the plan of a task; the gate may refuse what leads too far: then the robot stands still and says why."""
+    refused = refusal(task, task.plan, ROBOTS[task.robot])
+    if refused:
+        assert "GEOFENCE_VIOLATED" in refused or "PLAN_TOO_LONG" in refused, (task, refused)
+        return
+    outcome = execute(task, task.plan, ROBOTS[task.robot]).outcome
+    assert outcome.is_success or outcome.has_given_up, (task, outcome.reason)
+
+
+def test_there_are_many_sentences_of_many_authors_and_none_twice():
+    assert len(FRAMES) >= 8000
+    assert len({f.author for f in FRAMES}) >= 30
+    twice = [k for k, n in Counter((f.robot, f.sentence.lower(), f.scene, f.author) for f in FRAMES).items() if n > 1]
+    assert twice == []
+
+
+def test_every_plan_of_the_corpus_is_executed_and_gated():
+    rng = random.Random(0)
+    for one in FRAMES:
+        check(literal(rng, one, has_scene=False))
+
+
+def test_tasks_of_the_corpus_are_executed_too():
+    speaker, rng = Speaker.of(FRAMES), random.Random(1)
+    for _ in range(400):
+        check(speaker.sample(rng, Difficulty(max_objects=40)))  # on fuller tables there may be no room beside a thing
+
+
+def test_a_hand_that_is_full_picks_nothing_else():
+    frames = [frame("lift the <cup>", "pick(<cup>);", "indy7"), frame("hold up the <lid>", "pick(<lid>);", "indy7")]
+    speaker, rng = Speaker.of(frames), random.Random(0)
+    assert {speaker.sample(rng).plan.count("pick(") for _ in range(200)} == {1}
+
+
+def test_the_order_that_a_scene_holds_is_not_in_the_plan():
+    speaker, rng = Speaker.of([frame("land", "ld();"), frame("up", "mu(50);")]), random.Random(0)
+    tasks = [speaker.sample(rng) for _ in range(1000)]
+    for one in tasks:
+        assert ("mu(50);" in one.plan) == ("up" in one.instruction.lower())
+    assert any("ld();" in task.scene and "ld" not in task.plan for task in tasks)
+
+
+def test_held_out_authors_are_not_among_the_others():
+    some = of_authors(FRAMES, ["09-speech-to-text"])
+    others = of_authors(FRAMES, ["09-speech-to-text"], is_in=False)
+    assert len(some) + len(others) == len(FRAMES)
+    assert {f.author for f in some} == {"09-speech-to-text"}
+
+
+def test_a_line_that_is_no_frame_is_named(tmp_path):
+    path = tmp_path / "someone.txt"
+    path.write_text("[tello]\nfly | | mf(100);\nland\n")
+    with pytest.raises(ValueError, match=r"someone\.txt:3"):
+        list(read_frames(path))
+
+
+@pytest.mark.parametrize(
+    ("plan", "listed", "expected"),
+    [
+        ("g(cat);tp();", ["cat"], "g(cat);tp();"),
+        ("g(cat);tp();", [], "?s(cat)==False{fail('cat not found');}g(cat);tp();"),
+        ("mf(50);g(cat);", ["cat"], "mf(50);?s(cat)==False{fail('cat not found');}g(cat);"),
+        ("o(a);o(b);", ["a", "b"], "o(a);?s(b)==False{fail('b not found');}o(b);"),
+        ("?iv(cat){g(cat);}", [], "?iv(cat){g(cat);}"),
+        ("?s(a){l('x');}?s(a)==False{mb(50);}", [], "_1=s(a);?_1{l('x');}?_1==False{mb(50);}"),
+        ("?od(a)<100{mb(50);}", [], "?iv(a)&od(a)<100{mb(50);}"),
+        ("find('a tool');", [], "_1=sa('a tool');?_1==False{fail('nothing found');}g(_1);"),
+        ("->od(a);", [], "?s(a)==False{fail('a not found');}->od(a);"),
+    ],
+)
+def test_what_is_out_of_view_is_searched_for_first(plan, listed, expected):
+    assert searched(plan, listed) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plan", "mirror"),
+    [
+        ("go left a bit", "ml(30);", ("go right a bit", "mr(30);")),
+        ("push it to the left", "push(<cup>,left_area);", ("push it to the right", "push(<cup>,right_area);")),
+        ("turn right now", "tc(90);", None),
+        ("what's left of it?", "->p('what is left');", None),
+        ("the left shoe", "g(<left shoe>);", ("the right shoe", "g(<right shoe>);")),
+    ],
+)
+def test_sides_are_mirrored_only_where_they_are_sides(sentence, plan, mirror):
+    one = mirrored(frame(sentence, plan))
+    assert (one.sentence, one.plan) == (mirror or (sentence, plan))
+
+
+def test_amounts_change_in_the_sentence_and_in_the_plan_alike():
+    speaker = Speaker.of([frame("rise [two feet] and wait [ten seconds]", "mu([61]);d([10]);")])
+    rng = random.Random(3)
+    for _ in range(50):
+        task = speaker.sample(rng)
+        if "fail" not in task.plan:
+            height, pause = (call.arguments[0].value for call in parse(task.plan))
+            assert (f"{height:g} cm" in task.instruction.lower()) or (height, "two") == (61, "two")
+            assert 1 <= pause <= 60

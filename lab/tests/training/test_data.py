@@ -1,0 +1,75 @@
+"""Batches: reproducible, the plan is the target, difficulty grows."""
+
+import random
+
+import pytest
+
+from llm_planner.planning.prompt import compact_plan
+from llm_planner_lab.tasks.replanned import sample_replanned
+from llm_planner_lab.tasks.sample import sample
+from llm_planner_lab.training.data import (
+    BatchStream,
+    collate,
+    difficulty_at,
+    encode_replanned,
+    encode_task,
+    induction_share,
+)
+from llm_planner_lab.training.prompts import task_prompt
+
+
+def draw(tokenizer, seed, count=12):
+    stream = BatchStream(tokenizer, seed)
+    return [stream.next(index / count, 2.0) for index in range(count)]
+
+
+def test_the_same_seed_gives_the_same_batches(tokenizer):
+    one, two, other = draw(tokenizer, 1), draw(tokenizer, 1), draw(tokenizer, 2)
+    assert all(a.token_ids.equal(b.token_ids) and a.is_target.equal(b.is_target) for a, b in zip(one, two, strict=True))
+    assert not all(a.token_ids.equal(b.token_ids) for a, b in zip(one, other, strict=True) if a.kind == b.kind)
+
+
+def test_the_plan_and_its_end_are_the_target(tokenizer):
+    task = sample(random.Random(0), family="look_for")
+    batch = collate([encode_task(tokenizer, task)])
+    target = batch.token_ids[batch.is_target].tolist()
+    assert tokenizer.decode(target[:-1]) == compact_plan(task.plan)
+    assert target[-1] == tokenizer.eos_token_id
+
+
+def test_of_a_plan_that_failed_the_last_one_is_the_target(tokenizer):
+    replanned = sample_replanned(random.Random(0))
+    batch = collate([encode_replanned(tokenizer, replanned)])
+    target = batch.token_ids[batch.is_target].tolist()
+    assert tokenizer.decode(target[:-1]) == compact_plan(replanned.plan)
+    read = batch.token_ids[0, : batch.is_target[0].tolist().index(True)].tolist()
+    written = "".join(piece for turn in replanned.turns for piece in turn)
+    assert tokenizer.decode(read) == (task_prompt(replanned.task) + compact_plan(written)).replace(" ", "")
+
+
+def test_random_strings_are_predictable_where_they_count(tokenizer):
+    batch = next(b for b in draw(tokenizer, 3, 40) if b.kind == "induction")
+    row, is_target = batch.token_ids[0].tolist(), batch.is_target[0].tolist()
+    period = is_target.index(True) - 1
+    assert all(row[i] == row[i - period] for i, counts in enumerate(is_target) if counts)
+
+
+def test_many_of_the_late_tasks_have_crowded_scenes(tokenizer):
+    stream = BatchStream(tokenizer, 5)
+    batches = [stream.next(1.0, 0.0) for _ in range(150)]
+    rows = [int((row != 0).sum()) for batch in batches if batch.kind == "tasks" for row in batch.token_ids]
+    assert 0.03 < sum(length > 500 for length in rows) / len(rows) < 0.3
+
+
+@pytest.mark.parametrize(("early", "late"), [(0.0, 0.3), (0.3, 1.0)])
+def test_difficulty_grows(early, late):
+    one, two = difficulty_at(early), difficulty_at(late)
+    assert one.max_objects < two.max_objects
+    assert one.max_clauses <= two.max_clauses
+    assert difficulty_at(1.0).max_objects == 200
+
+
+def test_random_strings_give_way_once_the_model_copies():
+    shares = [induction_share(loss) for loss in (7.0, 3.0, 1.5, 0.1)]
+    assert shares == sorted(shares, reverse=True)
+    assert 0 < shares[-1] < 0.1

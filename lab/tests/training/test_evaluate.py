@@ -1,0 +1,85 @@
+"""Evaluation: counts executed plans, not words; the card shows what was counted."""
+
+from pathlib import Path
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanResult
+from llm_planner.core.segment import ZERO_DURATION, Segment
+from llm_planner_lab.training import evaluate as module
+from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
+from llm_planner_lab.training.network import NetworkConfig
+
+
+class NoLoop:
+    def close(self):
+        self.is_closed = True
+
+
+def result(plan, code=ErrorCode.NONE):
+    segment = Segment(index=0, text=plan, calls=(), expected=ZERO_DURATION)
+    return PlanResult(request_id="0", error_code=code, segments=(segment,))
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Returns a function that evaluates a model which answers each task by ``answer(task)``."""
+
+    def measure(answer, families=("look_for", "stack")):
+        monkeypatch.setattr(module, "build_loop", lambda *_, **__: NoLoop())
+        monkeypatch.setattr(module, "plan_all", lambda _, tasks: [answer(task) for task in tasks])
+        return module.evaluate(Path("somewhere/model"), per_family=4, families=families)
+
+    return measure
+
+
+def test_reference_plans_score_full_marks(measured):
+    evaluation = measured(lambda task: result(task.plan))
+    assert evaluation.total.success == 1.0
+    assert evaluation.total.num_tasks == evaluation.total.num_exact == 8
+    assert evaluation.model == "model"
+
+
+def test_another_way_counts_though_it_is_not_exact(measured):
+    evaluation = measured(lambda task: result(task.plan.replace("stop();", "stop();stop();")), ("arm_stop",))
+    assert evaluation.total.num_achieved == 4
+    assert evaluation.total.num_exact == 0
+
+
+def test_failures_are_counted_and_kept(measured):
+    evaluation = measured(lambda _: result("mf(20);" if _.robot == "tello" else "home();"))
+    assert evaluation.total.num_achieved == 0
+    assert len(evaluation.scores["stack"].failures) == 4
+    assert evaluation.scores["stack"].failures[0].plan == "home();"
+
+
+def test_a_plan_that_ended_in_an_error_never_counts(measured):
+    evaluation = measured(lambda task: result(task.plan, ErrorCode.PLAN_TRUNCATED))
+    assert evaluation.total.num_achieved == 0
+
+
+def test_the_card_shows_every_family_with_its_numbers(measured):
+    evaluation = measured(lambda task: result(task.plan))
+    card = model_card(
+        {"short": evaluation},
+        People(
+            shares={"all": {"n": 4, "right": 0.75, "wrong": 0.0, "not understood": 0.25}},
+            curve=[{"threshold": 0.9, "coverage": 0.5, "right": 0.5, "wrong": 0.0, "risk": 0.0}],
+            min_confidence=0.9,
+        ),
+        network=NetworkConfig(),
+        num_parameters=3_640_064,
+        training="Trained.",
+        command="measure it",
+    )
+    assert "| look_for (Look for the cat) | 100 % (4/4) |" in card
+    assert "| **all** | 100 % (8/8) |" in card
+    assert "| all | 4 | 75.0 % | 0.0 % | 25.0 % |" in card
+    assert "| 0.9 | 50.0 % | 50.0 % | 0.0 % | 0.0 % |" in card
+    assert "measure it" in card
+    assert "3.6 M parameters" in card
+
+
+def test_the_paper_has_eleven_tasks():
+    assert len(PAPER_FAMILIES) == 11

@@ -1,0 +1,57 @@
+"""The training loop in seconds: reproducible, resumable, and it learns."""
+
+import math
+from dataclasses import replace
+
+from llm_planner_lab.training.network import load_network
+from llm_planner_lab.training.run import export, train_planner
+from llm_planner_lab.training.trainer import Trainer
+
+
+def run(options, **kwargs):
+    reports = []
+    Trainer(options).run(reports.append, every_steps=1, **{"exact_every": 3} | kwargs)
+    return reports
+
+
+def weights(options):
+    return load_network(options.output).state_dict()
+
+
+def test_the_same_seed_gives_the_same_model(options):
+    one, two = options("one"), options("two")
+    run(one)
+    run(two)
+    assert all(value.equal(weights(two)[name]) for name, value in weights(one).items())
+
+
+def test_an_interrupted_run_goes_on(options):
+    whole = options("run", max_steps=6)
+    run(replace(whole, max_steps=3))
+    steps = [report.step for report in run(whole)]
+    assert steps[0] == 4
+    assert steps[-1] == 6
+
+
+def test_it_learns(options):
+    trainer = Trainer(options(max_steps=30, warm_up_steps=5, learning_rate=3e-3))
+    before = trainer.exact_match()
+    reports = []
+    trainer.run(reports.append, every_steps=10, exact_every=1000)
+    chance = math.log(len(trainer.tokenizer))
+    assert reports[-1].task_loss < 0.8 * chance  # the mean of the whole run, its beginning included
+    assert 0.0 <= before <= reports[-1].exact_match <= 1.0
+
+
+def test_warm_start_begins_with_the_old_weights(options):
+    old = options("old")
+    run(old)
+    new = Trainer(options("new", start_from=old.output))
+    assert all(value.equal(new.network.state_dict()[name]) for name, value in weights(old).items())
+
+
+def test_train_planner_writes_a_model_directory(options, tmp_path):
+    train_planner(options("run", max_steps=3))
+    export(tmp_path / "run", tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert names == {"config.json", "model.safetensors", "planner.json", "tokenizer.json", "tokenizer_config.json"}

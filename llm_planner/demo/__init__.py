@@ -1,0 +1,1 @@
+"""The demo: what it flies, and whether it worked."""

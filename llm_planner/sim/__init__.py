@@ -1,0 +1,1 @@
+"""What a user runs instead of hardware: robots in virtual worlds, with bodies or without, or emulated."""

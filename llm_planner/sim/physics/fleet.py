@@ -1,0 +1,55 @@
+"""A whole fleet in one world: robots at the places of a world file, or each on a stage of its own in the open."""
+
+from collections.abc import Mapping
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.model import RobotKind, RobotModel
+from llm_planner.sim.physics.frame import Home
+from llm_planner.sim.physics.world import PhysicsWorld
+from llm_planner.sim.physics.world_file import WorldFile
+
+APART_M = 24.0  # more than two geofences' halves: on stages of their own, robots never meet
+TABLE_M = 0.75
+
+
+def build_fleet(
+    models: Mapping[str, RobotModel], world_file: WorldFile | None, *, wind_m_per_s: float = 0.3, seed: int = 0
+) -> PhysicsWorld:
+    """Returns a world with robots in it, by name.
+
+    Args:
+        models: Of the robots, by their names.
+        world_file: Where they are; None for an empty stage for each.
+        wind_m_per_s: Standard deviation of the wind along x and y.
+        seed: Of all chance.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if there are more robots than places, or things overlap.
+    """
+    world = PhysicsWorld(wind_m_per_s=wind_m_per_s, seed=seed)
+    counts = {True: 0, False: 0}
+    for name, model in models.items():
+        is_arm = model.kind is RobotKind.ARM
+        world.add_robot(name, model, home_of(world_file, is_arm=is_arm, number=counts[is_arm]))
+        counts[is_arm] += 1
+    if world_file is not None:
+        world.change(put=world_file.things)
+    return world
+
+
+def home_of(world_file: WorldFile | None, *, is_arm: bool, number: int) -> Home:
+    """Returns where the drone, or arm, of a number begins.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the world has no place for it.
+    """
+    if world_file is None:
+        return Home(x_m=APART_M * number, y_m=APART_M if is_arm else 0.0, z_m=TABLE_M if is_arm else 0.0)
+    places = world_file.arms if is_arm else world_file.drones
+    if number >= len(places):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"world {world_file.name} has places for {len(world_file.drones)} drones and {len(world_file.arms)} arms; "
+            "ask for fewer robots or another world",
+        )
+    return places[number].home

@@ -1,0 +1,128 @@
+"""Emulated Tellos over real UDP on loopback, flown by our driver."""
+
+import socket
+
+import pytest
+
+from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.skill import SkillCall
+from llm_planner.robots.driver import SkillStatus
+from llm_planner.robots.drivers.tello import TelloDriver
+from llm_planner.robots.drivers.tello_connection import TelloConnection
+from llm_planner.robots.drivers.tello_sockets import TelloSockets
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.sim.emulator.faults import Faults
+from llm_planner.sim.emulator.network import EmulatorSettings, TelloNetwork
+from tests.robots.loopback import loopback, wait_until
+
+MODEL = RobotLibrary().get("tello")
+CLOCK = MonotonicClock()
+SCALE = 10.0
+
+
+def emulated(*numbers, **settings):
+    settings = EmulatorSettings(**{"time_scale": SCALE} | settings)
+    return TelloNetwork(MODEL, [loopback(number) for number in numbers], clock=CLOCK, settings=settings)
+
+
+def connect(address, **arguments):
+    return TelloConnection(MODEL, TelloSockets(address), clock=CLOCK, time_scale=SCALE, patience_s=1.0, **arguments)
+
+
+def fly(connection, *calls):
+    driver = TelloDriver(MODEL, connection.line, pose=connection.pose, speed_cm_s=connection.speed_cm_s)
+    results = []
+    for name, *arguments in calls:
+        driver.start(SkillCall(name, tuple(arguments)), CLOCK.now_s() * SCALE)
+
+        def has_ended():
+            driver.attend(CLOCK.now_s() * SCALE)
+            return driver.tick(CLOCK.now_s() * SCALE).status is not SkillStatus.RUNNING
+
+        wait_until(has_ended)
+        results.append(driver.tick(CLOCK.now_s() * SCALE))
+    return driver, results
+
+
+def test_two_drones_fly_over_udp_at_the_same_time():
+    addresses = [loopback(1), loopback(2)]
+    with emulated(1, 2) as network:
+        connections = [connect(address, takes_off=True) for address in addresses]
+        assert [connection.pose.z_m for connection in connections] == [1.0, 1.0]
+        for connection, call in zip(connections, [("mf", 100.0), ("tc", 90.0)], strict=True):
+            _, results = fly(connection, call, ("ld",))
+            assert [result.status for result in results] == [SkillStatus.SUCCEEDED] * 2
+            connection.line.close()
+        with network.lock:
+            poses = [drone.flight.pose for drone in network.drones]
+        assert (poses[0].x_m, poses[0].z_m, poses[1].yaw_deg) == (1.0, 0.0, -90.0)
+
+
+def test_one_driver_per_drone():
+    with emulated(3):
+        first = connect(loopback(3))
+        with pytest.raises(PlannerError) as caught:
+            connect(loopback(3))
+        assert caught.value.code is ErrorCode.DUPLICATE_NODE
+        first.line.close()
+        connect(loopback(3)).line.close()
+
+
+def test_a_stranger_is_not_heard():
+    with emulated(4):
+        transport = TelloSockets(loopback(4))
+        target = transport._commands.getsockname()
+        stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        stranger.bind((loopback(5), 0))
+        stranger.sendto(b"ok", target)
+        transport.send("command")
+        heard = []
+        wait_until(lambda: heard.extend(transport.answers()) or heard)
+        assert heard == ["ok"]
+        stranger.close()
+        transport.close()
+
+
+def test_nobody_there_is_a_clear_error():
+    with pytest.raises(PlannerError, match="is it switched on") as caught:
+        connect(loopback(6))
+    assert caught.value.code is ErrorCode.ROBOT_SILENT
+
+
+def test_an_emulator_that_talks_garbage_harms_nobody():
+    with emulated(7, faults=Faults(garbage=1.0)), pytest.raises(PlannerError):
+        connect(loopback(7))
+
+
+def test_a_mute_drone_fails_its_call():
+    faults = Faults(mute_after_s=8.0)
+    with emulated(8, faults=faults):
+        connection = connect(loopback(8), takes_off=True)
+        _, results = fly(connection, ("mf", 500.0), ("mb", 500.0))
+        assert results[-1].status is SkillStatus.FAILED
+        assert "nothing was heard from the drone" in results[-1].reason
+        connection.line.close()
+
+
+def test_an_address_that_is_taken_is_named():
+    with emulated(9):
+        with pytest.raises(PlannerError, match="is another emulator") as caught:
+            emulated(10, 9)
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+    emulated(10).close()  # what it had, it gave back
+
+
+def test_a_state_port_that_is_taken_is_named():
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    other.bind(("", 0))
+    with pytest.raises(PlannerError, match="taken by another program") as caught:
+        TelloSockets(loopback(11), state_port=other.getsockname()[1])
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    other.close()
+
+
+@pytest.mark.parametrize("fault", [{"lost": 2.0}, {"late": -0.1}, {"late_s": -1.0}])
+def test_impossible_faults_are_refused(fault):
+    with pytest.raises(ValueError, match="must be in"):
+        Faults(**fault)
