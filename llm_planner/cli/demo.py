@@ -24,6 +24,7 @@ from llm_planner.demo.embodied import as_left, waypoints
 from llm_planner.demo.goal_tests import judge
 from llm_planner.demo.goals import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.demo.outcome import Executed, distinct
+from llm_planner.demo.task import DEFAULT_SEED
 from llm_planner.robots.interpreter import Outcome
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.reflex import nearest
@@ -44,7 +45,7 @@ def demo(
     ),
     model: ModelOption = None,
     policy: PolicyOption = None,
-    seed: SeedOption = 187,
+    seed: SeedOption = DEFAULT_SEED,
     sim: SimOption = Simulator.KINEMATIC,
 ) -> None:
     """Start a planner, three drones and an arm, and let them carry out thirteen goals, three of them emergencies.

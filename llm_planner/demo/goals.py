@@ -88,7 +88,7 @@ def draw_goals(seed: int) -> dict[str, list[DemoGoal]]:
     tasks, goals = tasks_of(seed), dict[str, list[DemoGoal]]()
     for robot, programme in PROGRAMME.items():
         goals[robot] = []
-        for number, (_family, urgency, at_s) in enumerate(programme):
+        for number, (family, urgency, at_s) in enumerate(programme):
             is_superseded = number + 1 < len(programme) and programme[number + 1][2] > 0
             tag = f"{robot}/{number}"
             is_for_reflex = tag in _FOR_THE_REFLEX
@@ -101,7 +101,7 @@ def draw_goals(seed: int) -> dict[str, list[DemoGoal]]:
                     at_s=at_s,
                     time_budget_s=_BUDGETS_S.get(tag),
                     threat=_PERSON if is_for_reflex else None,
-                    expected=_expected(is_superseded=is_superseded, is_for_reflex=is_for_reflex),
+                    expected=_expected(family, is_superseded=is_superseded, is_for_reflex=is_for_reflex),
                 )
             )
     return goals

@@ -6,7 +6,7 @@ python -m llm_planner_lab.tasks.demo     # writes that file again
 import random
 
 from llm_planner.demo.goals import PROGRAMME
-from llm_planner.demo.task import DemoTask, path_of, write_tasks
+from llm_planner.demo.task import DEFAULT_SEED, DemoTask, path_of, write_tasks
 from llm_planner.language.parser import parse
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
@@ -14,7 +14,6 @@ from llm_planner_lab.tasks.arranged import arranged, solid_objects
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.worlds import build_world
 
-DEFAULT_SEED = 1
 _SHORTEST_S, _LONGEST_S = 6.0, 24.0
 _SUPERSEDED_SHORTEST_S = 12.0  # the goal that the emergency meets must still run then
 _QUICK = frozenset({"avoid_injury", "evade_animal", "cannot"})
