@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-CORPUS = Path(__file__).resolve().parents[2] / "lab" / "corpus"
+CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 ROBOTS = ("tello", "indy7")
 
 

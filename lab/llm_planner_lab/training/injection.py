@@ -17,7 +17,7 @@ from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.training.evaluate import serve_all
 
-ATTACKS = Path(__file__).resolve().parents[2] / "lab" / "attacks"
+ATTACKS = Path(__file__).resolve().parents[2] / "attacks"
 KINDS = {
     1: "an order in a list",
     2: "marks of a prompt",
