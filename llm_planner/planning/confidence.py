@@ -1,6 +1,7 @@
 """How sure a model is of its plan: the probability of the tokens that decide, statement by statement.
 
-Those are skills, objects, numbers and signs: what a robot says, or why it cannot, may be worded in many ways.
+Those are skills, objects, numbers, signs and what is to be said: why a robot cannot, or what it asks its camera, may be
+worded in many ways.
 The probability of a sequence as a measure of confidence: Malinin and Gales, "Uncertainty Estimation in Autoregressive
 Structured Prediction" (ICLR 2021), Eq. (6). Deviation: not normalised by length, because one wrong token makes a wrong
 statement; a plan is as sure as its least sure statement, so that long plans are not suspect for their length.
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from llm_planner.core.step import TokenChoice
 
-_SPOKEN = ("l('", "say('", "fail('", "unclear('", "p('", "log('", "probe('")
+_FREE = ("fail('", "unclear('", "p('", "log('", "probe('")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Confidence:
 
     def feed(self, text: str, choice: TokenChoice) -> None:
         """Takes the next token and the text that it adds."""
-        self._tokens.append(_Token(text, choice, decides=not self._is_spoken()))
+        self._tokens.append(_Token(text, choice, decides=not self._is_free()))
         self._text += text
 
     def end_statement(self) -> float:
@@ -62,9 +63,9 @@ class Confidence:
         others = map(spelled, self._tokens[weakest].choice.alternatives)
         return [self._text, *(before + other + behind for other in others)]
 
-    def _is_spoken(self) -> bool:
+    def _is_free(self) -> bool:
         """Whether the next token is within a text that is free to be worded."""
         start = max(
-            (self._text.rfind(opening) + len(opening) for opening in _SPOKEN if opening in self._text), default=-1
+            (self._text.rfind(opening) + len(opening) for opening in _FREE if opening in self._text), default=-1
         )
         return start >= 0 and "')" not in self._text[start:]

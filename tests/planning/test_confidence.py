@@ -27,10 +27,12 @@ def test_a_statement_is_as_sure_as_its_tokens_together_and_a_plan_as_its_least_s
     assert confidence.probability == pytest.approx(0.45)
 
 
-def test_what_is_said_may_be_worded_in_many_ways():
+def test_why_it_cannot_may_be_worded_in_many_ways_but_what_it_says_to_people_may_not():
     confidence = Confidence()
-    feed(confidence, ("l('", 0.9), ("hello", 0.01), ("_world", 0.01), ("');", 0.5))
+    feed(confidence, ("fail('", 0.9), ("too", 0.01), (" far", 0.01), ("');", 0.5))
     assert confidence.end_statement() == pytest.approx(0.9)
+    feed(confidence, ("l('", 0.9), ("closing", 0.9), (" at", 0.9), (" five');", 0.5))
+    assert confidence.end_statement() == pytest.approx(0.9**3 * 0.5)
 
 
 def test_variants_differ_where_it_is_least_sure():
