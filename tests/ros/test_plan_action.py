@@ -75,10 +75,12 @@ def stranger(planner):
 
 @pytest.fixture
 def handle(planner, start_robot):
-    """A goal whose robot has its first segment."""
+    """A goal whose robot has its first segment; it has ended before the next test begins."""
     handle = start_robot("drone_1").client.plan("hang mf(20);")
     assert next(iter(handle)).text == "mf(20);"
-    return handle
+    yield handle
+    handle.cancel()
+    handle.result(10.0)
 
 
 def planner_lives(stranger):
@@ -103,7 +105,6 @@ def test_a_report_with_a_number_of_400_digits_is_passed_over(planner, stranger, 
     handle.report(handle._segments[0], ReportStatus.SUCCEEDED)
     wait_until(lambda: planner.server.reports and planner.server.reports[-1].request_id == handle.goal_id)
     assert planner.server.reports[-1].status is ReportStatus.SUCCEEDED  # the other one never got there
-    handle.cancel()
 
 
 def test_nothing_is_read_of_reports_on_goals_that_are_unknown_or_have_ended(planner, stranger, handle, monkeypatch):
