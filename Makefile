@@ -14,7 +14,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: closure golden report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
+.PHONY: changelog closure golden report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -75,6 +75,9 @@ closure:    ## files and lines that nodes and programs reach by their imports
 
 report:     ## the longest source files: split one where a reader gains
 	@git ls-files '*.py' | xargs wc -l | sort -rn | awk '$$2 != "total" && $$1 > 300 {print $$1, $$2}'
+
+changelog:  ## gather the fragments of changelog.d/ into CHANGELOG.md, at a release
+	@$(PYTHON) scripts/changelog.py
 
 clean:      ## remove what was built, except the virtual environments
 	@rm -rf build install log demo_out *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

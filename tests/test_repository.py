@@ -1,4 +1,4 @@
-"""What holds for the repository as a whole: versions agree, all is pinned, no machine is named, files stay small."""
+"""What holds for the repository as a whole: versions agree, all is pinned, no machine is named."""
 
 import ast
 import importlib.metadata
@@ -95,7 +95,8 @@ def test_versions_agree():
     module = ast.parse((ROOT / "llm_planner" / "__init__.py").read_text())
     assignments = [node for node in module.body if isinstance(node, ast.Assign)]
     versions = {ast.literal_eval(a.value) for a in assignments if ast.unparse(a.targets[0]) == "__version__"}
-    assert versions == {pyproject()["project"]["version"]} == {package.findtext("version")}
+    released = re.findall(r"^## (\S+) \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions == {pyproject()["project"]["version"]} == {package.findtext("version")} == {released[0]}
     assert package.findtext("name") == pyproject()["project"]["name"]
 
 

@@ -1,6 +1,6 @@
 """Configuration of a planner: frozen dataclasses whose fields carry their description and range.
 
-The same metadata serves the YAML file (validated in ``assembly``), the ROS parameters and ``--help``.
+The same metadata serves the YAML file (validated in ``configuration``), the ROS parameters and ``--help``.
 """
 
 from dataclasses import dataclass, field

@@ -3,8 +3,8 @@
 There are two ways. ``KEEP`` appends that to all that the model has read and written; only the new text is computed.
 ``FRESH`` gives it its usual prompt, with the new scene, and what is done behind ``plan:``.
 
-The bundled model is trained to go on behind what it wrote (``tasks/replanned.py``), and so it reads the least: what has
-changed. A chat model gets another turn of its conversation, with scene and task in full.
+The bundled model is trained to go on behind what it wrote (``lab/llm_planner_lab/tasks/replanned.py``), and so it reads
+the least: what has changed. A chat model gets another turn of its conversation, with scene and task in full.
 """
 
 import re

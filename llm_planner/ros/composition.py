@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.network import Network, environment
@@ -190,7 +191,7 @@ class Fleet:
         self._due_s: dict[str, float] = {}  # when which process starts again
         self._gone: set[str] = set()  # for good
 
-    def __enter__(self) -> "Fleet":  # noqa: PYI034 -- typing.Self is not in Python 3.10
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -1,4 +1,4 @@
-"""Where generations are: in one of three places, at rest with a complete plan, or ended with KV to be released."""
+"""Where generations are: running, ready, sleeping, at rest with a complete plan; and whose KV is to be released."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ class Places:
         sleeping: They are suspended while their robot is busy.
         resting: Their plan is complete. They run again only if something is inserted, and keep their KV for that while
             nobody else needs the memory.
-        released: They ended; their KV goes with the next step.
+        released: They ended, or lost their KV and are queued again; their KV goes with the next step.
 
     Args:
         policy: Ranks the ready ones.

@@ -27,11 +27,13 @@ from llm_planner.scheduling.step_decision import StepDecision, StepRules
 class Scheduler:
     """Decides who runs in the next step, and how many tokens of each.
 
-    A generation is in exactly one of three places: ``running``; ``ready`` to run (waiting, or suspended and due);
-    ``sleeping`` (suspended, its robot busy; also without its KV, if memory ran out). Ready ones are ranked by the
-    policy at every decision in which a slot is free; running ones keep their slot until they suspend, end, or lose
-    their KV to a better ranked one. Under a policy that weighs utility against time, running ones also pause for a
-    step if that keeps a more pressing one in time, and give their slot, but not their KV, to one that needs it.
+    Until it ends, a generation is in exactly one of four places: ``running``; ``ready`` to run (waiting, or suspended
+    and due); ``sleeping`` (suspended, its robot busy; also without its KV, if memory ran out); ``resting`` (its plan is
+    complete, but something may be inserted). The KV of those in ``released`` goes with the next step. Ready ones are
+    ranked by the policy at every decision in which a slot is free; running ones keep their slot until they suspend,
+    end, or lose their KV to a better ranked one. Under a policy that weighs utility against time, running ones also
+    pause for a step if that keeps a more pressing one in time, and give their slot, but not their KV, to one that
+    needs it.
 
     Args:
         config: Limits.

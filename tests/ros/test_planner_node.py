@@ -1,6 +1,7 @@
 """The planner as a lifecycle node: parameters, transitions, diagnostics, and the example that uses it."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -401,9 +402,21 @@ def test_a_server_that_cannot_be_built_is_the_nodes_failure(ros):
     assert "no such accelerator" in str(planner.node.failure)
 
 
-def test_the_minimal_robot(planner):
-    command = [sys.executable, str(ROOT / "examples/minimal_robot.py"), "mf(20);mb(30);"]
+def run_client(*command):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *command]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == ["carries out mf(20);", "carries out mb(30);", "NONE: mf(20);mb(30);"]
+    return run.stdout.splitlines()
+
+
+def test_the_minimal_robot(planner):
+    lines = run_client(str(ROOT / "examples/minimal_robot.py"), "mf(20);mb(30);")
+    assert lines == ["carries out mf(20);", "carries out mb(30);", "NONE: mf(20);mb(30);"]
+
+
+def test_the_client_in_the_readme(planner):
+    (program,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(program.splitlines()) == 10
+    lines = run_client("-c", program.replace("go to the chair", "mf(20);mb(30);"))
+    assert lines == ["executes mf(20);", "executes mb(30);", "NONE mf(20);mb(30);"]

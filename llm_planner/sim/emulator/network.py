@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
@@ -95,7 +96,7 @@ class TelloNetwork:
             raise
         self._thread = threading.Thread(target=self._run, name="tello-emulator", daemon=True)
 
-    def __enter__(self) -> "TelloNetwork":  # noqa: PYI034 -- typing.Self is not in Python 3.10
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

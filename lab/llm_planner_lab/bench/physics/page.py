@@ -16,7 +16,7 @@ this was measured).
 
 ## Task success by family
 
-{tasks} held-out tasks per family, objects with room ([`tasks/arranged.py`](../../lab/llm_planner_lab/tasks/arranged.py)); the
+{tasks} held-out tasks per family, objects with room ([`lab/llm_planner_lab/tasks/arranged.py`](../../lab/llm_planner_lab/tasks/arranged.py)); the
 reference plan of each is carried out by kinematic robots and by robots with bodies, and judged by the same goal test.
 So what is missing in the last column is what bodies cost: things hidden behind others, collisions, what is out of reach
 from above, drift.
