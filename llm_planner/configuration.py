@@ -74,7 +74,7 @@ def _mapping(path: Path) -> dict[str, Any]:
     try:
         values = read_yaml(path)
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
     if not isinstance(values, dict | None):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} holds {type(values).__name__} instead of a mapping")
     return values or {}

@@ -57,13 +57,13 @@ def test_a_mistake_is_named_with_its_path(tmp_path, text, named):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PlannerError, match=named) as caught:
         load_config(path)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is (ErrorCode.INVALID_FILE if named == "YAML" else ErrorCode.INVALID_CONFIG)
 
 
-def test_a_missing_file_is_a_configuration_error(tmp_path):
-    with pytest.raises(PlannerError) as caught:
+def test_a_file_that_is_missing_is_named(tmp_path):
+    with pytest.raises(PlannerError, match=r"none\.yaml") as caught:
         load_config(tmp_path / "none.yaml")
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
 
 
 def test_an_unknown_model_lists_the_bundled_ones():

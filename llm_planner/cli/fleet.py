@@ -71,7 +71,7 @@ def up(
     if config is not None and (plain := plain_parameters(config)):
         config, overrides = None, plain | overrides
     if record is not None and record.exists():
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{record} exists; record to another file")
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{record} exists; record to another file")
     composition = Composition(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
     )

@@ -44,7 +44,7 @@ def profile_robot(
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no simulation {sim!r}; there is mujoco")
     if missing := [name for name in ("mujoco", "ruamel") if importlib.util.find_spec(name) is None]:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.NOT_INSTALLED,
             f"profiling needs {', '.join(missing)}, which is not installed: pip install -r requirements/sim.txt",
         )
     if output is not None:

@@ -20,13 +20,13 @@ def load_extra(module: str, extra: str) -> Any:  # noqa: ANN401 (any module)
         extra: The extra of this package that brings it; also the name of its file in ``requirements/``.
 
     Raises:
-        PlannerError: INVALID_CONFIG if it cannot be imported.
+        PlannerError: NOT_INSTALLED if it cannot be imported.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.NOT_INSTALLED,
             f"{module} is not installed ({error}); install it with: pip install 'llm_planner[{extra}]', or in a "
             f"checkout pip install -r requirements/{extra}.txt",
         ) from error

@@ -53,16 +53,16 @@ def read_summary(path: Path) -> DemoSummary:
     """Returns what a demo wrote about itself.
 
     Raises:
-        PlannerError: INVALID_CONFIG if the file is none, or was written by another version.
+        PlannerError: INVALID_FILE if the file is none, or was written by another version.
     """
     try:
         return DemoSummary.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read: {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} cannot be read: {error}") from error
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"{path} is no demo's summary: {problems}; run `llm-planner demo` again"
+            ErrorCode.INVALID_FILE, f"{path} is no demo's summary: {problems}; run `llm-planner demo` again"
         ) from error
 
 

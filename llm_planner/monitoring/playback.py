@@ -69,7 +69,7 @@ class Recording:
         """Yields what was recorded, in the order of the file, as far as it goes.
 
         Raises:
-            PlannerError: INVALID_CONFIG if it is no recording of ROS 2 messages.
+            PlannerError: INVALID_FILE if it is no recording of ROS 2 messages.
         """
         schemas: dict[int, Schema] = {}
         channels: dict[int, Channel] = {}
@@ -96,15 +96,15 @@ class Recording:
                 yield from _bounded(records.records, file.size)
         except (_TooLargeError, RecordLengthLimitExceeded) as error:
             message = f"{self.path} is no recording of a fleet: {error}"
-            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
+            raise PlannerError(ErrorCode.INVALID_FILE, message) from error
         except InvalidMagic as error:
             if self.counts:  # where the end should be is something else
                 self.is_cut = True
                 return
-            raise PlannerError(ErrorCode.INVALID_CONFIG, f"{self.path} is no MCAP recording: {error}") from error
+            raise PlannerError(ErrorCode.INVALID_FILE, f"{self.path} is no MCAP recording: {error}") from error
         except OSError as error:
             message = f"{self.path} cannot be read: {error.strerror}"
-            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
+            raise PlannerError(ErrorCode.INVALID_FILE, message) from error
         except DAMAGE:
             self.is_cut = True
 
@@ -197,7 +197,7 @@ class _Decoders:
                 return self._decoded(channel, schema, data)
             except Exception as error:  # whatever the library throws: definition and data are the file's
                 problem = f"a message of {channel.topic} cannot be decoded: {error}"
-                raise PlannerError(ErrorCode.INVALID_CONFIG, problem) from error
+                raise PlannerError(ErrorCode.INVALID_FILE, problem) from error
 
         return decode
 

@@ -16,7 +16,7 @@ class McapRecorder:
         path: Must not exist yet.
 
     Raises:
-        PlannerError: INVALID_CONFIG if it exists, or cannot be written.
+        PlannerError: INVALID_FILE if it exists, or cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,7 +24,7 @@ class McapRecorder:
             self._file = path.open("xb")
         except OSError as error:
             raise PlannerError(
-                ErrorCode.INVALID_CONFIG, f"{path} cannot be written ({error.strerror}); choose another name"
+                ErrorCode.INVALID_FILE, f"{path} cannot be written ({error.strerror}); choose another name"
             ) from error
         self._writer = Writer(self._file, compression=CompressionType.ZSTD)
         self._writer.start(profile=Profile.ROS2, library="llm_planner")

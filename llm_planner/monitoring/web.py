@@ -175,7 +175,7 @@ class WebServer:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * STALL_S))  # inherited
         except (OSError, OverflowError) as error:
             raise PlannerError(
-                ErrorCode.INVALID_CONFIG,
+                ErrorCode.ADDRESS_IN_USE,
                 f"the dashboard cannot listen on {host}:{port} ({_reason(error)}); give another port or host",
             ) from error
         shown = f"[{host}]" if ":" in host else host

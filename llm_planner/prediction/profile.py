@@ -189,9 +189,9 @@ def load_profile(path: Path) -> EngineProfile:
         return _ADAPTER.validate_json(json_of(read_yaml(path)))
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc'])) or 'profile'}: {_message(e['msg'])}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path}: {'; '.join(problems)}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"profile {path}: {'; '.join(problems)}") from error
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"profile {path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"profile {path} {error}") from error
 
 
 def find_profile(name: str) -> EngineProfile:

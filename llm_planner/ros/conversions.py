@@ -121,9 +121,9 @@ def to_overrun(number: int) -> OverrunStrategy:
     """Returns an overrun strategy from the wire.
 
     Raises:
-        PlannerError: INVALID_URGENCY.
+        PlannerError: INVALID_OVERRUN.
     """
-    return _enum(OverrunStrategy, number, ErrorCode.INVALID_URGENCY, "overrun")
+    return _enum(OverrunStrategy, number, ErrorCode.INVALID_OVERRUN, "overrun")
 
 
 def to_budget_scope(number: int) -> BudgetScope:

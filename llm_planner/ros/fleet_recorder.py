@@ -97,4 +97,4 @@ class FleetRecorder:
             write()
         except OSError as error:
             message = f"the recording ends: {error.strerror}; what was written so far can be read"
-            self.failure = PlannerError(ErrorCode.INVALID_CONFIG, message)
+            self.failure = PlannerError(ErrorCode.INVALID_FILE, message)

@@ -58,7 +58,7 @@ def open_gazebo_port(node: Node, guard: Guard, model: RobotModel, world: str, cl
     except ImportError as error:
         package = (error.name or "nav_msgs").partition(".")[0]
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.NOT_INSTALLED,
             f"driver 'gazebo' needs ROS 2's {package} ({error}): "
             f"run `make setup`, or apt install ros-$ROS_DISTRO-{package.replace('_', '-')}",
         ) from error

@@ -133,7 +133,7 @@ class RobotControl:
         """
         if not self._connection.takes_worlds:
             raise PlannerError(
-                ErrorCode.INVALID_CONFIG,
+                ErrorCode.INVALID_WORLD,
                 "a real robot takes no world and no pose from an instruction; start its node with allow_world:=true if "
                 "whoever instructs it knows where it is",
             )

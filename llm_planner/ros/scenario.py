@@ -72,13 +72,13 @@ def load_scenario(path: Path, robot: str) -> list[Event]:
     """Returns what a robot is told in a scenario, in order of time; nothing if it does not occur there.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming what is wrong with the file.
+        PlannerError: INVALID_FILE, naming what is wrong with the file.
     """
     try:
         events = _ADAPTER.validate_json(json_of(read_yaml(path, MAX_FILE_BYTES) or {}))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {problems}") from error
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
     return sorted(events.get(robot, []), key=lambda event: event.at_s)

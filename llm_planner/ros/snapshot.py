@@ -61,28 +61,28 @@ class Snapshot:
         """Returns the snapshot in a JSON text.
 
         Raises:
-            PlannerError: INVALID_CONFIG, naming what is wrong with it.
+            PlannerError: INVALID_WORLD, naming what is wrong with it.
         """
         try:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:MAX_PROBLEMS])
-            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problems}"[:MAX_MESSAGE]) from error
+            raise PlannerError(ErrorCode.INVALID_WORLD, f"world: {problems}"[:MAX_MESSAGE]) from error
 
     @staticmethod
     def from_order(text: str) -> "Snapshot":
         """Returns the snapshot that an instruction begins with, from whoever reaches the robot's service.
 
         Raises:
-            PlannerError: INVALID_CONFIG as ``from_json``, or if it is larger than any world that a robot could be in.
+            PlannerError: INVALID_WORLD as ``from_json``, or if it is larger than any world that a robot could be in.
         """
         if len(text) > MAX_CHARACTERS:
             raise PlannerError(
-                ErrorCode.INVALID_CONFIG, f"world: has {len(text)} characters, more than {MAX_CHARACTERS}"
+                ErrorCode.INVALID_WORLD, f"world: has {len(text)} characters, more than {MAX_CHARACTERS}"
             )
         snapshot = Snapshot.from_json(text)
         if problem := next(_problems(snapshot), None):
-            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {problem}")
+            raise PlannerError(ErrorCode.INVALID_WORLD, f"world: {problem}")
         return snapshot
 
 

@@ -71,7 +71,7 @@ class PlannerView:
             view = None
         if view is None or view.version != VERSION:
             raise PlannerError(
-                ErrorCode.INVALID_CONFIG,
+                ErrorCode.VERSION_MISMATCH,
                 f"the planner shows itself in another format than version {VERSION}; use the llm-planner that was "
                 "installed with it",
             )

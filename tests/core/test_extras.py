@@ -15,4 +15,4 @@ def test_what_is_missing_is_named_with_how_to_get_it():
     assert not has_extra("no_such_package")
     with pytest.raises(PlannerError, match=r"no_such_package.*llm_planner\[plots\].*requirements/plots\.txt") as error:
         load_extra("no_such_package", "plots")
-    assert error.value.code is ErrorCode.INVALID_CONFIG
+    assert error.value.code is ErrorCode.NOT_INSTALLED

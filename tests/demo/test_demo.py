@@ -146,5 +146,5 @@ def test_what_is_no_summary_is_refused(tmp_path, text):
         path.write_text(text)
     with pytest.raises(PlannerError) as refused:
         read_summary(path)
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_FILE
     assert str(path) in str(refused.value)

@@ -118,7 +118,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path):
     path.write_text("not a recording at all")
     with pytest.raises(PlannerError, match="no MCAP recording") as refused:
         summarize(Recording(path))
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_FILE
 
 
 def test_a_recording_of_something_else_is_summed_up_all_the_same(path):
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_written_is_a_numbered_error(tmp_path, name):
     (tmp_path / "taken.mcap").write_text("somebody's work")
     with pytest.raises(PlannerError, match="cannot be written") as refused:
         McapRecorder(tmp_path / name)
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_FILE
     assert (tmp_path / "taken.mcap").read_text() == "somebody's work"
 
 

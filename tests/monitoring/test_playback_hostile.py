@@ -72,7 +72,7 @@ def test_what_grows_beyond_all_measure_is_refused(tmp_path, make, reason):
     assert path.stat().st_size < 500_000
     with pytest.raises(PlannerError, match=reason) as raised:
         summarize(Recording(path))
-    assert raised.value.code is ErrorCode.INVALID_CONFIG
+    assert raised.value.code is ErrorCode.INVALID_FILE
     assert str(path) in raised.value.message
 
 

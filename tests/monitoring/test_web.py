@@ -180,7 +180,7 @@ def test_an_address_that_cannot_be_listened_on_is_a_numbered_error(board, host, 
         port = taken.getsockname()[1] if port is None else port
         with pytest.raises(PlannerError, match=host) as refused:
             WebServer(build_app(Hub(board.whole), str), host, port)
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.ADDRESS_IN_USE
 
 
 def test_a_closed_server_frees_its_port(board):

@@ -115,7 +115,7 @@ def test_a_bad_coefficient_is_refused_with_its_path(tmp_path, spoil, named):
     path = written(tmp_path, content)
     with pytest.raises(PlannerError) as caught:
         load_profile(path)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
     assert named in str(caught.value)
     assert str(path) in str(caught.value)
 

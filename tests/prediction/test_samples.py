@@ -39,7 +39,7 @@ def test_what_is_no_table_of_samples_is_refused_with_its_line(tmp_path, text, na
     path.write_text(text)
     with pytest.raises(PlannerError, match=named) as caught:
         read_samples(path)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -214,7 +214,7 @@ def test_a_situation_that_cannot_be_is_refused(text, code):
         ({"robot_model": "x" * 200}, ErrorCode.UNKNOWN_ROBOT_MODEL),
         ({"time_utility": msgs.TimeUtility(function="x" * 200)}, ErrorCode.INVALID_TIME_UTILITY),
         ({"urgency": 3}, ErrorCode.INVALID_URGENCY),
-        ({"overrun": 255}, ErrorCode.INVALID_URGENCY),
+        ({"overrun": 255}, ErrorCode.INVALID_OVERRUN),
         ({"budget_scope": 2}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": math.inf}, ErrorCode.INVALID_TIME_BUDGET),

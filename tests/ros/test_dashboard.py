@@ -139,7 +139,7 @@ def test_a_port_that_is_taken_is_a_numbered_error(ros):
         port = taken.getsockname()[1]
         with pytest.raises(PlannerError, match=f"127.0.0.1:{port}") as refused:
             DashboardNode("dashboard_3", parameter_overrides=[Parameter("port", value=port)])
-        assert refused.value.code is ErrorCode.INVALID_CONFIG
+        assert refused.value.code is ErrorCode.ADDRESS_IN_USE
 
 
 def test_the_process_ends_with_status_1_if_its_port_is_taken_and_with_0_at_a_signal():
@@ -148,7 +148,7 @@ def test_the_process_ends_with_status_1_if_its_port_is_taken_and_with_0_at_a_sig
         port = taken.getsockname()[1]
         done = subprocess.run([*command, f"port:={port}"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "INVALID_CONFIG" in done.stderr
+    assert "ADDRESS_IN_USE" in done.stderr
     with subprocess.Popen([*command, f"port:={port}"], stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_until(lambda: is_served(port), 30.0)

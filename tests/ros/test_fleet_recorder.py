@@ -82,7 +82,7 @@ def test_a_recorder_that_is_killed_leaves_a_file_that_can_be_read(start_planner,
     command = [sys.executable, "-m", "llm_planner.ros.recorder_node", "--ros-args", "-p", f"path:={path}"]
     with subprocess.Popen([*command, "-p", "planner:=/killed_tape"], stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: path.is_file() and path.stat().st_size > 2000, 30.0)
+            wait_until(lambda: path.is_file() and path.stat().st_size > 5000, 30.0)
             os.kill(process.pid, signal.SIGKILL)
         finally:
             process.kill()
@@ -103,7 +103,7 @@ def test_a_disk_that_is_full_ends_the_recording_with_a_reason(start_planner, sta
     recorder._recorder.flush, original = fail, recorder._recorder.flush
     wait_until(lambda: recorder.failure is not None)
     recorder._recorder.flush = original
-    assert recorder.failure.code is ErrorCode.INVALID_CONFIG
+    assert recorder.failure.code is ErrorCode.INVALID_FILE
     assert "No space left" in recorder.failure.message
 
 

@@ -58,7 +58,7 @@ def test_a_view_survives_the_wire():
 def test_another_format_is_refused(text):
     with pytest.raises(PlannerError) as refused:
         PlannerView.from_json(text)
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.VERSION_MISMATCH
 
 
 def test_a_newer_planner_may_add_fields():

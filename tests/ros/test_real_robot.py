@@ -50,7 +50,7 @@ def test_an_instruction_does_not_say_where_a_real_drone_is(planner, drone, start
     for world in ('{"objects": []}', '{"objects": [], "pose": {"x_m": -5.0, "z_m": 1.0}}', "{"):
         for urgency in (0, 1):
             response = operator.instruct("mf(500);mf(500);mf(400);", world=world, urgency=urgency)
-            assert (response.accepted, response.error_code) == (False, ErrorCode.INVALID_CONFIG)
+            assert (response.accepted, response.error_code) == (False, ErrorCode.INVALID_WORLD)
     assert "allow_world" in operator.instruct("mf(20);", world='{"objects": []}').error_msg
     assert robot.pose == before
     assert operator.instruct("mf(50);", world="").accepted

@@ -241,10 +241,10 @@ def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
         ({"urgency": 7}, ErrorCode.INVALID_URGENCY),
         ({"instruction": " \n"}, ErrorCode.EMPTY_INSTRUCTION),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
-        ({"world": '{"objects": [{}]}'}, ErrorCode.INVALID_CONFIG),
+        ({"world": '{"objects": [{}]}'}, ErrorCode.INVALID_WORLD),
         (
             {"world": '{"objects": [{"name": "a", "role": "area", "position_m": [0,0,0], "size_m": [Infinity,1,0]}]}'},
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_WORLD,
         ),
     ],
 )

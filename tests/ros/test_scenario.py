@@ -41,7 +41,7 @@ def test_a_broken_scenario_names_its_fault(tmp_path, text, part):
     path.write_text(text)
     with pytest.raises(PlannerError, match=part) as caught:
         load_scenario(path, "drone_1")
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
 
 
 def test_a_missing_scenario_is_named(tmp_path):

@@ -26,7 +26,7 @@ def test_snapshot_round_trip():
 def test_a_broken_world_is_refused(world):
     with pytest.raises(PlannerError) as caught:
         Snapshot.from_json(world)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_WORLD
 
 
 def world_of(*objects, **fields):
@@ -61,7 +61,7 @@ def world_of(*objects, **fields):
 def test_a_world_that_no_robot_could_be_in_is_refused(world, part):
     with pytest.raises(PlannerError, match=r"^world: ") as caught:
         Snapshot.from_order(world)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_WORLD
     assert part in caught.value.message
     assert len(caught.value.message) <= 500
 
@@ -78,5 +78,5 @@ def test_whatever_comes_is_a_world_or_refused(value):
         try:
             Snapshot.from_order(text)
         except PlannerError as error:
-            if error.code is not ErrorCode.INVALID_CONFIG:
+            if error.code is not ErrorCode.INVALID_WORLD:
                 raise

@@ -110,7 +110,7 @@ def load_cluster(path: Path) -> Cluster:
     try:
         cluster = Cluster.model_validate(read_yaml(path))
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
     except ValidationError as error:
         problems = "; ".join(": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
@@ -125,7 +125,7 @@ def _check_model(cluster: Cluster, path: Path) -> None:
     try:
         config = read_json(file)
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {file} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {file} {error}") from error
     known = config if isinstance(config, dict) else {}
     num_layers, num_heads = known.get("num_hidden_layers"), known.get("num_attention_heads")
     if isinstance(num_layers, int) and cluster.pipeline_parallel > num_layers:

@@ -98,11 +98,11 @@ def require_vllm() -> None:
     version = installed_version()
     if version is None:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"backend vllm needs vLLM {VERSION}, and there is none here; {_INSTALL}"
+            ErrorCode.NOT_INSTALLED, f"backend vllm needs vLLM {VERSION}, and there is none here; {_INSTALL}"
         )
     if version.split(".")[:2] != VERSION.split("."):
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"backend vllm needs vLLM {VERSION}, and {version} is installed; {_INSTALL}"
+            ErrorCode.VERSION_MISMATCH, f"backend vllm needs vLLM {VERSION}, and {version} is installed; {_INSTALL}"
         )
 
 
@@ -115,5 +115,5 @@ def require_hooks() -> None:
     problems = [problem for hook in HOOKS if (problem := check_hook(hook)) is not None]
     if problems:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"vLLM {installed_version()} differs inside: {'; '.join(problems)}; {_INSTALL}"
+            ErrorCode.VERSION_MISMATCH, f"vLLM {installed_version()} differs inside: {'; '.join(problems)}; {_INSTALL}"
         )

@@ -86,9 +86,9 @@ def load_demands(robot_model: str) -> tuple[Demand, ...]:
         return _ADAPTER.validate_json(json_of(read_yaml(path))).demands
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc'])) or 'table'}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"demands {path}: {'; '.join(problems)}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"demands {path}: {'; '.join(problems)}") from error
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"demands {path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"demands {path} {error}") from error
 
 
 def write_demands(table: DemandTable, path: Path) -> None:

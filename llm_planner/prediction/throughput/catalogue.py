@@ -127,13 +127,13 @@ def load_catalogue(path: Path | None = None) -> Catalogue:
     """Returns a catalogue file, by default the shipped one.
 
     Raises:
-        PlannerError: INVALID_CONFIG with the path of every number that is missing or out of range.
+        PlannerError: INVALID_FILE with the path of every number that is missing or out of range.
     """
     path = path or share_dir() / "profiles" / "throughput" / "catalogue.yaml"
     try:
         return catalogue_of(read_yaml(path))
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"catalogue {path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"catalogue {path} {error}") from error
 
 
 def catalogue_of(document: Any) -> Catalogue:  # noqa: ANN401 (YAML or JSON)
@@ -142,4 +142,4 @@ def catalogue_of(document: Any) -> Catalogue:  # noqa: ANN401 (YAML or JSON)
         return _ADAPTER.validate_json(json_of(document))
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"catalogue: {'; '.join(problems)}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"catalogue: {'; '.join(problems)}") from error

@@ -88,7 +88,7 @@ def load_kernel_model(path: Path | None = None) -> KernelModel:
     """Returns the model of a file, by default the shipped one.
 
     Raises:
-        PlannerError: INVALID_CONFIG if there is none or it is not one that this version writes.
+        PlannerError: INVALID_FILE if there is none or it is not one that this version writes.
     """
     path = path or share_dir() / "profiles" / "throughput" / f"{DEFAULT}.json"
     try:
@@ -110,7 +110,7 @@ def _model(document: _Document) -> KernelModel:
     """Returns the model of a document.
 
     Raises:
-        PlannerError: INVALID_CONFIG for its catalogue.
+        PlannerError: INVALID_FILE for its catalogue.
         ValueError, TypeError, LookupError, ArithmeticError: If its parts do not fit together.
     """
     encoder = Encoder(catalogue_of(document.catalogue))
@@ -130,5 +130,5 @@ def _scale(scale: _Scale) -> ErrorScale:
 
 def _invalid(path: Path, problem: str) -> PlannerError:
     return PlannerError(
-        ErrorCode.INVALID_CONFIG, f"throughput model {path}: {problem}; make one with llm-planner capacity fit"
+        ErrorCode.INVALID_FILE, f"throughput model {path}: {problem}; make one with llm-planner capacity fit"
     )

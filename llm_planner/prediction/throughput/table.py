@@ -81,7 +81,7 @@ def read_table(path: Path) -> Sequence[Measurement]:
     """Returns the measurements of a CSV file.
 
     Raises:
-        PlannerError: INVALID_CONFIG with the file and the line that cannot be used: a missing column, something that is
+        PlannerError: INVALID_FILE with the file and the line that cannot be used: a missing column, something that is
             no number (units belong into no cell), a value that is negative, zero or not finite, or a throughput that
             does not agree with the latency.
     """
@@ -162,4 +162,4 @@ def _check_units(path: Path, number: int, m: Measurement) -> None:
 
 
 def _invalid(path: Path, problem: str) -> PlannerError:
-    return PlannerError(ErrorCode.INVALID_CONFIG, f"throughput table {path}: {problem}")
+    return PlannerError(ErrorCode.INVALID_FILE, f"throughput table {path}: {problem}")

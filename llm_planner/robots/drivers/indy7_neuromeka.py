@@ -162,6 +162,6 @@ def open_indy7(address: str) -> NeuromekaPort:
         from neuromeka import IndyDCP3
     except ImportError as error:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"driver 'indy7' needs the neuromeka library, see docs/robots_indy7.md ({error})"
+            ErrorCode.NOT_INSTALLED, f"driver 'indy7' needs the neuromeka library, see docs/robots_indy7.md ({error})"
         ) from error
     return NeuromekaPort(IndyDCP3(robot_ip=address))

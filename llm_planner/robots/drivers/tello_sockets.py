@@ -32,7 +32,7 @@ class TelloSockets:
         except OSError as error:
             self.close()
             raise PlannerError(
-                ErrorCode.INVALID_CONFIG,
+                ErrorCode.ADDRESS_IN_USE,
                 f"no way to a Tello at {address} ({error}); is UDP port {state_port} taken by another program?",
             ) from error
 

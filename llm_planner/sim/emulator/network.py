@@ -188,6 +188,6 @@ def _bound(address: str, port: int) -> socket.socket:
     except OSError as error:
         endpoint.close()
         hint = "is another emulator, or a driver that binds every address, running?"
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"cannot listen on {address}:{port} ({error}); {hint}") from error
+        raise PlannerError(ErrorCode.ADDRESS_IN_USE, f"cannot listen on {address}:{port} ({error}); {hint}") from error
     endpoint.setblocking(False)
     return endpoint

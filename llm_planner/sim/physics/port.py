@@ -275,11 +275,11 @@ def require_finite(objects: Sequence[WorldObject], pose: Pose) -> None:
     if not _are_sane(pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg):
         raise PlannerError(ErrorCode.INVALID_POSE, f"the robot's pose is {pose}; give finite numbers")
     if len(objects) > MAX_OBJECTS:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {len(objects)} things are more than {MAX_OBJECTS}")
+        raise PlannerError(ErrorCode.INVALID_WORLD, f"world: {len(objects)} things are more than {MAX_OBJECTS}")
     for thing in objects:
         numbers = (*thing.position_m, *thing.size_m, *thing.velocity_m_per_s)
         if not _are_sane(*numbers) or any(size < 0 for size in thing.size_m):
-            raise PlannerError(ErrorCode.INVALID_CONFIG, f"world: {thing.name} has a number that is none: {numbers}")
+            raise PlannerError(ErrorCode.INVALID_WORLD, f"world: {thing.name} has a number that is none: {numbers}")
 
 
 def _are_sane(*numbers: float) -> bool:

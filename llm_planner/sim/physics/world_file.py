@@ -151,9 +151,9 @@ def load_world_file(name: str) -> WorldFile:
         return _ADAPTER.validate_json(json_of(read_yaml(path)))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {problems}") from error
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {error}") from error
 
 
 def _extent(parts: tuple[Shape, ...], yaw_deg: float) -> Point:

@@ -25,10 +25,10 @@ def write(tmp_path, **changes) -> Path:
     return path
 
 
-def refusal(path) -> str:
+def refusal(path, code=ErrorCode.INVALID_CONFIG) -> str:
     with pytest.raises(PlannerError) as caught:
         load_cluster(path)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is code
     return caught.value.message
 
 
@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_named(tmp_path, changes, hint):
 
 
 def test_no_file_and_no_mapping(tmp_path):
-    assert "cannot be read" in refusal(tmp_path / "none.yaml")
+    assert "cannot be read" in refusal(tmp_path / "none.yaml", ErrorCode.INVALID_FILE)
     (tmp_path / "list.yaml").write_text("- a\n")
     assert "list.yaml" in refusal(tmp_path / "list.yaml")
 

@@ -36,7 +36,7 @@ def test_another_version_is_refused_before_anything_is_loaded(monkeypatch, tmp_p
     monkeypatch.setattr(contract, "installed_version", lambda: version)
     with pytest.raises(PlannerError, match=r"make setup-vllm") as error:
         start_engine(EngineSettings(model_dir=tmp_path))
-    assert error.value.code is ErrorCode.INVALID_CONFIG
+    assert error.value.code is (ErrorCode.VERSION_MISMATCH if version else ErrorCode.NOT_INSTALLED)
     assert (version or "none here") in error.value.message
 
 

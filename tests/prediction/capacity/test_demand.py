@@ -48,7 +48,7 @@ def test_a_bad_table_is_refused_with_its_file(share, text, message):
     with pytest.raises(PlannerError, match=message) as error:
         load_demands("bad")
     assert "bad.yaml" in error.value.message
-    assert error.value.code is ErrorCode.INVALID_CONFIG
+    assert error.value.code is ErrorCode.INVALID_FILE
 
 
 def test_a_robot_without_a_table_is_refused_with_those_that_have_one():

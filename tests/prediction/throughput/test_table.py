@@ -49,7 +49,7 @@ def test_written_rows_are_read_again(tmp_path):
 def test_what_cannot_be_used_is_named_by_its_line(tmp_path, row, problem):
     with pytest.raises(PlannerError, match=problem) as caught:
         read_table(table(tmp_path, GOOD, row))
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
 
 
 def test_missing_columns_are_named(tmp_path):

@@ -109,7 +109,7 @@ def test_an_address_that_is_taken_is_named():
     with emulated(9):
         with pytest.raises(PlannerError, match="is another emulator") as caught:
             emulated(10, 9)
-        assert caught.value.code is ErrorCode.INVALID_CONFIG
+        assert caught.value.code is ErrorCode.ADDRESS_IN_USE
     emulated(10).close()  # what it had, it gave back
 
 
@@ -118,7 +118,7 @@ def test_a_state_port_that_is_taken_is_named():
     other.bind(("", 0))
     with pytest.raises(PlannerError, match="taken by another program") as caught:
         TelloSockets(loopback(11), state_port=other.getsockname()[1])
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.ADDRESS_IN_USE
     other.close()
 
 

@@ -62,7 +62,7 @@ def load_model(path: Path | None = None) -> ThroughputModel:
         return read_ala(json.loads(path.read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError) as error:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"throughput model {path} is damaged ({error!r}); fit it again"
+            ErrorCode.INVALID_FILE, f"throughput model {path} is damaged ({error!r}); fit it again"
         ) from error
 
 

@@ -29,10 +29,10 @@ def boosted_lengths(train: Sequence[Example], test: Sequence[Example], seed: int
     """Returns the lengths of ``test`` that trees predict which were fitted to ``train``.
 
     Raises:
-        PlannerError: INVALID_CONFIG if xgboost is not installed.
+        PlannerError: NOT_INSTALLED if xgboost is not installed.
     """
     if not is_installed():
-        raise PlannerError(ErrorCode.INVALID_CONFIG, HOW_TO_INSTALL)
+        raise PlannerError(ErrorCode.NOT_INSTALLED, HOW_TO_INSTALL)
     import xgboost
 
     counts = Counter(token_id for example in train for token_id in set(example.token_ids))

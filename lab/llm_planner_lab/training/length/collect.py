@@ -31,7 +31,7 @@ class LengthFile:
         max_tokens: Longest response that was allowed.
 
     Raises:
-        PlannerError: INVALID_CONFIG if the file is damaged.
+        PlannerError: INVALID_FILE if the file is damaged.
     """
 
     def __init__(self, path: Path, model: Path, max_tokens: int) -> None:
@@ -63,7 +63,7 @@ class LengthFile:
             return json.loads(line)
         except ValueError as error:
             message = f"{self._path}, line {number}: {error}; delete the file to measure again"
-            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
+            raise PlannerError(ErrorCode.INVALID_FILE, message) from error
 
     def _begin(self) -> None:
         """Writes the file as far as it is known, in one go."""

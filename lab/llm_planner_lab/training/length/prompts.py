@@ -100,17 +100,17 @@ def read_prompts(path: Path, robots: Collection[str], seed: int) -> PromptParts:
         seed: Of the parts.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming the line that is wrong, or if there are too few prompts.
+        PlannerError: INVALID_FILE, naming the line that is wrong, or if there are too few prompts.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"prompts file {path} cannot be read: {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"prompts file {path} cannot be read: {error}") from error
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
     prompts = list(dict.fromkeys(_parse(line, robots, f"{path}, line {number}") for number, line in numbered))
     if len(prompts) < MIN_PROMPTS:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_FILE,
             f"prompts file {path} holds {len(prompts)} different prompts; at least {MIN_PROMPTS} are needed, and "
             "thousands for good predictions",
         )
@@ -123,7 +123,7 @@ def read_prompts(path: Path, robots: Collection[str], seed: int) -> PromptParts:
 
 def _parse(line: str, robots: Collection[str], where: str) -> Prompt:
     def wrong(what: str) -> PlannerError:
-        return PlannerError(ErrorCode.INVALID_CONFIG, f"{where}: {what}")
+        return PlannerError(ErrorCode.INVALID_FILE, f"{where}: {what}")
 
     try:
         values = json.loads(line)

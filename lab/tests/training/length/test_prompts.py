@@ -76,7 +76,7 @@ def test_a_bad_line_is_named(tmp_path, line, named):
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(PlannerError, match=f"line {MIN_PROMPTS + 1}: ") as caught:
         read_prompts(path, ROBOTS, seed=0)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
     assert named in caught.value.message
 
 
