@@ -49,6 +49,21 @@ def test_segments_with_durations_of_the_robot_model():
     assert all(0 < s.expected.min_s <= s.expected.p50_s <= s.expected.p90_s for s in segments)
 
 
+def test_what_is_unclear_to_a_chat_model_is_not_understood_and_moves_nothing():
+    events = plan({"go there": "unclear('where to go');"}, "tello", "go there")
+    assert [type(e) for e in events] == [Finished]
+    assert events[0].result.error_code is ErrorCode.NOT_UNDERSTOOD
+    assert events[0].result.error_msg == "not understood: where to go"
+
+
+def test_a_plan_may_name_the_places_of_its_robot_model_whatever_the_scene():
+    request = make_request(instruction="throw the can away", scene="can, plate", robot_model="indy7")
+    session = make_preparer(FakeBackend()).prepare(request).session
+    progress = session.feed(FakeTokenizer().encode("pick(can);place(can,bin);"))
+    assert progress.error is None
+    assert len(progress.segments) == 2
+
+
 def test_the_gate_stands_between_model_and_robot():
     events = plan({"fly": "mf(100);mf(9999);", "pick": "tk();"}, "tello", "fly")
     assert [e.segment.text for e in events if isinstance(e, SegmentReady)] == ["mf(100);"]
