@@ -390,6 +390,21 @@ def test_an_emergency_that_is_refused_is_left_to_the_reflex(planner, start_opera
     assert Snapshot.from_json(outcome.world).pose.x_m < 0.0  # away from the ball
 
 
+@pytest.mark.parametrize(("name", "instruction"), [("drone_31", "hang mf(200);"), ("drone_32", "unclear there")])
+def test_an_emergency_that_is_not_understood_is_left_to_the_reflex(planner, start_operator, name, instruction):
+    operator = start_operator(name, time_scale=2.0)
+    operator.instruct(instruction, [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1)
+    if instruction.startswith("hang"):
+        robot = operator.robot._robot
+        wait_until(lambda: robot._driver.target is not None and planner.server.requests, what="a motion")
+        planner.server.finish(robot.goal_id, ErrorCode.NOT_UNDERSTOOD, "not understood: which way")
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.NOT_UNDERSTOOD
+    assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
+    assert outcome.reflexes[0].action.startswith("m"), "out of its way"
+    assert msgs.SegmentOutcome.SUCCEEDED not in statuses(outcome)
+
+
 def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_planner, start_operator):
     planner = start_planner("mute")
     operator = start_operator("drone_12", planner="/mute", time_scale=10.0)
