@@ -88,6 +88,11 @@ ACHIEVED = frozenset({ErrorCode.NONE, ErrorCode.PLAN_PARTIAL})
 """How a goal ends whose plan was carried out, as far as it goes: all other ends have no utility."""
 
 
+def is_of_the_plan(code: ErrorCode) -> bool:
+    """Returns whether a goal ended because of what the model wrote (2xx)."""
+    return code // 100 == 2
+
+
 def code_name(number: int) -> str:
     """Returns the name of an error code for people; of a number that this version does not know, ``unknown (N)``."""
     try:

@@ -113,7 +113,7 @@ class SegmentReport:
         situation: Given with FAILED by a robot that stands and waits for another way (a detour); None if it has given
             the goal up.
         is_permanent: With FAILED: no other plan can help.
-        said: With SUCCEEDED and FAILED: what the robot said meanwhile.
+        said: With SUCCEEDED and FAILED: what the robot said meanwhile; where its plan returned, the answer in words.
     """
 
     request_id: str
@@ -147,7 +147,7 @@ class SegmentMark:
     Attributes:
         reason: Why it failed; empty otherwise.
         value: What its last call returned, if anything.
-        said: What the robot said meanwhile.
+        said: What the robot said meanwhile; where its plan returned, the answer in words.
     """
 
     status: MarkStatus = MarkStatus.NOT_RUN

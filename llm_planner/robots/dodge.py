@@ -5,7 +5,7 @@ somebody means to go.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llm_planner.core.pose import Pose
@@ -92,7 +92,13 @@ def speed_to(target: Pose, pose: Pose, before: Pose) -> float:
 
 
 def dodge(
-    model: RobotModel, pose: Pose, threats: Sequence[Mover], ahead_s: float, going_on: Sequence[Point] | None = None
+    model: RobotModel,
+    pose: Pose,
+    threats: Sequence[Mover],
+    ahead_s: float,
+    going_on: Sequence[Point] | None = None,
+    *,
+    unsupported: Collection[str] = (),
 ) -> SkillCall | None:
     """Returns what keeps a robot farthest from what comes, inside its fence; None if it had better do as it does.
 
@@ -105,6 +111,7 @@ def dodge(
         threats: What comes.
         ahead_s: Of the rule.
         going_on: Its way if it goes on as it does, for ``forecast_s`` of that; None if it stands.
+        unsupported: Skills of the model that this robot cannot carry out.
     """
     assert model.reflex is not None
     for_s, enough_m = forecast_s(ahead_s), model.reflex.distance_m
@@ -113,7 +120,8 @@ def dodge(
     best = _clearance(threats, going_on or stay, enough_m)
     if best[0] >= enough_m - JUST_M:
         return None
-    ways = ((call, _way_of(skill, pose, end, for_s)) for call, end, skill in _motions(model, pose, model.reflex))
+    motions = (motion for motion in _motions(model, pose, model.reflex) if motion[0].name not in unsupported)
+    ways = ((call, _way_of(skill, pose, end, for_s)) for call, end, skill in motions)
     for call, way in ways if going_on is None else ((SkillCall(model.stop_skill), stay), *ways):
         clear = _clearance(threats, way, enough_m)
         is_clearer = clear[0] > best[0] + JUST_M

@@ -24,6 +24,7 @@ from llm_planner.language.syntax import (
     Unclear,
     Variable,
 )
+from llm_planner.robots.answer import answer_in_words
 from llm_planner.robots.driver import (
     PlanFailedError,
     SkillDriver,
@@ -84,7 +85,7 @@ class Interpreter:
         driver: Does the work.
 
     Attributes:
-        said: What the part that was started last has told people so far.
+        said: What the part that was started last has told people so far; where it returns, the answer in words.
         has_ended: Whether the plan has returned, failed or asked for a new one.
         wants_replan: Whether it asked for a new one.
     """
@@ -93,6 +94,8 @@ class Interpreter:
         self._model = model
         self._driver = driver
         self._variables: dict[int, Value] = {}
+        self._origins: dict[int, SkillCall] = {}  # of the values of variables
+        self._last_call: SkillCall | None = None  # whose value was taken
         self._num_steps = 0
         self._calls: list[ExecutedCall] = []
         self._steps: _Calls | None = None
@@ -146,6 +149,22 @@ class Interpreter:
             texts = (text for text in call.arguments if isinstance(text, str))
             self.said = (*self.said, *texts)
 
+    def _note_origin(self, index: int) -> None:
+        if self._last_call is not None:
+            self._origins[index] = self._last_call
+
+    def _answer(self, returned: Expression, value: Value) -> None:
+        """Tells people what the plan returns."""
+        match returned:
+            case Call():
+                origin = self._last_call
+            case Variable(index=index):
+                origin = self._origins.get(index)
+            case _:
+                origin = None
+        if words := answer_in_words(self._model, origin, value):
+            self.said = (*self.said, words)
+
     def forgive(self) -> None:
         """Forgets that a part has failed: another plan follows. Variables stay as they are."""
         self.has_ended = self.wants_replan = False
@@ -197,6 +216,7 @@ class Interpreter:
                 yield from self._call(statement)
             case Assign(variable=variable, call=call):
                 self._variables[variable.index] = yield from self._call(call)
+                self._note_origin(variable.index)
             case Loop(count=count, body=body):
                 for _ in range(count):
                     self._step()
@@ -208,6 +228,7 @@ class Interpreter:
                     yield from self._block(body)
             case Return(value=expression):
                 self._last_value = yield from self._value(expression)
+                self._answer(expression, self._last_value)
                 self.has_ended = True
             case Fail(reason=reason) | Unclear(what=reason):
                 raise PlanFailedError(reason)
@@ -257,7 +278,9 @@ class Interpreter:
             arguments.append((yield from self._value(argument)))  # noqa: PERF401 (no yield in comprehensions)
         self._step()
         skill = self._model.skill(call.name)
-        value = yield SkillCall(skill.name if skill else call.name, tuple(arguments))
+        flat = SkillCall(skill.name if skill else call.name, tuple(arguments))
+        value = yield flat
+        self._last_call = flat
         if skill is not None and isinstance(skill.effect, Replan):
             self.wants_replan = self.has_ended = True
         return True if value is None else value

@@ -207,11 +207,18 @@ class Network(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example(Record):
-    """A worked example for the prompt of a chat model."""
+    """A worked example for the prompt of a chat model.
+
+    Attributes:
+        is_urgent: Whether the instruction warns of a danger, so that the plan keeps to ``RobotModel.urgent_skills``.
+        needs: Names of skills that the plan does not call and without which, or with other limits, it would be wrong.
+    """
 
     instruction: str
     plan: str
     scene: str = ""
+    is_urgent: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,10 +55,12 @@ class Reflex:
 
     Args:
         model: Of the robot; without a rule in it, only ``answer_missing`` reacts, by stopping.
+        unsupported: Skills of the model that this robot cannot carry out: where no other motion helps, it stops.
     """
 
-    def __init__(self, model: RobotModel) -> None:
+    def __init__(self, model: RobotModel, *, unsupported: Collection[str] = ()) -> None:
         self._model = model
+        self._unsupported = frozenset(unsupported)
         self._rule = model.reflex or NO_RULE
         self._near_m: float | None = None  # how near it was at the last reaction; None if nothing is near
 
@@ -137,12 +139,13 @@ class Reflex:
         if threat is None or self._rule.action is not ReflexAction.BACK_OFF:
             return (stop,)
         if self._rule.ahead_s > 0.0:
-            step = dodge(self._model, pose, movers(things, now_s), self._rule.ahead_s, going_on)
+            coming, ahead_s = movers(things, now_s), self._rule.ahead_s
+            step = dodge(self._model, pose, coming, ahead_s, going_on, unsupported=self._unsupported)
             if step is not None:
                 return (step,)
             if going_on is not None:
                 return ()
-        step = step_away(self._model, pose, threat, self._rule.back_off_m)
+        step = step_away(self._model, pose, threat, self._rule.back_off_m, unsupported=self._unsupported)
         return (stop,) if step is None else (step,)
 
 
@@ -159,13 +162,17 @@ def _threat(pose: Pose, thing: WorldObject, now_s: float) -> Threat:
     return Threat(thing.name, position_m, math.hypot(*gaps))
 
 
-def step_away(model: RobotModel, pose: Pose, threat: Threat, distance_m: float) -> SkillCall | None:
+def step_away(
+    model: RobotModel, pose: Pose, threat: Threat, distance_m: float, *, unsupported: Collection[str] = ()
+) -> SkillCall | None:
     """Returns the one motion that takes the robot farthest from a threat, inside its fence; None if none does."""
     before_m = math.dist(threat.position_m, (pose.x_m, pose.y_m, pose.z_m))
     best: tuple[float, SkillCall] | None = None
     for skill in model.skills.values():
         number = skill.number
         if not isinstance(skill.effect, Translate) or number is None or len(skill.arguments) > 1:
+            continue
+        if skill.name in unsupported:
             continue
         least, most = number.minimum or 0.0, number.maximum or 0.0
         amount = min(max(distance_m / skill.effect.unit_m, least), most)

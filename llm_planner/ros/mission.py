@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from builtin_interfaces.msg import Time
 
 import llm_planner.msg as msgs
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, is_of_the_plan
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.ros import conversions, metrics
@@ -58,10 +58,14 @@ class Mission:
         return True
 
     def is_unanswered(self, result: PlanResult) -> bool:
-        """Whether the planner ended an emergency without a single segment, though nobody had called it off."""
+        """Whether the planner ended an emergency without an answer, though nobody had called it off.
+
+        What it delivered of a plan that it did not understand to the end, or that the gate refused, is none.
+        """
         is_urgent = self.order.urgency == Urgency.URGENT.value
         is_called_off = self.is_given_up or result.error_code in (ErrorCode.CANCELLED, ErrorCode.SUPERSEDED)
-        return is_urgent and not is_called_off and not result.segments and not self.reflexes
+        has_answer = bool(result.segments) and not is_of_the_plan(result.error_code)
+        return is_urgent and not is_called_off and not has_answer and not self.reflexes
 
     @property
     def is_in_reflex(self) -> bool:

@@ -144,7 +144,7 @@ class RobotControl:
             self._born_at_s = self._clock.now_s()
             self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)
             self._executor = SegmentExecutor(self._model, self._driver, self._report, self._look_around)
-            self._reflex = Reflex(self._model)
+            self._reflex = Reflex(self._model, unsupported=self.unsupported_skills)
             self._reflex_event: ReflexEvent | None = None
             self._must_halt = False  # because an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited

@@ -75,7 +75,7 @@ class PlanPreparer:
             PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
-        allowed, mentioned = _allowed_skills(model, request), _mentioned(request)
+        allowed, mentioned = _allowed_skills(model, request), _mentioned(model, request)
         session = self._session(model, request, allowed, mentioned)
         at_once = None
         if not request.delivered and (plan := request.plan or immediate_plan(model, request.instruction)):
@@ -84,7 +84,7 @@ class PlanPreparer:
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
         scene = request.scene if keeps else _scenes(so_far)[-1]
-        prompt = self._encoder.encode(model, request.instruction, scene, request.unsupported_skills)
+        prompt = self._encode(model, request, scene)
         delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
@@ -105,6 +105,10 @@ class PlanPreparer:
             stop_skill=model.stop_skill,
             at_once=at_once,
         )
+
+    def _encode(self, model: RobotModel, request: PlanRequest, scene: str) -> EncodedPrompt:
+        is_urgent = request.urgency is Urgency.URGENT
+        return self._encoder.encode(model, request.instruction, scene, request.unsupported_skills, is_urgent=is_urgent)
 
     def _session(
         self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None, mentioned: Mentioned | None
@@ -145,7 +149,7 @@ class PlanPreparer:
         if self._replan_context is ReplanContext.KEEP:
             return Detour(segment, self._encoder.encode_setback(_setback(request)))
         model = self._library.get(request.robot_model)
-        prompt = self._encoder.encode(model, request.instruction, _scenes(request)[-1], request.unsupported_skills)
+        prompt = self._encode(model, request, _scenes(request)[-1])
         done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
         return Detour(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
@@ -201,9 +205,11 @@ def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] |
     return model.urgent_skills & request.allowed_skills
 
 
-def _mentioned(request: PlanRequest) -> Mentioned | None:
+def _mentioned(model: RobotModel, request: PlanRequest) -> Mentioned | None:
     """Returns what a plan may name; None for anything: what a robot that sees nothing is told, its driver judges."""
-    return Mentioned((*_scenes(request), request.instruction)) if request.scene.strip() else None
+    if not request.scene.strip():
+        return None
+    return Mentioned((*_scenes(request), request.instruction, *model.places))
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -49,10 +49,18 @@ class PromptEncoder:
     markup: PromptMarkup = PromptMarkup()
 
     def encode(
-        self, model: RobotModel, instruction: str, scene: str, unsupported: Collection[str] = ()
+        self,
+        model: RobotModel,
+        instruction: str,
+        scene: str,
+        unsupported: Collection[str] = (),
+        *,
+        is_urgent: bool = False,
     ) -> EncodedPrompt:
         """Returns the tokens that ask for a plan; arguments as of ``build_prompt``."""
-        return self.wrap(build_prompt(model, instruction, scene, self.style, unsupported=unsupported))
+        return self.wrap(
+            build_prompt(model, instruction, scene, self.style, unsupported=unsupported, is_urgent=is_urgent)
+        )
 
     def wrap(self, prompt: Prompt) -> EncodedPrompt:
         """Returns the tokens of a prompt with the markup around its parts."""

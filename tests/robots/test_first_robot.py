@@ -71,5 +71,5 @@ def test_the_examples_of_bundled_models_are_canonical_plans_of_known_skills(name
     for example in model.examples:
         plan = parse(example.plan)
         assert to_text(plan) == example.plan
-        names = re.findall(r"([a-z_]+)\(", re.sub(r"'[^']*'", "", example.plan))
+        names = set(re.findall(r"([a-z_]+)\(", re.sub(r"'[^']*'", "", example.plan))) - {"fail", "unclear"}
         assert all(model.skill(spelling) for spelling in names)

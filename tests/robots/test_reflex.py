@@ -231,3 +231,13 @@ def test_a_broken_rule_is_named(tmp_path, rule, problem):
         load_robot_model(path)
     assert caught.value.code is ErrorCode.INVALID_ROBOT_MODEL
     assert problem in caught.value.message
+
+
+@pytest.mark.parametrize("model", [NEAR, TELLO], ids=["stepping away", "dodging"])
+def test_a_robot_takes_no_motion_that_it_does_not_support_and_stops_if_none_is_left(model):
+    things = [ball(1.0)]
+    usual = Reflex(model).answer_missing(HOME, things, 0.0, "why").calls[0].name
+    other = Reflex(model, unsupported={usual}).answer_missing(HOME, things, 0.0, "why").calls[0].name
+    assert other not in (usual, "h")
+    none_left = Reflex(model, unsupported={"mf", "mb", "ml", "mr", "mu", "md"})
+    assert none_left.answer_missing(HOME, things, 0.0, "why").calls == (SkillCall("h"),)

@@ -41,7 +41,8 @@ class ScriptedServer:
 
     The next segment follows the robot's report of the one before; instructions that begin with ``flood`` get all of
     them at once, those that begin with ``hang`` the first and no more, and those that begin with ``partial`` all but
-    the last one. The result of a goal that was superseded brings the whole plan, as the real planner's does.
+    the last one; one that begins with ``unclear`` is not understood. The result of a goal that was superseded
+    brings the whole plan, as the real planner's does.
     """
 
     def __init__(self, on_event):
@@ -69,10 +70,13 @@ class ScriptedServer:
         segments = segments[: len(segments) - (mode == "partial")]
         self.requests[request.request_id] = request
         self.segments[request.request_id] = segments
-        num_at_once = len(segments) if mode == "flood" else 1
+        num_at_once = 0 if mode == "unclear" else len(segments) if mode == "flood" else 1
         for segment in segments[:num_at_once]:
             self._dispatcher.put(SegmentReady(request.request_id, segment))
-        if mode == "hang":
+        if mode == "unclear":
+            self.segments[request.request_id] = []
+            self.finish(request.request_id, ErrorCode.NOT_UNDERSTOOD, "not understood")
+        elif mode == "hang":
             self.segments[request.request_id] = segments[:1] * 2
         elif num_at_once == len(segments):
             self._dispatcher.put(PlanComplete(request.request_id, len(segments)))
@@ -100,7 +104,7 @@ class ScriptedServer:
     def finish(self, request_id, code=None, message=""):
         del self.requests[request_id]
         code = code or ErrorCode.NONE
-        has_plan = code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL, ErrorCode.SUPERSEDED)
+        has_plan = code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL, ErrorCode.SUPERSEDED, ErrorCode.NOT_UNDERSTOOD)
         segments = tuple({s.index: s for s in self.segments[request_id]}.values()) if has_plan else ()
         self.ended[request_id] = code
         result = PlanResult(request_id=request_id, error_code=code, error_msg=message, segments=segments)

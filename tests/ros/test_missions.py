@@ -6,6 +6,7 @@ and in any order.
 """
 
 import collections
+import json
 import random
 from types import SimpleNamespace
 
@@ -291,6 +292,60 @@ def test_a_robot_that_waits_for_another_way_when_its_planner_is_lost_says_how_it
     done, failed, not_run = msgs.SegmentOutcome.SUCCEEDED, msgs.SegmentOutcome.FAILED, msgs.SegmentOutcome.NOT_RUN
     assert [s.status for s in outcome.segments] == [failed, not_run, not_run, done, failed, not_run]
     assert robot.started == [(goal_id, SkillCall("mb", (20.0,)))]
+
+
+BALL = {"name": "ball", "position_m": [6.0, 0.0, 1.0], "velocity_m_per_s": [-0.5, 0.0, 0.0], "moves_for_s": 20.0}
+PLAN_ERRORS = [ErrorCode.NOT_UNDERSTOOD, ErrorCode.SKILL_NOT_ALLOWED, ErrorCode.PLAN_SYNTAX]
+
+
+def reflexes_begun(robot):
+    found = [message for message in robot.messages if isinstance(message, msgs.Reflex)]
+    return [(reflex.cause, reflex.action[:2]) for reflex in found if not reflex.finished_at.sec]
+
+
+@pytest.mark.parametrize("code", PLAN_ERRORS)
+@pytest.mark.parametrize("texts", [[], ["mf(200);"], ["mf(200);", "tc(90);"]])
+def test_an_emergency_that_is_not_understood_is_left_to_the_reflex_whatever_was_delivered_of_it(robot, code, texts):
+    goal_id = robot.instruct(Urgency.URGENT, world=json.dumps({"objects": [BALL]}))
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, *texts))
+    robot.run(0.5)  # in the midst of the first motion, towards the ball
+    robot.end(goal_id, code, [make_segment(index, text) for index, text in enumerate(texts)])
+    robot.spin()
+    robot.run(10.0)
+    robot.spin()
+    (cause, action), *_ = reflexes_begun(robot)
+    assert cause == msgs.Reflex.REFUSED
+    assert action in ("mb", "ml", "mr", "mu", "md")
+    (outcome,) = robot.outcomes
+    assert outcome.error_code == code
+    assert not any(s.status == msgs.SegmentOutcome.SUCCEEDED for s in outcome.segments)
+    assert robot.started[len(texts[:1]) :] in ([], [(goal_id, SkillCall("mb", (50.0,)))])  # no segment after that
+
+
+@pytest.mark.parametrize("objects", [[], [BALL | {"velocity_m_per_s": [0.0, 0.0, 0.0]}]])
+def test_an_emergency_that_is_not_understood_stops_a_robot_that_sees_nothing_move(robot, objects):
+    goal_id = robot.instruct(Urgency.URGENT, world=json.dumps({"objects": objects}))
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(200);"))
+    robot.run(0.5)
+    robot.end(goal_id, ErrorCode.NOT_UNDERSTOOD, [make_segment(0, "mf(200);")])
+    robot.spin()
+    at = robot.control.pose
+    robot.run(5.0)
+    assert reflexes_begun(robot) == [(msgs.Reflex.REFUSED, "h(")]
+    assert robot.control.pose.x_m == pytest.approx(at.x_m, abs=0.05)
+
+
+@pytest.mark.parametrize("urgency", [Urgency.NORMAL, Urgency.URGENT])
+def test_a_plan_of_which_all_was_delivered_needs_no_reflex(robot, urgency):
+    goal_id = robot.instruct(urgency)
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mb(20);"))
+    robot.end(goal_id, ErrorCode.NONE, [make_segment(0, "mb(20);")])
+    robot.run(10.0)
+    robot.spin()
+    assert reflexes_begun(robot) == []
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OVERLOADED, ErrorCode.BUDGET_INFEASIBLE, ErrorCode.EMPTY_INSTRUCTION])

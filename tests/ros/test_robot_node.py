@@ -3,6 +3,7 @@
 import collections
 import json
 import math
+import re
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import Empty
 
 import llm_planner.msg as msgs
+from llm_planner.cli import send
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
@@ -105,6 +107,18 @@ def test_the_robot_describes_what_it_sees(planner, start_operator):
     requests = planner.server.requests
     wait_until(lambda: any(request.robot_id == operator.robot.get_name() for request in requests.values()))
     assert [r.scene for r in requests.values() if r.robot_id == operator.robot.get_name()] == ["chair"]
+
+
+def test_a_question_is_answered_in_words(planner, start_operator):
+    operator = start_operator("drone_33")
+    operator.instruct("_1=od(chair);->_1;", [CHAIR])
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.NONE
+    (words,) = outcome.segments[-1].said
+    assert re.fullmatch(r"the chair is \d\.\d m away", words)
+    assert send._findings(outcome.segments[-1]) == [f"says: {words}", f"= {outcome.segments[-1].value.number_value:g}"]
+    said = [r.said for r in planner.server.reports if r.request_id == outcome.goal_id]
+    assert (words,) in said, "the planner has it for its result"
 
 
 def test_a_failed_skill_ends_with_its_reason(planner, start_operator):
@@ -388,6 +402,21 @@ def test_an_emergency_that_is_refused_is_left_to_the_reflex(planner, start_opera
     assert outcome.error_code == ErrorCode.INVALID_ENCODING
     assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
     assert Snapshot.from_json(outcome.world).pose.x_m < 0.0  # away from the ball
+
+
+@pytest.mark.parametrize(("name", "instruction"), [("drone_31", "hang mf(200);"), ("drone_32", "unclear there")])
+def test_an_emergency_that_is_not_understood_is_left_to_the_reflex(planner, start_operator, name, instruction):
+    operator = start_operator(name, time_scale=2.0)
+    operator.instruct(instruction, [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1)
+    if instruction.startswith("hang"):
+        robot = operator.robot._robot
+        wait_until(lambda: robot._driver.target is not None and planner.server.requests, what="a motion")
+        planner.server.finish(robot.goal_id, ErrorCode.NOT_UNDERSTOOD, "not understood: which way")
+    outcome = operator.outcome()
+    assert outcome.error_code == ErrorCode.NOT_UNDERSTOOD
+    assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
+    assert outcome.reflexes[0].action.startswith("m"), "out of its way"
+    assert msgs.SegmentOutcome.SUCCEEDED not in statuses(outcome)
 
 
 def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_planner, start_operator):

@@ -8,7 +8,10 @@ from llm_planner.checkpoints import build_prompt_encoder, resolve_model
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
+from llm_planner.core.request import Urgency
 from llm_planner.core.shortening import shortened, spare_tokens
+from llm_planner.core.step import TokenChoice
+from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
@@ -47,6 +50,55 @@ def test_segments_with_durations_of_the_robot_model():
     assert [s.text for s in segments] == ["mf(100);", "tc(90);"]
     assert segments[0].calls[0].name == "mf"
     assert all(0 < s.expected.min_s <= s.expected.p50_s <= s.expected.p90_s for s in segments)
+
+
+def test_what_is_unclear_to_a_chat_model_is_not_understood_and_moves_nothing():
+    events = plan({"go there": "unclear('where to go');"}, "tello", "go there")
+    assert [type(e) for e in events] == [Finished]
+    assert events[0].result.error_code is ErrorCode.NOT_UNDERSTOOD
+    assert events[0].result.error_msg == "not understood: where to go"
+
+
+class DoubtfulBackend(FakeBackend):
+    """Is half sure of every token."""
+
+    def execute(self, scheduled):
+        output = super().execute(scheduled)
+        choices = {name: tuple(TokenChoice(i, -0.7) for i in ids) for name, ids in output.token_ids.items()}
+        return replace(output, choices=choices)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "code"),
+    [
+        ("mr(150);", 0.9, ErrorCode.NOT_UNDERSTOOD),  # not sure
+        ("ml(150);", 0.0, ErrorCode.NOT_UNDERSTOOD),  # towards it
+        ("unclear('what');", 0.0, ErrorCode.NOT_UNDERSTOOD),
+        ("g(cat);", 0.0, ErrorCode.SKILL_NOT_ALLOWED),
+        ("mr(150);", 0.0, ErrorCode.NONE),
+    ],
+)
+@pytest.mark.parametrize("style", PromptStyle)
+def test_a_warning_that_is_not_understood_reaches_no_robot(text, least, code, style):
+    instruction = "a cat from the left"
+    backend = DoubtfulBackend(plans={instruction: text})
+    preparer = make_preparer(backend, style=style, min_confidence=least, checks=instruction_checks)
+    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
+    events = loop.submit(make_request("r", instruction, urgency=Urgency.URGENT), 0.0)
+    while loop.next_wakeup_s(0.0) is not None:
+        events += loop.step(0.0)
+    segments = [event.segment.text for event in events if isinstance(event, SegmentReady)]
+    assert events[-1].result.error_code is code
+    assert segments == ([] if code else [text])
+
+
+def test_a_plan_may_name_the_places_of_its_robot_model_whatever_the_scene():
+    request = make_request(instruction="throw the can away", scene="can, plate", robot_model="indy7")
+    session = make_preparer(FakeBackend()).prepare(request).session
+    progress = session.feed(FakeTokenizer().encode("pick(can);place(can,bin);"))
+    assert progress.error is None
+    assert len(progress.segments) == 2
 
 
 def test_the_gate_stands_between_model_and_robot():

@@ -74,6 +74,8 @@ def evaluate(
         shown = (f"{row[name]:.1%}" for name in ("coverage", "right", "wrong", "risk"))
         curves.add_row(f"{row['threshold']:g}", *shown)
     console.print(curves)
+    if settings.backend != "torch":
+        console.print(f"Backend {settings.backend} does not say how sure the model is: min_confidence has no effect.")
 
 
 def _frames(files: list[Path], limit: int) -> "list[Frame]":

@@ -257,7 +257,8 @@ def _say_limits(config: OpenAIConfig, dialect: Dialect) -> None:
     """Says what this backend cannot do."""
     _log.warning(
         "backend openai at %s (%s): KV cannot be evicted, and that of a suspended goal lasts only as long as the "
-        "server's prefix cache keeps it; time budgets have the other levers",
+        "server's prefix cache keeps it; time budgets have the other levers. How sure the model is, is not known: "
+        "min_confidence has no effect",
         config.base_url,
         dialect.name,
     )

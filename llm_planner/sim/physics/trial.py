@@ -28,7 +28,7 @@ class Trial:
         believed: Where the robot believes to be, in its own frame.
         true: Where a drone is; None for an arm, which knows its joints.
         at_m: The robot's tool, or the drone, in the world.
-        said: What it told the operator.
+        said: What it told the operator, answers included.
         collisions: All, in order.
         physics: The world as it is now, e.g. for a picture.
     """
@@ -84,7 +84,7 @@ def run_trial(
         believed=state.pose,
         true=None if drone is None else port.true_pose,
         at_m=(float(x_m), float(y_m), float(z_m)),
-        said=tuple(state.said),
+        said=tuple(text for report in reports for text in report.said),
         collisions=tuple(physics.collisions),
         physics=physics,
     )

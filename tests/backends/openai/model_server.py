@@ -4,7 +4,8 @@
 
 With ``--engine`` our torch engine is behind it; without, it writes the plans of ``builders.PLANS``.
 
-It prints its port. ``POST /faults`` orders faults for the completions to come, ``GET /stats`` tells what was asked.
+It prints its port. ``POST /faults`` orders faults for the completions to come, and what to answer to tasks by their
+words (``answers``); ``GET /stats`` tells what was asked.
 """
 
 import argparse
@@ -46,6 +47,7 @@ class ScriptedEngine:
     max_model_len = 4096
 
     def __init__(self) -> None:
+        self.answers: dict[str, str] = {}
         self._plans = {make_sequence(n).prompt_token_ids: p for n, p in PLANS.items()}
 
     def open(self, prompt: list[int], sampling: SamplingParams, grammar: str | None) -> Iterator[int]:
@@ -61,13 +63,25 @@ class ScriptedEngine:
                     setback, _, written = written.rpartition("\nfailed: ")[2].partition("plan:\n")
                     written = plan.partition(setback.split()[0])[0] + written
                 return iter(TOKENIZER.encode(plan.removeprefix(written)))
+        text = b"".join(map(TOKENIZER.token_bytes, prompt)).decode()
+        request, _, written = text.rpartition("plan:\n")
+        task = request.rpartition("\ntask:")[2].partition("\n")[0]
+        for words, plan in self.answers.items():
+            if _letters(words) == _letters(task):
+                return iter(TOKENIZER.encode(plan.removeprefix(written)))
         return iter(TOKENIZER.encode("yes"))
+
+
+def _letters(text: str) -> str:
+    """Returns a text as it can be compared: the bundled tokenizer has no token for a space between words."""
+    return "".join(text.lower().split())
 
 
 class TorchEngine:
     """Runs each completion token by token; completions at the same time take turns."""
 
     def __init__(self) -> None:
+        self.answers: dict[str, str] = {}  # it has its own
         from llm_planner.engine.backend import TorchBackend
 
         self._backend = TorchBackend(MODEL_DIR, num_kv_blocks=512, num_threads=1)
@@ -110,6 +124,7 @@ class Server(ThreadingHTTPServer):
 
     def forget(self) -> None:
         self.faults = dict(NO_FAULTS)
+        self.engine.answers = {}
         self.requests: list[dict] = []
         self.active = self.peak = self.aborted = 0
 
@@ -145,6 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/faults":
             if body.pop("forget", False):
                 self.server.forget()
+            self.server.engine.answers = body.pop("answers", self.server.engine.answers)
             self.server.faults |= body
             self._json(200, {})
         elif self.path != "/v1/completions":

@@ -178,3 +178,27 @@ def test_a_chat_needs_no_more_than_a_chat_model(play, server):
     one.go()
     assert one.results["a"].error_code in {ErrorCode.NONE, ErrorCode.PLAN_TRUNCATED}
     assert "structured_outputs" not in server.stats["requests"][0]
+
+
+def outcome(play, server, answer, instruction, **changes):
+    """Returns how a goal ends for which the server writes an answer, without regard to any grammar."""
+    server.order(answers={instruction: answer})
+    one = play()
+    request = make_request("a", instruction, robot_model="tello", scene="cat, dog", **changes)
+    one.take(one.loop.submit(request, time.monotonic()))
+    one.go()
+    return one.results["a"]
+
+
+def test_what_is_unclear_to_the_model_is_not_understood(play, server):
+    result = outcome(play, server, "unclear('where');", "go over there")
+    assert result.error_code is ErrorCode.NOT_UNDERSTOOD
+    assert "where" in result.error_msg
+    assert result.plan == ""
+
+
+@pytest.mark.parametrize("answer", ["g(cat);", "?s(cat){g(cat);}", "_1=sa('a way out');g(_1);", "mf(100)->g(cat);"])
+def test_a_warning_gets_the_skills_of_an_emergency_only_whatever_the_server_writes(play, server, answer):
+    result = outcome(play, server, answer, "a dog from behind", urgency=Urgency.URGENT)
+    assert result.error_code is ErrorCode.SKILL_NOT_ALLOWED
+    assert "(cat)" not in result.plan

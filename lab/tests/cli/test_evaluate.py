@@ -1,0 +1,88 @@
+"""``llm-planner evaluate`` from the command line: a team's own file, a chat checkpoint, a model server."""
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from llm_planner.cli.main import app
+from tests.backends.openai.builders import MODEL_DIR
+from tests.backends.openai.conftest import server, server_process  # noqa: F401 (fixtures)
+
+SENTENCES = """
+[tello]
+Fly two metres forward | | mf(200);
+go forward | | mf(100);
+turn around | | tc(180);
+how far is the <door>? | | ->od(<door>);
+go to the chair | red_chair, blue_chair | unclear('which chair');
+fly 100 m up | | fail('100 m is too far');
+! a forklift from the left! | | mr(150);
+! look out, a dog from the right | | ml(150);
+[indy7]
+put the cup away | cup, pen | pick(cup);place(cup,bin);
+"""
+ANSWERS = {
+    "Fly two metres forward": "mf(200);",
+    "go forward": "mb(100);",  # contradicts its words
+    "turn around": "tp();",  # wrong, and nothing contradicts it
+    "how far is the door?": "->od(door);",
+    "go to the chair": "unclear('which chair');",
+    "fly 100 m up": "fail('100 m is too far');",
+    "a forklift from the left!": "mr(150);",
+    "look out, a dog from the right": "g(dog);",  # no skill for an emergency
+    "put the cup away": "pick(cup);place(cup,bin);",
+}
+
+
+@pytest.fixture
+def chat_model(tmp_path):
+    """A checkpoint that says nothing of how it wants to be asked: it gets the full prompt."""
+    directory = tmp_path / "chat_model"
+    directory.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "config.json"):
+        shutil.copy(MODEL_DIR / name, directory)
+    return directory
+
+
+@pytest.fixture
+def evaluate(server, chat_model, tmp_path):  # noqa: F811
+    server.order(answers=ANSWERS)
+    sentences = tmp_path / "my_site.txt"
+    sentences.write_text(SENTENCES)
+
+    def run(*options):
+        arguments = [str(sentences), "--backend", "openai", "--base-url", server.base_url, "--model", str(chat_model)]
+        result = CliRunner().invoke(app, ["evaluate", *arguments, *options])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.stdout
+
+    return run
+
+
+def test_a_file_of_sentences_judges_the_model_behind_a_server(evaluate, tmp_path):
+    judged = json.loads(evaluate("--json", "--out", str(tmp_path / "answers.jsonl")))
+    grades = judged["grades"]
+    assert grades["all"]["n"] == 9
+    assert grades["danger"] == {"n": 2, "right": 0.5, "wrong": 0.0, "not understood": 0.5}
+    lines = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    verdicts = {line["instruction"]: (line["verdict"], line["reason"]) for line in lines}
+    not_right = {words: verdict for words, (verdict, _) in verdicts.items() if verdict != "right"}
+    assert not_right == {
+        "go forward": "not understood",
+        "turn around": "wrong",
+        "look out, a dog from the right": "not understood",
+    }
+    first = judged["risk_coverage"][0]
+    assert first["coverage"] == pytest.approx(7 / 9)
+    assert first["right"] == pytest.approx(6 / 9)
+    assert first["risk"] == pytest.approx(1 / 7)
+
+
+def test_the_tables_show_risk_and_coverage(evaluate, server):  # noqa: F811
+    shown = evaluate()
+    assert "risk and coverage" in shown
+    assert "min_confidence has no effect" in " ".join(shown.split())
+    asked = server.stats["requests"][-1]
+    assert len(asked["prompt"]) > 1000, "rules, skills and examples in full"
