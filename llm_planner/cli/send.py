@@ -50,7 +50,8 @@ def send(
     overrun: OverrunOption = Overrun.KILL,
     budget_scope: ScopeOption = None,
     wait: Annotated[
-        float, typer.Option(min=0.0, help="How long to wait for a planner that is still loading, in seconds.")
+        float,
+        typer.Option(min=0.0, help="How long to wait for the robot and for a planner that is loading, in seconds."),
     ] = 120.0,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
     approve: Annotated[
@@ -74,7 +75,8 @@ def send(
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
-    from llm_planner.ros.commander import Commander, planner_of, robot_name
+    from llm_planner.core.clock import MonotonicClock
+    from llm_planner.ros.commander import DISCOVERY_S, SIGN_OF_LIFE_S, Commander, planner_of, robot_name
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
 
@@ -93,9 +95,14 @@ def send(
     with spinning("llm_planner_send") as node:
         with waiting() as show:
             show(f"looking for /{robot}")
-            commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
+            clock, search_s = MonotonicClock(), min(SIGN_OF_LIFE_S, max(wait, DISCOVERY_S))
+            begun_at_s = clock.now_s()
+            planner = planner_of(node, robot, timeout_s=search_s, on_wait=show)
+            commander = Commander(node, [robot], planner=planner)
             if not (urgent and time_budget):
-                commander.wait_until_ready(wait, on_wait=show)
+                took_s = clock.now_s() - begun_at_s
+                search_s = max(DISCOVERY_S, search_s - took_s)
+                commander.wait_until_ready(max(0.0, wait - took_s), sign_of_life_s=search_s, on_wait=show)
             outcome = _obeyed(commander, robot, order, timeout, show)
         if outcome is not None and approve is not Approve.AUTO and (chosen := _chosen(outcome)):
             order.plan, order.plan_only, order.tag = chosen, False, uuid.uuid4().hex

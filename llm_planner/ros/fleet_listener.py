@@ -32,9 +32,14 @@ LEVELS = {
 
 
 def robot_nodes(node: Node) -> set[str]:
-    """Returns the full names of the robot nodes that can be seen now, by a topic that each of them has."""
+    """Returns the full names of the robot nodes that can be seen now, by a topic that each of them publishes."""
+    return {name.removesuffix(OUTCOME) for name in published(node, OUTCOME_TYPE) if name.endswith(OUTCOME)}
+
+
+def published(node: Node, kind: str) -> list[str]:
+    """Returns the topics of a type that have a publisher; ROS also names those that are only subscribed to."""
     topics = node.get_topic_names_and_types()
-    return {name.removesuffix(OUTCOME) for name, types in topics if name.endswith(OUTCOME) and OUTCOME_TYPE in types}
+    return [name for name, kinds in topics if kind in kinds and node.count_publishers(name)]
 
 
 class FleetListener:
