@@ -39,3 +39,8 @@ def _parse_int(digits: str) -> int | None:
 def _parse_float(digits: str) -> float | None:
     number = float(digits)
     return number if abs(number) <= MAX_NUMBER else None
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun: 1 segment, 2 segments."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
