@@ -21,6 +21,10 @@ def dashboard(
 
     The same as `ros2 run llm_planner dashboard_node`. `llm-planner up --dashboard` starts it with a fleet. Exit status
     1 if the port is taken.
+
+    Example: llm-planner dashboard
+
+    Example: llm-planner dashboard --port 9000 --host 0.0.0.0
     """
     from llm_planner.ros import dashboard_node
 

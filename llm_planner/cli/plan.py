@@ -64,6 +64,10 @@ def plan(
     Segments appear as soon as a robot could begin with them. Exit status 0 if the whole plan passed the safety gate, 3
     if it was closed in time and only its beginning is there, 1 for any other end.
     With --chat the robot answers in words, sentence by sentence.
+
+    Example: llm-planner plan "fly 1 m forward, then turn right"
+
+    Example: llm-planner plan "put the red box into the bin" --robot indy7 --scene "red_box, bin" --json
     """
     from llm_planner.assembly import build_admission, build_loop
 

@@ -19,6 +19,8 @@ def record(
 
     What was heard is written every second: a recording that is killed can be read as far as it goes. `trace record`
     writes a planner's goals alone, to be replayed under another policy.
+
+    Example: llm-planner record flight.mcap
     """
     from llm_planner.monitoring.recorder import McapRecorder
     from llm_planner.ros.fleet_recorder import FleetRecorder

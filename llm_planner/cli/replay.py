@@ -41,7 +41,12 @@ def replay(
     port: PortOption = 8080,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what happened in a recording; needs no ROS. A recording that was cut counts as far as it goes."""
+    """Show what happened in a recording; needs no ROS. A recording that was cut counts as far as it goes.
+
+    Example: llm-planner replay flight.mcap
+
+    Example: llm-planner replay flight.mcap --dashboard
+    """
     if dashboard:
         _play(path, speed, host, port)
         return

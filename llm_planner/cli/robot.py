@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.cli.options import ModelsOption
+from llm_planner.cli.options import ModelsOption, RobotOption
 from llm_planner.robot_connection import DRIVERS
 
 
 def robot(
     name: Annotated[str, typer.Argument(help="Name of the robot and its node, e.g. drone_1.")],
-    model: Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")] = "tello",
+    model: RobotOption = "tello",
     models: ModelsOption = None,
     driver: Annotated[
         str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco', 'gazebo'))}.")
@@ -33,6 +33,10 @@ def robot(
     """Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).
 
     The same as `ros2 run llm_planner robot_node` with these parameters.
+
+    Example: llm-planner robot drone_1
+
+    Example: llm-planner robot arm_1 --robot indy7
     """
     from llm_planner.ros import robot_node
 

@@ -25,7 +25,9 @@ def scene(
 ) -> None:
     """Show what robots know of around them: names to use in an instruction, and where things are.
 
-    Examples:  llm-planner scene    llm-planner scene arm_1
+    Example: llm-planner scene
+
+    Example: llm-planner scene arm_1
     """
     from std_msgs.msg import String
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOption, budget_scope_of
+from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOption, budget_scope_of, complete_robot
 from llm_planner.cli.output import console, error_console, plain, print_error, print_json, waiting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
@@ -39,7 +39,7 @@ MARKS = {0: "not run", 2: "ok", 3: "failed"}  # of SegmentOutcome.status
 
 
 def send(
-    robot: Annotated[str, typer.Argument(help="Name of the robot node, e.g. drone_1.")],
+    robot: Annotated[str, typer.Argument(help="Name of the robot node, e.g. drone_1.", autocompletion=complete_robot)],
     instruction: Annotated[str, typer.Argument(help="What the robot shall do.")],
     scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
     urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
@@ -68,6 +68,12 @@ def send(
 
     The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
     reflex acts if the planner does not.
+
+    Example: llm-planner send drone_1 "fly 1 m forward, then turn right"
+
+    Example: llm-planner send drone_1 "come down at once" --urgent --budget 0.5
+
+    Example: llm-planner send arm_1 "pick the cup" --approve ask
     """
     if not instruction.strip():
         raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
