@@ -13,6 +13,7 @@ from llm_planner.backends.cluster.description import load_cluster
 from llm_planner.backends.cluster.reach import check_reachable
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import counted
 
 app = typer.Typer(
     help="Several machines that serve one model together, by vLLM.\n\nExample: llm-planner cluster check cluster.yaml",
@@ -32,8 +33,8 @@ def check(file: FileArgument, timeout: TimeoutOption = 3.0) -> None:
     check_reachable(cluster.nodes, timeout)
     num_gpus = cluster.tensor_parallel * cluster.pipeline_parallel
     console.print(
-        f"[green]ok[/]: {len(cluster.nodes)} machines; {num_gpus} GPUs in {cluster.pipeline_parallel} stages of "
-        f"{cluster.tensor_parallel}"
+        f"[green]ok[/]: {counted(len(cluster.nodes), 'machine')}; {counted(num_gpus, 'GPU')} in "
+        f"{counted(cluster.pipeline_parallel, 'stage')} of {cluster.tensor_parallel}"
     )
     console.print(f"planner:  --backend openai --base-url http://{cluster.head.address}:{cluster.port}/v1")
 

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from llm_planner.cli.options import PlannerOption
+
 HostOption = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 shows the fleet to the network.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65535, help="TCP port; 0 lets the system choose one.")]
 AllowHostOption = Annotated[
@@ -12,7 +14,7 @@ AllowHostOption = Annotated[
 
 
 def dashboard(
-    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    planner: PlannerOption = "/planner",
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     allow_host: AllowHostOption = None,

@@ -14,6 +14,7 @@ from llm_planner.cli.options import SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import counted
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.sim.emulator.beside import run_beside
 from llm_planner.sim.emulator.faults import Faults
@@ -91,7 +92,9 @@ def tello(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     with network:
-        console.print(f"{count} Tello on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them")
+        console.print(
+            f"{counted(count, 'Tello')} on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them"
+        )
         stopped.wait()
 
 

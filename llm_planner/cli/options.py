@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from llm_planner.core.request import BudgetScope
+from llm_planner.core.text import node_name
 
 COMPLETION_S = 1.0
 """How long robots are looked for while a shell waits for a completion."""
@@ -71,6 +72,7 @@ RobotOption = Annotated[
     str,
     typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.", autocompletion=complete_robot_model),
 ]
+PlannerOption = Annotated[str, typer.Option(callback=node_name, help="Full name of the planner node.")]
 ModelsOption = Annotated[
     list[Path] | None,
     typer.Option("--models", help="Directory with robot models of your own, searched before the bundled ones."),

@@ -103,7 +103,7 @@ def _print_skills(model: RobotModel) -> None:
 
 def _describe(argument: Argument) -> str:
     if argument.type is ArgumentType.NUMBER:
-        return f"{argument.name}: {argument.minimum:g}-{argument.maximum:g} {argument.unit}".rstrip()
+        return f"{argument.name}: {argument.minimum:g} to {argument.maximum:g} {argument.unit}".rstrip()
     return f"{argument.name}: {argument.type.value}"
 
 

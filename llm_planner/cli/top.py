@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.live import Live
 
-from llm_planner.cli.options import JsonOption
+from llm_planner.cli.options import JsonOption, PlannerOption
 from llm_planner.cli.output import console, plain, print_json
 from llm_planner.cli.top_screen import screen
 from llm_planner.serving.meter import Rates, rates
@@ -27,7 +27,7 @@ RATES_OVER_S = 2.0
 
 
 def top(
-    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    planner: PlannerOption = "/planner",
     once: Annotated[bool, typer.Option("--once", help="Print it once; so does an output that is no terminal.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to look for the planner, in seconds.")] = 5.0,
     as_json: JsonOption = False,
