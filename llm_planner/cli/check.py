@@ -28,6 +28,10 @@ def check(
     """Parse a plan, judge it by the safety gate, and estimate how long the robot takes.
 
     Exit status 0 if a robot would get the whole plan, 1 if not.
+
+    Example: llm-planner check 'mf(50);tc(90);'
+
+    Example: llm-planner check 'pick(red_box)->place(red_box,bin)' --robot indy7
     """
     model = RobotLibrary(models or []).get(robot)
     segments: list[Segment] = []

@@ -13,21 +13,28 @@ from llm_planner.backends.cluster.description import load_cluster
 from llm_planner.backends.cluster.reach import check_reachable
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import counted
 
-app = typer.Typer(help="Several machines that serve one model together, by vLLM.", no_args_is_help=True)
+app = typer.Typer(
+    help="Several machines that serve one model together, by vLLM.\n\nExample: llm-planner cluster check cluster.yaml",
+    no_args_is_help=True,
+)
 FileArgument = Annotated[Path, typer.Argument(help="Cluster file, see config/cluster.yaml.")]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="How long a machine may take to answer, in seconds.")]
 
 
 @app.command()
 def check(file: FileArgument, timeout: TimeoutOption = 3.0) -> None:
-    """Check a cluster file, and that every machine in it can be reached from here."""
+    """Check a cluster file, and that every machine in it can be reached from here.
+
+    Example: llm-planner cluster check cluster.yaml
+    """
     cluster = load_cluster(file)
     check_reachable(cluster.nodes, timeout)
     num_gpus = cluster.tensor_parallel * cluster.pipeline_parallel
     console.print(
-        f"[green]ok[/]: {len(cluster.nodes)} machines; {num_gpus} GPUs in {cluster.pipeline_parallel} stages of "
-        f"{cluster.tensor_parallel}"
+        f"[green]ok[/]: {counted(len(cluster.nodes), 'machine')}; {counted(num_gpus, 'GPU')} in "
+        f"{counted(cluster.pipeline_parallel, 'stage')} of {cluster.tensor_parallel}"
     )
     console.print(f"planner:  --backend openai --base-url http://{cluster.head.address}:{cluster.port}/v1")
 
@@ -39,7 +46,12 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands and run nothing.")] = False,
     timeout: TimeoutOption = 3.0,
 ) -> None:
-    """Run this machine's part until Ctrl-C: the server on the head, what joins it on any other one."""
+    """Run this machine's part until Ctrl-C: the server on the head, what joins it on any other one.
+
+    Example: llm-planner cluster run cluster.yaml --node 0
+
+    Example: llm-planner cluster run cluster.yaml --node 1 --dry-run
+    """
     cluster = load_cluster(file)
     commands = node_commands(cluster, node)
     if dry_run:

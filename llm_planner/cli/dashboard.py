@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from llm_planner.cli.options import PlannerOption
+
 HostOption = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 shows the fleet to the network.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65535, help="TCP port; 0 lets the system choose one.")]
 AllowHostOption = Annotated[
@@ -12,7 +14,7 @@ AllowHostOption = Annotated[
 
 
 def dashboard(
-    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    planner: PlannerOption = "/planner",
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     allow_host: AllowHostOption = None,
@@ -21,6 +23,10 @@ def dashboard(
 
     The same as `ros2 run llm_planner dashboard_node`. `llm-planner up --dashboard` starts it with a fleet. Exit status
     1 if the port is taken.
+
+    Example: llm-planner dashboard
+
+    Example: llm-planner dashboard --port 9000 --host 0.0.0.0
     """
     from llm_planner.ros import dashboard_node
 

@@ -56,6 +56,10 @@ def demo(
     Instructions and object names are held out from training. The bundled model solves all goals of the default seed;
     other seeds show its success rate (models/planner-small/README.md). With --sim mujoco robots have bodies, and things
     are solid and hide each other. Exit status 0 if every goal ended as it should.
+
+    Example: llm-planner demo
+
+    Example: llm-planner demo --sim mujoco
     """
     from llm_planner.ros.commander import Commander
     from llm_planner.ros.composition import Composition, Fleet

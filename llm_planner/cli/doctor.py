@@ -31,6 +31,10 @@ def doctor(
     """Check this installation: versions, ROS 2, transport, model, GPU, ports, disk, and robots given with --robot.
 
     Exit status 1 if something keeps the planner from working, 0 otherwise, warnings included.
+
+    Example: llm-planner doctor
+
+    Example: llm-planner doctor --robot drone_1
     """
     clock = MonotonicClock()
     began_s = clock.now_s()

@@ -14,12 +14,16 @@ from llm_planner.cli.options import SeedOption
 from llm_planner.cli.output import console
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import counted
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.sim.emulator.beside import run_beside
 from llm_planner.sim.emulator.faults import Faults
 from llm_planner.sim.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
 
-app = typer.Typer(help="Emulate robots on the network, for drivers to try.", no_args_is_help=True)
+app = typer.Typer(
+    help="Emulate robots on the network, for drivers to try.\n\nExample: llm-planner emulate tello 2",
+    no_args_is_help=True,
+)
 
 
 FIRST_ADDRESS = "127.0.0.11"
@@ -53,6 +57,10 @@ def tello(
     """Emulate Tello drones until Ctrl-C: SDK 2.0 over UDP, one address per drone, no video.
 
     Any Tello driver can fly them; faults of network and drones are switched on by the options.
+
+    Example: llm-planner emulate tello 2
+
+    Example: llm-planner emulate tello --lost 0.1
     """
     faults = Faults(
         lost=lost,
@@ -84,7 +92,9 @@ def tello(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     with network:
-        console.print(f"{count} Tello on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them")
+        console.print(
+            f"{counted(count, 'Tello')} on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them"
+        )
         stopped.wait()
 
 
@@ -94,7 +104,10 @@ def run(
     script: Annotated[Path, typer.Argument(help="A Python program; what follows it are its arguments.", exists=True)],
     address: Annotated[str, typer.Option(help="Loopback address that it shall use.")] = "127.0.0.1",
 ) -> None:
-    """Run a robot program beside an emulator on this machine, unchanged: its UDP ports stay on one address."""
+    """Run a robot program beside an emulator on this machine, unchanged: its UDP ports stay on one address.
+
+    Example: llm-planner emulate run my_tello_program.py
+    """
     run_beside(script, context.args, address)
 
 

@@ -62,6 +62,12 @@ def up(
 
     A process that crashes is started again, three times a minute at most; a real robot is not. The same as
     `ros2 launch llm_planner fleet_sim.launch.py`, where launch is not installed.
+
+    Example: llm-planner up
+
+    Example: llm-planner up --drones 2 --arms 0 --dashboard
+
+    Example: llm-planner up --sim mujoco --world house
     """
     from llm_planner.ros.composition import Composition, Fleet
 

@@ -40,11 +40,27 @@ class LazyCommand(TyperCommand):
             alone.command()(target)
             command = get_command(alone)
         command.name = self.name
+        show_flags_without_type(command)
         return command
 
     def make_context(self, *arguments: Any, **fields: Any) -> Any:  # noqa: ANN401 (as above)
         """Returns the context of the command itself."""
         return self.load().make_context(*arguments, **fields)
+
+
+def show_flags_without_type(command: Any) -> None:  # noqa: ANN401 (as above)
+    """Lets the help of a command, and of those below it, show ``--json`` rather than ``--json <bool>``."""
+    params = command.get_params
+    command.get_params = lambda ctx: _without_flag_types(params(ctx))
+    for child in getattr(command, "commands", {}).values():
+        show_flags_without_type(child)
+
+
+def _without_flag_types(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
 
 
 class MissingCommand(TyperCommand):
@@ -81,5 +97,8 @@ def lazy_group(commands: Iterable[TyperCommand]) -> type[TyperGroup]:
         def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 (typer's)
             super().__init__(**attributes)
             self.commands = {**{str(command.name): command for command in commands}, **self.commands}
+
+        def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 (as above)
+            return _without_flag_types(super().get_params(ctx))
 
     return LazyGroup

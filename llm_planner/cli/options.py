@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import time
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +8,38 @@ from typing import Annotated
 import typer
 
 from llm_planner.core.request import BudgetScope
+from llm_planner.core.text import node_name
+
+COMPLETION_S = 1.0
+"""How long robots are looked for while a shell waits for a completion."""
+
+
+def complete_robot_model(incomplete: str) -> list[str]:
+    """Returns the bundled robot models that begin so."""
+    from llm_planner.robots.library import RobotLibrary
+
+    return [name for name in RobotLibrary().names() if name.startswith(incomplete)]
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Returns the scheduling policies that begin so."""
+    from llm_planner.scheduling.policies import policy_names
+
+    return [name for name in policy_names() if name.startswith(incomplete)]
+
+
+def complete_robot(incomplete: str) -> list[str]:
+    """Returns the running robots whose names begin so; looks until one is found."""
+    from llm_planner.ros.fleet_listener import robot_nodes
+    from llm_planner.ros.spinning import spinning
+
+    until_s = time.monotonic() + COMPLETION_S
+    found: set[str] = set()
+    with spinning("llm_planner_completion") as node:
+        while time.monotonic() < until_s and not found:
+            time.sleep(COMPLETION_S / 10)
+            found = robot_nodes(node)
+    return sorted(name for robot in found if (name := robot.removeprefix("/")).startswith(incomplete))
 
 
 class Overrun(Enum):
@@ -35,7 +68,11 @@ ScopeOption = Annotated[
         "--overrun partial, else the first segment."
     ),
 ]
-RobotOption = Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")]
+RobotOption = Annotated[
+    str,
+    typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.", autocompletion=complete_robot_model),
+]
+PlannerOption = Annotated[str, typer.Option(callback=node_name, help="Full name of the planner node.")]
 ModelsOption = Annotated[
     list[Path] | None,
     typer.Option("--models", help="Directory with robot models of your own, searched before the bundled ones."),
@@ -44,7 +81,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 ModelOption = Annotated[
     str | None, typer.Option("--model", "-m", help="Checkpoint directory, or the name of a bundled model.")
 ]
-PolicyOption = Annotated[str | None, typer.Option("--policy", help="Scheduling policy.")]
+PolicyOption = Annotated[
+    str | None, typer.Option("--policy", help="Scheduling policy.", autocompletion=complete_policy)
+]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML file with planner settings, see config/planner.yaml.")
 ]

@@ -26,6 +26,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
+from llm_planner.core.text import counted
 from llm_planner.serving.events import Finished, SegmentReady
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ def plan(
     Segments appear as soon as a robot could begin with them. Exit status 0 if the whole plan passed the safety gate, 3
     if it was closed in time and only its beginning is there, 1 for any other end.
     With --chat the robot answers in words, sentence by sentence.
+
+    Example: llm-planner plan "fly 1 m forward, then turn right"
+
+    Example: llm-planner plan "put the red box into the bin" --robot indy7 --scene "red_box, bin" --json
     """
     from llm_planner.assembly import build_admission, build_loop
 
@@ -104,10 +109,9 @@ def plan(
         print_error(PlannerError(result.error_code, result.error_msg))
     else:
         metrics = result.metrics
-        console.print(
-            f"[green]complete[/]: {len(result.segments)} segments, {metrics.num_output_tokens} tokens, first segment "
-            f"after {1000 * (metrics.response_time_s or 0.0):.0f} ms"
-        )
+        amounts = f"{counted(len(result.segments), 'segment')}, {counted(metrics.num_output_tokens, 'token')}"
+        first_ms = 1000 * (metrics.response_time_s or 0.0)
+        console.print(f"[green]complete[/]: {amounts}, first segment after {first_ms:.0f} ms")
     raise typer.Exit({ErrorCode.NONE: 0, ErrorCode.PLAN_PARTIAL: EXIT_PARTIAL}.get(result.error_code, 1))
 
 

@@ -7,18 +7,22 @@ from typing import Annotated
 
 import typer
 
+from llm_planner.cli.options import PlannerOption
 from llm_planner.cli.output import console, error_console
+from llm_planner.core.text import counted
 
 
 def record(
     path: Annotated[Path, typer.Argument(help="The file to write, e.g. run.mcap; it must not exist yet.")],
-    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    planner: PlannerOption = "/planner",
     duration: Annotated[float | None, typer.Option(min=0.1, help="Seconds; until Ctrl-C if not given.")] = None,
 ) -> None:
     """Record all topics of a running planner and its robots until Ctrl-C, for `replay`, Foxglove and `ros2 bag`.
 
     What was heard is written every second: a recording that is killed can be read as far as it goes. `trace record`
     writes a planner's goals alone, to be replayed under another policy.
+
+    Example: llm-planner record flight.mcap
     """
     from llm_planner.monitoring.recorder import McapRecorder
     from llm_planner.ros.fleet_recorder import FleetRecorder
@@ -32,11 +36,12 @@ def record(
         error_console.status(f"waiting for {planner}; Ctrl-C ends") as status,
         spinning("llm_planner_recorder") as node,
     ):
-        recorder = FleetRecorder(node, planner, file, lambda n: status.update(f"{n} messages; Ctrl-C ends"))
+        recorder = FleetRecorder(node, planner, file, lambda n: status.update(f"{counted(n, 'message')}; Ctrl-C ends"))
         waited_s = 0.0
         while recorder.failure is None and not stopped.wait(0.2) and (duration is None or waited_s < duration):
             waited_s += 0.2
     if recorder.failure is not None:
         raise recorder.failure
     file.close()
-    console.print(f"wrote {file.num_messages} messages of {len(recorder.topics)} topics to {path}", soft_wrap=True)
+    wrote = f"{counted(file.num_messages, 'message')} of {counted(len(recorder.topics), 'topic')}"
+    console.print(f"wrote {wrote} to {path}", soft_wrap=True)

@@ -12,7 +12,8 @@ from llm_planner.cli.dashboard import HostOption, PortOption
 from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, error_console, plain, print_json
 from llm_planner.core.clock import ManualClock, MonotonicClock
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError, ending_words
+from llm_planner.core.text import counted
 from llm_planner.monitoring.lanes import LaneKind, LaneSpan
 from llm_planner.monitoring.timeline import Span, SpanKind, draw_timeline, window
 
@@ -41,7 +42,12 @@ def replay(
     port: PortOption = 8080,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what happened in a recording; needs no ROS. A recording that was cut counts as far as it goes."""
+    """Show what happened in a recording; needs no ROS. A recording that was cut counts as far as it goes.
+
+    Example: llm-planner replay flight.mcap
+
+    Example: llm-planner replay flight.mcap --dashboard
+    """
     if dashboard:
         _play(path, speed, host, port)
         return
@@ -62,14 +68,16 @@ def replay(
 def _print(path: Path, summary: "Summary") -> None:
     cut = ", cut at its end" if summary.is_cut else ""
     num_messages = sum(summary.counts.values())
-    title = f"{path.name}: {summary.duration_s:.1f} s, {num_messages} messages of {len(summary.counts)} topics{cut}"
-    console.print(title, markup=False)
-    ended = ", ".join(f"{number} {code}" for code, number in summary.ended.most_common()) or "none"
+    messages = f"{counted(num_messages, 'message')} of {counted(len(summary.counts), 'topic')}"
+    console.print(f"{path.name}: {summary.duration_s:.1f} s, {messages}{cut}", markup=False)
+    ended = ", ".join(f"{number} {ending_words(code)}" for code, number in summary.ended.most_common()) or "none"
     console.print(f"goals ended: {ended}", markup=False)
     if summary.median_error is not None:
         console.print(f"durations of segments: median error {100 * summary.median_error:.1f} %")
     if summary.num_lost or summary.num_broken:
-        console.print(f"{summary.num_lost} messages lost, {summary.num_broken} without sense", style="yellow")
+        console.print(
+            f"{counted(summary.num_lost, 'message')} lost, {summary.num_broken} without sense", style="yellow"
+        )
     table = Table("robot", *(Column(name, justify="right") for name in NUMBERS), box=None)
     for robot in summary.robots.values():
         times = (robot.execution_s, robot.waiting_s, robot.suspension_s, robot.generation_s)

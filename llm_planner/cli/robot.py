@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.cli.options import ModelsOption
+from llm_planner.cli.options import ModelsOption, PlannerOption, RobotOption
 from llm_planner.robot_connection import DRIVERS
 
 
 def robot(
     name: Annotated[str, typer.Argument(help="Name of the robot and its node, e.g. drone_1.")],
-    model: Annotated[str, typer.Option("--robot", "-r", help="Robot model, see `llm-planner robots`.")] = "tello",
+    model: RobotOption = "tello",
     models: ModelsOption = None,
     driver: Annotated[
         str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco', 'gazebo'))}.")
@@ -27,15 +27,22 @@ def robot(
         typer.Option("--allow-world", help="Instructions may tell a real robot its world and its pose."),
     ] = False,
     tool_length: Annotated[float, typer.Option(min=0.0, help="Of a real arm's gripper from the flange, in m.")] = 0.0,
-    planner: Annotated[str, typer.Option(help="Full name of the planner node.")] = "/planner",
+    planner: PlannerOption = "/planner",
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time; 1 if real.")] = 1.0,
 ) -> None:
     """Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).
 
     The same as `ros2 run llm_planner robot_node` with these parameters.
+
+    Example: llm-planner robot drone_1
+
+    Example: llm-planner robot arm_1 --robot indy7
     """
     from llm_planner.ros import robot_node
+    from llm_planner.ros.commander import robot_name
 
+    namespace, _, base = f"/{robot_name(name)}".rpartition("/")
+    renamed = [f"__node:={base}", *([f"__ns:={namespace}"] if namespace else [])]
     parameters = {
         "robot_model": model,
         "driver": driver,
@@ -48,4 +55,4 @@ def robot(
         **({"robot_models": f"[{','.join(str(path.absolute()) for path in models)}]"} if models else {}),
     }
     words = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
-    raise typer.Exit(robot_node.main(["--ros-args", "-r", f"__node:={name}", *words]))
+    raise typer.Exit(robot_node.main(["--ros-args", *(word for rule in renamed for word in ("-r", rule)), *words]))

@@ -32,7 +32,7 @@ class _ShowsByDefault(TyperGroup):
 app = typer.Typer(
     cls=_ShowsByDefault,
     help="List robot models, show what one can do, try a plan in physics, profile how long it takes, or describe it "
-    "for other tools.",
+    "for other tools.\n\nExample: llm-planner robots\n\nExample: llm-planner robots tello",
 )
 app.command("try")(try_plan)
 app.command("profile")(profile_robot)
@@ -46,7 +46,12 @@ def robots(
     models: ModelsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the robot models, or the skills of one with their limits and typical durations."""
+    """List the robot models, or the skills of one with their limits and typical durations.
+
+    Example: llm-planner robots show
+
+    Example: llm-planner robots show tello
+    """
     library = RobotLibrary(models or [])
     if name is None:
         known_models = [library.get(known) for known in library.names()]
@@ -98,7 +103,7 @@ def _print_skills(model: RobotModel) -> None:
 
 def _describe(argument: Argument) -> str:
     if argument.type is ArgumentType.NUMBER:
-        return f"{argument.name}: {argument.minimum:g}-{argument.maximum:g} {argument.unit}".rstrip()
+        return f"{argument.name}: {argument.minimum:g} to {argument.maximum:g} {argument.unit}".rstrip()
     return f"{argument.name}: {argument.type.value}"
 
 

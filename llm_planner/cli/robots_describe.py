@@ -25,7 +25,10 @@ def describe(
     name: Annotated[str, typer.Option(help="Of the robot, and of its topics in Gazebo; its model's if empty.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write; standard output if not given.")] = None,
 ) -> None:
-    """Print a robot's body as URDF or SDF: masses, shapes, joints and limits of the robot model."""
+    """Print a robot's body as URDF or SDF: masses, shapes, joints and limits of the robot model.
+
+    Example: llm-planner robots describe --robot indy7 --format urdf
+    """
     from llm_planner.sim.gazebo.sdf import sdf_text
     from llm_planner.sim.gazebo.urdf import urdf_text
 
@@ -44,7 +47,10 @@ def gazebo(
     arms: Annotated[int, typer.Option(min=0, help="How many Indy7 arms: arm_1, ...")] = 1,
     output: Annotated[Path, typer.Option(help="Directory for world.sdf and bridge.yaml.")] = Path("gazebo_world"),
 ) -> None:
-    """Write a world with a fleet for Gazebo, and the configuration of ros_gz_bridge that goes with it."""
+    """Write a world with a fleet for Gazebo, and the configuration of ros_gz_bridge that goes with it.
+
+    Example: llm-planner robots gazebo --output gazebo_world
+    """
     from llm_planner.sim.gazebo.files import write_world
 
     for path in write_world(output, world, drones=drones, arms=arms):

@@ -39,6 +39,8 @@ def profile_robot(
     as many calls whose arguments, places and seeds were not profiled; ahead: for whoever knows the arguments, but not
     where things are, as the scheduler before the call. Without --output or --in-place nothing is written. Exit status 0
     also where an aim is missed.
+
+    Example: llm-planner robots profile --robot tello
     """
     if sim != "mujoco":
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no simulation {sim!r}; there is mujoco")

@@ -32,6 +32,8 @@ def try_plan(
     """Carry a plan out in MuJoCo, in virtual time, after the safety gate has judged all of it.
 
     Shown beside what the robot model expects. Exit status 0 if every segment succeeded and nothing was touched.
+
+    Example: llm-planner robots try 'mf(50);tc(90);'
     """
     from llm_planner.sim.physics.trial import run_trial
     from llm_planner.sim.physics.world_file import load_world_file

@@ -25,7 +25,9 @@ def scene(
 ) -> None:
     """Show what robots know of around them: names to use in an instruction, and where things are.
 
-    Examples:  llm-planner scene    llm-planner scene arm_1
+    Example: llm-planner scene
+
+    Example: llm-planner scene arm_1
     """
     from std_msgs.msg import String
 
@@ -45,8 +47,9 @@ def scene(
             time.sleep(POLL_S)
     shown = {name: view for name, view in sorted(views.items()) if wanted in (None, name)}
     if not shown:
-        others = f"; there are {', '.join(sorted(watched))}" if watched else "; start some with `llm-planner up`"
-        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot node {wanted or ''} shows itself{others}")
+        hint = f"robots here: {', '.join(sorted(watched))}" if watched else "start it with `llm-planner up`"
+        what = "no robot is running" if wanted is None else f"no robot {wanted} is running"
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"{what}; {hint}")
     if as_json:
         print_json({name: [plain(thing) for thing in view.things] for name, view in shown.items()})
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOption, budget_scope_of
+from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOption, budget_scope_of, complete_robot
 from llm_planner.cli.output import console, error_console, plain, print_error, print_json, waiting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
@@ -39,7 +39,7 @@ MARKS = {0: "not run", 2: "ok", 3: "failed"}  # of SegmentOutcome.status
 
 
 def send(
-    robot: Annotated[str, typer.Argument(help="Name of the robot node, e.g. drone_1.")],
+    robot: Annotated[str, typer.Argument(help="Name of the robot node, e.g. drone_1.", autocompletion=complete_robot)],
     instruction: Annotated[str, typer.Argument(help="What the robot shall do.")],
     scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
     urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
@@ -50,7 +50,8 @@ def send(
     overrun: OverrunOption = Overrun.KILL,
     budget_scope: ScopeOption = None,
     wait: Annotated[
-        float, typer.Option(min=0.0, help="How long to wait for a planner that is still loading, in seconds.")
+        float,
+        typer.Option(min=0.0, help="How long to wait for the robot and for a planner that is loading, in seconds."),
     ] = 120.0,
     timeout: Annotated[float, typer.Option(min=0.1, help="How long to wait for the outcome, in seconds.")] = 120.0,
     approve: Annotated[
@@ -67,6 +68,12 @@ def send(
 
     The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
     reflex acts if the planner does not.
+
+    Example: llm-planner send drone_1 "fly 1 m forward, then turn right"
+
+    Example: llm-planner send drone_1 "come down at once" --urgent --budget 0.5
+
+    Example: llm-planner send arm_1 "pick the cup" --approve ask
     """
     if not instruction.strip():
         raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
@@ -74,7 +81,8 @@ def send(
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
-    from llm_planner.ros.commander import Commander, planner_of, robot_name
+    from llm_planner.core.clock import MonotonicClock
+    from llm_planner.ros.commander import DISCOVERY_S, SIGN_OF_LIFE_S, Commander, planner_of, robot_name
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
 
@@ -93,9 +101,14 @@ def send(
     with spinning("llm_planner_send") as node:
         with waiting() as show:
             show(f"looking for /{robot}")
-            commander = Commander(node, [robot], planner=planner_of(node, robot, on_wait=show))
+            clock, search_s = MonotonicClock(), min(SIGN_OF_LIFE_S, max(wait, DISCOVERY_S))
+            begun_at_s = clock.now_s()
+            planner = planner_of(node, robot, timeout_s=search_s, on_wait=show)
+            commander = Commander(node, [robot], planner=planner)
             if not (urgent and time_budget):
-                commander.wait_until_ready(wait, on_wait=show)
+                took_s = clock.now_s() - begun_at_s
+                search_s = max(DISCOVERY_S, search_s - took_s)
+                commander.wait_until_ready(max(0.0, wait - took_s), sign_of_life_s=search_s, on_wait=show)
             outcome = _obeyed(commander, robot, order, timeout, show)
         if outcome is not None and approve is not Approve.AUTO and (chosen := _chosen(outcome)):
             order.plan, order.plan_only, order.tag = chosen, False, uuid.uuid4().hex

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from llm_planner.cli.options import complete_robot
 from llm_planner.cli.output import console, print_error
 from llm_planner.core.errors import ErrorCode, PlannerError
 
@@ -16,14 +17,18 @@ REASON = "stopped by `llm-planner stop`"
 
 
 def stop(
-    robots: Annotated[list[str] | None, typer.Argument(help="Names of robot nodes, e.g. drone_1.")] = None,
+    robots: Annotated[
+        list[str] | None, typer.Argument(help="Names of robot nodes, e.g. drone_1.", autocompletion=complete_robot)
+    ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every robot that can be found.")] = False,
 ) -> None:
     """Halt robots at once and end their goals; it works without a planner.
 
     A drone hovers, an arm holds. What they were doing, and what was still to come of it, is given up.
 
-    Examples:  llm-planner stop drone_1    llm-planner stop --all
+    Example: llm-planner stop drone_1
+
+    Example: llm-planner stop --all
     """
     from llm_planner.ros.commander import robot_name
     from llm_planner.ros.spinning import spinning

@@ -23,7 +23,12 @@ def worlds(
     azimuth: Annotated[float, typer.Option(help="Heading of the camera in degrees.")] = AZIMUTH_DEG,
     elevation: Annotated[float, typer.Option(help="Of the camera in degrees; negative looks down.")] = ELEVATION_DEG,
 ) -> None:
-    """List the worlds for robots with bodies, check one, or draw it (needs MuJoCo)."""
+    """List the worlds for robots with bodies, check one, or draw it (needs MuJoCo).
+
+    Example: llm-planner worlds
+
+    Example: llm-planner worlds house
+    """
     from llm_planner.robots.library import RobotLibrary
     from llm_planner.robots.model import Pose
     from llm_planner.sim.physics.camera import render, save

@@ -101,6 +101,11 @@ def code_name(number: int) -> str:
         return f"unknown ({number})"
 
 
+def ending_words(name: str) -> str:
+    """Returns how a goal ended, in words, from the name of its code."""
+    return "done" if name == ErrorCode.NONE.name else name.lower().replace("_", " ")
+
+
 class PlannerError(Exception):
     """An expected failure: a number for programs and a sentence for people.
 

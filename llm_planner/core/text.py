@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any
 
+from llm_planner.core.errors import ErrorCode, PlannerError
+
 MAX_JSON_LENGTH = 1_000_000
 """Characters. The longest line of ours holds a scene of 64 KiB, escaped."""
 _MAX_DIGITS = 18
@@ -11,6 +13,9 @@ MAX_NUMBER = 1e30
 """Sums and products of some such numbers stay finite."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Categories Cc and Cs of Unicode, without tab and line ends."""
+
+
+_NODE = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*/?")
 
 
 def has_control_characters(text: str) -> bool:
@@ -39,3 +44,20 @@ def _parse_int(digits: str) -> int | None:
 def _parse_float(digits: str) -> float | None:
     number = float(digits)
     return number if abs(number) <= MAX_NUMBER else None
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun: 1 segment, 2 segments."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def node_name(text: str) -> str:
+    """Returns the name of a node as it was typed.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if no node can have this name.
+    """
+    if _NODE.fullmatch(text) is None:
+        message = f"no ROS node can be called {text[:80]!r}; give a full name such as /planner"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    return text

@@ -85,15 +85,15 @@ def conditions(planner: PlannerView | None, silent_s: float, robots_silent_s: Ma
         robots_silent_s: For how long each robot that was ever seen has said nothing.
     """
     if planner is None or silent_s > SILENT_S:
-        heard = "" if planner is None else f" for {silent_s:.0f} s"
-        yield Alert("bad", f"the planner says nothing{heard}")
+        silent = f"the planner has been silent for {silent_s:.0f} s: what is shown of it is old"
+        yield Alert("bad", "no planner is known; start one with llm-planner up" if planner is None else silent)
     elif planner.error_code:
         yield Alert("bad", f"{planner.error_msg} [{code_name(planner.error_code)} {planner.error_code}]")
     elif not planner.is_ready:
         yield Alert("warn", "the engine is starting")
     for robot, robot_silent_s in robots_silent_s.items():
         if robot_silent_s > SILENT_S:
-            yield Alert("bad", f"says nothing for {robot_silent_s:.0f} s", robot)
+            yield Alert("bad", f"has been silent for {robot_silent_s:.0f} s", robot)
     if planner is not None and planner.loop is not None and silent_s <= SILENT_S:
         yield from _of_loop(planner)
 

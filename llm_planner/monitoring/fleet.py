@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from llm_planner.core.errors import ErrorCode, code_name
-from llm_planner.monitoring.alerts import MAX_TEXT, Alert, Journal, conditions
+from llm_planner.monitoring.alerts import MAX_TEXT, SILENT_S, Alert, Journal, conditions
 from llm_planner.monitoring.lanes import WINDOW_S, Lanes, LaneSpan, Measured, integer, number
 from llm_planner.monitoring.robot_view import RobotView
 from llm_planner.serving.meter import Rates, rates
@@ -33,6 +33,23 @@ class SeenRobot:
     is_resumed: bool = False  # nobody listened since: what was missed was not lost
 
 
+@dataclass(slots=True, kw_only=True)
+class Dialogue:
+    """The last instruction of a robot, and what became of it.
+
+    Attributes:
+        answer: What the robot said or returned last; empty if nothing.
+        ending: How the goal ended, in words; empty while it lasts.
+        revision: Grows with every change.
+    """
+
+    request_id: str
+    instruction: str
+    answer: str = ""
+    ending: str = ""
+    revision: int = 0
+
+
 class FleetState:
     """Everything that is known now. Not thread-safe; every method takes the time of one clock of this process.
 
@@ -49,6 +66,7 @@ class FleetState:
         self.planner: PlannerView | None = None
         self.planner_heard_s = -math.inf
         self.robots: dict[str, SeenRobot] = {}
+        self.dialogues: dict[str, Dialogue] = {}  # by robot
         self.ended: Counter[str] = Counter()
         self.num_lost_events = 0
         self.num_broken = 0
@@ -84,6 +102,7 @@ class FleetState:
             self._meet(number(line["time_s"]), now_s)
             robot_id = self.lanes.robot_of(str(line["request_id"]))
             measured = self.lanes.take(line)
+            self._note_dialogue(line, robot_id)
             if line["event"] == "finished":
                 self._note_end(line, robot_id)
             elif line["event"] == "report":
@@ -158,10 +177,15 @@ class FleetState:
             "now_s": round(self.planner_now_s(now_s), 3),
             "revisions": {"lanes": self.lanes.revision, "log": self.journal.revision, "other": self._revision},
             "is_whole": not since,
-            "planner": None if view is None else {**_head(view), "silent_s": round(max(0.0, silent_s), 2)},
+            "planner": None if view is None else _head(view, max(0.0, silent_s)),
             "rates": _plain(self._rates()),
             "loop": None if view is None or view.loop is None else _plain(asdict(view.loop)),
             "robots": [self._robot(robot, now_s, since.get("other", -1)) for robot in self.robots.values()],
+            "dialogues": {
+                name: {key: value for key, value in asdict(dialogue).items() if key != "revision"}
+                for name, dialogue in self.dialogues.items()
+                if dialogue.revision > since.get("other", -1)
+            },
             "spans": [_span(span) for span in self.lanes.changed(since.get("lanes", -1))],
             "measured": [_plain(asdict(m)) for revision, m in self._measured if revision > since.get("other", -1)],
             "alerts": [asdict(alert) for alert in self.alerts(now_s)],
@@ -224,8 +248,30 @@ class FleetState:
         if name in self.ended or len(self.ended) < MAX_ENDS:
             self.ended[name] += 1
         if code not in (ErrorCode.NONE, ErrorCode.CANCELLED):
-            text = f"{why[:MAX_TEXT]} [{name} {code}]" if why else f"a goal ended: {name} [{code}]"
+            text = f"{why[:MAX_TEXT]} [{name} {code}]" if why else f"a goal failed [{name} {code}]"
             self.journal.note(number(line["time_s"]), "warn", text, robot_id)
+
+    def _note_dialogue(self, line: Mapping[str, Any], robot_id: str) -> None:
+        """Notes what a robot was told, what it answered, and how that ended."""
+        if line["event"] == "accepted":
+            robot_id, request_id = str(line["robot_id"])[:MAX_TEXT], str(line["request_id"])[:MAX_TEXT]
+            if robot_id not in self.dialogues and len(self.dialogues) >= MAX_ROBOTS:
+                return
+            instruction = str(line.get("instruction", ""))[:MAX_TEXT]
+            self.dialogues[robot_id] = Dialogue(request_id=request_id, instruction=instruction)
+        dialogue = self.dialogues.get(robot_id)
+        if dialogue is None or dialogue.request_id != str(line["request_id"])[:MAX_TEXT]:
+            return
+        if line["event"] == "report":
+            said = [str(text) for text in line.get("said", ())]
+            said += [f"{line['value']}"] if "value" in line else []
+            dialogue.answer = said[-1][:MAX_TEXT] if said else dialogue.answer
+        elif line["event"] == "finished":
+            code = integer(line["error_code"])
+            why = str(line.get("error_msg", "")) or code_name(code)
+            dialogue.ending = "done" if code == ErrorCode.NONE else f"failed: {why}"[:MAX_TEXT]
+        self._revision += 1
+        dialogue.revision = self._revision
 
     def _note_findings(self, line: Mapping[str, Any], robot_id: str) -> None:
         """Notes what a robot said, found or measured, and why a segment failed."""
@@ -244,10 +290,12 @@ def _between_s(before: PlannerView, after: PlannerView) -> float:
     return after.loop.at_s - before.loop.at_s
 
 
-def _head(view: PlannerView) -> dict[str, Any]:
+def _head(view: PlannerView, silent_s: float) -> dict[str, Any]:
     names = ("planner", "state", "model", "policy", "is_ready", "num_restarts", "num_goals", "error_code", "error_msg")
     idle = [asdict(robot) for robot in view.idle_robots]
-    return {name: getattr(view, name) for name in names} | {"age_s": view.age_s, "idle_robots": _plain(idle)}
+    known = {"age_s": view.age_s, "idle_robots": _plain(idle)}
+    known |= {"silent_s": round(silent_s, 2), "is_silent": silent_s > SILENT_S}
+    return {name: getattr(view, name) for name in names} | known
 
 
 def _span(span: LaneSpan) -> list[Any]:

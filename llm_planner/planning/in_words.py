@@ -1,5 +1,6 @@
 """A plan for people: what the robot would do, in the words of its model."""
 
+from llm_planner.core.text import counted
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import condition_text, expression_text
 from llm_planner.language.syntax import (
@@ -43,7 +44,7 @@ def _statement(model: RobotModel, statement: Statement) -> str:  # noqa: PLR0911
         case Assign():
             return _call(model, statement.call)
         case Loop():
-            return f"{statement.count} times: [{_sequence(model, statement.body)}]"
+            return f"{counted(statement.count, 'time')}: [{_sequence(model, statement.body)}]"
         case If():
             return f"if {condition_text(statement.condition)}: [{_sequence(model, statement.body)}]"
         case Return():

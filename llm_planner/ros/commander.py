@@ -15,13 +15,18 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 from llm_planner.ros.conversions import to_error
+from llm_planner.ros.fleet_listener import published, robot_nodes
 from llm_planner.srv import Instruct, Stop
 
 POLL_S = 0.1
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 ANSWER_S = 5.0  # for a robot to answer
-INSTRUCT_TYPE = "llm_planner/srv/Instruct"
+PLANNER_TYPE = "llm_planner/msg/PlannerStatus"
+_START = "start it with `llm-planner up`, or compare ROS_DOMAIN_ID"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
+EMPTY_S = 10.0  # to find anything of ours at all
+DISCOVERY_S = 3.0  # to find what is running already
+GONE_S = 2.0  # after which a node that has left the ROS graph has ended
 SILENT_S = 10.0  # a status comes twice a second
 
 
@@ -30,11 +35,13 @@ class _Lack(NamedTuple):
 
     Attributes:
         what: What is being waited for, in words.
-        error: How it ends if nobody waits any longer.
+        error: How it ends when the wait is over.
+        name: Full name of a node that is not found; empty if all were found.
     """
 
     what: str
     error: PlannerError
+    name: str = ""
 
 
 class Commander:
@@ -55,6 +62,8 @@ class Commander:
         self._planner = planner
         self._clients = {robot: node.create_client(Instruct, f"/{robot}/instruct") for robot in robots}
         self._stops = {robot: node.create_client(Stop, f"/{robot}/stop") for robot in robots}
+        self._seen_at_s: dict[str, float] = {}  # node -> when the ROS graph last knew it
+        self._asked: dict[str, str] = {}  # tag of an instruction -> robot
         self._outcomes: dict[str, msgs.PlanOutcome] = {}
         self._outcome_came = threading.Condition()
         self._status: msgs.PlannerStatus | None = None
@@ -78,18 +87,26 @@ class Commander:
     ) -> None:
         """Waits for all robots and an active planner.
 
+        A node that was found and has left the ROS graph is not waited for.
+
         Args:
             timeout_s: For a planner that lives and takes no goals yet.
-            sign_of_life_s: For nodes that are not found: nobody may have that name.
-            on_wait: Told ten times a second what is being waited for.
+            sign_of_life_s: For nodes that are not found: there may be none of that name.
+            on_wait: Called ten times a second with what is being waited for.
 
         Raises:
             PlannerError: SERVER_UNREACHABLE for a node that is not there, NOT_ACTIVE for a planner that takes no goals.
         """
         begun_at_s = self._clock.now_s()
         while (lack := self._lack()) is not None:
-            is_dead = lack.error.code is ErrorCode.SERVER_UNREACHABLE
-            if self._clock.now_s() - begun_at_s >= (sign_of_life_s if is_dead else timeout_s):
+            now_s = self._clock.now_s()
+            if not lack.name:
+                is_over = now_s - begun_at_s >= timeout_s
+            elif (seen_at_s := self._seen_at_s.get(lack.name)) is not None:
+                is_over = now_s - seen_at_s >= GONE_S
+            else:
+                is_over = _is_search_over(self._node, now_s - begun_at_s, sign_of_life_s)
+            if is_over:
                 raise lack.error
             on_wait(lack.what)
             self._changed.wait(POLL_S)
@@ -97,13 +114,19 @@ class Commander:
 
     def _lack(self) -> _Lack | None:
         """Returns what an instruction would fail for now; None if all is well."""
-        for robot, client in self._clients.items():
-            if not client.service_is_ready():
-                return _Lack(_looking_for(self._node, robot), _no_robot(self._node, robot))
+        for robot in self._clients:
+            if not self._is_seen(robot):
+                error = _ended(f"robot /{robot}") if f"/{robot}" in self._seen_at_s else _no_robot(self._node, robot)
+                return _Lack(_looking_for(self._node, robot), error, f"/{robot}")
         status, planner = self._status, self._planner
-        if status is None or self._clock.now_s() - self._status_at_s > SILENT_S:
-            error = f"no planner {planner} shows life; start one with `llm-planner up`"
-            return _Lack(f"looking for planner {planner}", PlannerError(ErrorCode.SERVER_UNREACHABLE, error))
+        now_s = self._clock.now_s()
+        if status is not None and now_s - self._status_at_s <= SILENT_S and self._has_planner():
+            self._seen_at_s[planner] = self._status_at_s
+        elif status is None:
+            error = PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no planner {planner} is running; {_START}")
+            return _Lack(f"looking for planner {planner}", error, planner)
+        else:
+            return _Lack(f"planner {planner} has gone", _ended(f"planner {planner}"), planner)
         if status.state == msgs.PlannerStatus.LOADING:
             what = f"planner {planner} is loading {status.model}"
             hint = "give it longer (`llm-planner send --wait`), or look into its log"
@@ -114,12 +137,22 @@ class Commander:
             return None
         return _Lack(what, PlannerError(ErrorCode.NOT_ACTIVE, f"{what}; {hint}"))
 
+    def _is_seen(self, robot: str) -> bool:
+        """Returns whether the ROS graph knows a robot node now, and notes when it did."""
+        if is_seen := self._clients[robot].service_is_ready():
+            self._seen_at_s[f"/{robot}"] = self._clock.now_s()
+        return is_seen
+
+    def _has_planner(self) -> bool:
+        return self._node.count_publishers(f"{self._planner}/status") > 0
+
     def instruct(self, robot: str, order: Instruct.Request, *, timeout_s: float = ANSWER_S) -> None:
         """Tells a robot what to do; an outcome with ``order.tag`` will follow.
 
         Raises:
             PlannerError: SERVER_UNREACHABLE if the robot does not answer, or its reason not to accept.
         """
+        self._asked[order.tag] = robot
         response = _answer(self._node, robot, self._clients[robot], order, timeout_s)
         if not response.accepted:
             raise PlannerError(*to_error(response.error_code, response.error_msg))
@@ -133,10 +166,21 @@ class Commander:
         return stop_robot(self._node, robot, self._stops[robot], reason, timeout_s)
 
     def outcome(self, tag: str, timeout_s: float) -> msgs.PlanOutcome | None:
-        """Waits for the outcome with this tag and returns it, once; None after ``timeout_s``."""
-        with self._outcome_came:
-            self._outcome_came.wait_for(lambda: tag in self._outcomes, timeout_s)
-            return self._outcomes.pop(tag, None)
+        """Waits for the outcome with this tag and returns it, once; None after ``timeout_s``.
+
+        Raises:
+            PlannerError: SERVER_UNREACHABLE if the robot leaves the ROS graph meanwhile: no outcome will come.
+        """
+        robot, begun_at_s = self._asked.get(tag), self._clock.now_s()
+        while True:
+            with self._outcome_came:
+                if self._outcome_came.wait_for(lambda: tag in self._outcomes, min(POLL_S, timeout_s)):
+                    return self._outcomes.pop(tag)
+            now_s = self._clock.now_s()
+            if robot and not self._is_seen(robot) and now_s - self._seen_at_s.get(f"/{robot}", begun_at_s) >= GONE_S:
+                raise _ended(f"robot /{robot}")
+            if now_s - begun_at_s >= timeout_s:
+                return None
 
     def _on_outcome(self, outcome: msgs.PlanOutcome) -> None:
         with self._outcome_came:
@@ -149,7 +193,12 @@ class Commander:
 
 
 def planner_of(
-    node: Node, robot: str, *, timeout_s: float = SIGN_OF_LIFE_S, on_wait: Callable[[str], None] = lambda _: None
+    node: Node,
+    robot: str,
+    *,
+    timeout_s: float = SIGN_OF_LIFE_S,
+    on_wait: Callable[[str], None] = lambda _: None,
+    clock: Clock | None = None,
 ) -> str:
     """Returns the full name of the planner that a robot node asks: its parameter ``planner``, else ``/planner``.
 
@@ -157,16 +206,19 @@ def planner_of(
         node: Spun by somebody else; this blocks.
         robot: Name of the robot node.
         timeout_s: Within which the robot must be found.
-        on_wait: Told ten times a second what is being waited for.
+        on_wait: Called ten times a second with what is being waited for.
+        clock: Source of monotonic time.
 
     Raises:
         PlannerError: SERVER_UNREACHABLE if it is not, or does not answer.
     """
-    clock = MonotonicClock()
+    clock = clock or MonotonicClock()
     begun_at_s = clock.now_s()
     client = node.create_client(GetParameters, f"/{robot}/get_parameters")
     try:
-        while not client.wait_for_service(POLL_S) and clock.now_s() - begun_at_s < timeout_s:
+        while not client.wait_for_service(POLL_S):
+            if _is_search_over(node, clock.now_s() - begun_at_s, timeout_s):
+                raise _no_robot(node, robot)
             on_wait(_looking_for(node, robot))
         (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), ANSWER_S).values
     finally:
@@ -207,23 +259,31 @@ def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: flo
     future = client.call_async(request)
     future.add_done_callback(lambda _: answered.set())
     if not answered.wait(timeout_s):
-        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"/{robot} did not answer within {timeout_s:g} s")
+        hint = "if it was killed, start it again"
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"/{robot} did not answer within {timeout_s:g} s; {hint}")
     return future.result()
 
 
+def _is_search_over(node: Node, searched_s: float, timeout_s: float) -> bool:
+    """Returns whether a node that was not found yet need not be searched for any longer."""
+    return searched_s >= timeout_s or (searched_s >= EMPTY_S and not _is_anything_running(node))
+
+
+def _is_anything_running(node: Node) -> bool:
+    """Returns whether the ROS graph knows a robot node or a planner."""
+    return bool(published(node, PLANNER_TYPE) or robot_nodes(node))
+
+
 def _looking_for(node: Node, robot: str) -> str:
-    others = _others(node, robot)
-    return f"looking for /{robot}; there are {others}" if others else f"looking for /{robot}"
+    others = ", ".join(sorted(robot_nodes(node)))
+    return f"looking for /{robot}; robots here: {others}" if others else f"looking for /{robot}"
 
 
 def _no_robot(node: Node, robot: str) -> PlannerError:
-    others = _others(node, robot)
-    hint = f"there are {others}" if others else "start some with `llm-planner up`"
-    return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot node /{robot} answers; {hint}")
+    others = ", ".join(sorted(robot_nodes(node)))
+    hint = f"robots here: {others}" if others else _START
+    return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot /{robot} is running; {hint}")
 
 
-def _others(node: Node, robot: str) -> str:
-    """Returns the robots that take instructions, but this one; empty if there are none."""
-    offered = node.get_service_names_and_types()
-    robots = sorted(name.removesuffix("/instruct") for name, types in offered if INSTRUCT_TYPE in types)
-    return ", ".join(name for name in robots if name != f"/{robot}")
+def _ended(what: str) -> PlannerError:
+    return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"{what} has ended; start it again with `llm-planner up`")

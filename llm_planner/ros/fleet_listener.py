@@ -4,14 +4,13 @@ from collections.abc import Callable
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from std_msgs.msg import String
 
 import llm_planner.msg as msgs
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import node_name
 from llm_planner.monitoring import hearing
 from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.board import Board
@@ -32,9 +31,14 @@ LEVELS = {
 
 
 def robot_nodes(node: Node) -> set[str]:
-    """Returns the full names of the robot nodes that can be seen now, by a topic that each of them has."""
+    """Returns the full names of the robot nodes that can be seen now, by a topic that each of them publishes."""
+    return {name.removesuffix(OUTCOME) for name in published(node, OUTCOME_TYPE) if name.endswith(OUTCOME)}
+
+
+def published(node: Node, kind: str) -> list[str]:
+    """Returns the topics of a type that have a publisher; ROS also names those that are only subscribed to."""
     topics = node.get_topic_names_and_types()
-    return {name.removesuffix(OUTCOME) for name, types in topics if name.endswith(OUTCOME) and OUTCOME_TYPE in types}
+    return [name for name, kinds in topics if kind in kinds and node.count_publishers(name)]
 
 
 class FleetListener:
@@ -51,16 +55,12 @@ class FleetListener:
 
     def __init__(self, node: Node, planner: str, board: Board) -> None:
         self._node = node
-        self._planner = planner.rstrip("/")
+        self._planner = node_name(planner).rstrip("/")
         self._board = board
         self._is_watching = False
         self._views: list[Subscription] = []
         self._robots: set[str] = set()
-        try:
-            node.create_subscription(String, f"{self._planner}/goal_events", self._on_event, qos.GOAL_EVENTS)
-        except NameValidationException as error:
-            message = f"no ROS node can be called {planner!r}; give a full name such as /planner"
-            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
+        node.create_subscription(String, f"{self._planner}/goal_events", self._on_event, qos.GOAL_EVENTS)
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
         steady_timer(node, SEARCH_PERIOD_S, self._search)
 

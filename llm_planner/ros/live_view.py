@@ -4,11 +4,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from rclpy.exceptions import NameValidationException
 from rclpy.node import Node
 from std_msgs.msg import String
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import node_name
 from llm_planner.ros import qos
 from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.planner_view import PlannerView
@@ -58,14 +58,10 @@ class ViewListener:
     """
 
     def __init__(self, node: Node, planner: str) -> None:
-        self._planner = planner
+        self._planner = node_name(planner)
         self._text: str | None = None
         self._came = threading.Condition()
-        try:
-            node.create_subscription(String, f"{planner.rstrip('/')}/view", self._on_view, qos.VIEW)
-        except NameValidationException as error:
-            message = f"no ROS node can be called {planner!r}; give a full name such as /planner"
-            raise PlannerError(ErrorCode.INVALID_CONFIG, message) from error
+        node.create_subscription(String, f"{planner.rstrip('/')}/view", self._on_view, qos.VIEW)
 
     def next(self, timeout_s: float) -> PlannerView | None:
         """Waits for a view that was not returned yet; None after ``timeout_s``.

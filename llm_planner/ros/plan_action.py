@@ -115,7 +115,7 @@ class PlanAction:
         if not self._book.finish(result, self._clock.now_s()):
             return
         self._dirty.discard(result.request_id)
-        self._node.get_logger().info(f"goal {result.request_id} ended: {result.error_code.name} {result.error_msg}")
+        self._node.get_logger().info(f"goal {result.request_id} {_ending(result)}")
         self._action.finish(self._handles.pop(result.request_id), result)
         self._events.finished(result)
         self._on_result(result)
@@ -230,3 +230,9 @@ class PlanAction:
 
 def _refusal(goal_id: str, error: PlannerError, segments: tuple[Segment, ...]) -> PlanResult:
     return PlanResult(request_id=goal_id, error_code=error.code, error_msg=error.message, segments=segments)
+
+
+def _ending(result: PlanResult) -> str:
+    if result.error_code is ErrorCode.NONE:
+        return f"is done; {result.error_msg}" if result.error_msg else "is done"
+    return f"failed: {PlannerError(result.error_code, result.error_msg)}"

@@ -24,6 +24,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.text import node_name
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import guarded
@@ -42,7 +43,7 @@ class PlannerClient:
         node: The robot's node; somebody spins it (with any executor).
         robot_model: Name of the robot model, e.g. ``tello``.
         robot_id: Who asks; the node's full name unless given.
-        planner: Full name of the planner node.
+        planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.
         server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
             the goal's time budget; ``server_timeout_s`` later it ends with NOT_ACTIVE.
@@ -63,6 +64,7 @@ class PlannerClient:
         clock: Clock | None = None,
         on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
+        node_name(planner)
         self._robot_model = robot_model
         self._clock = clock or MonotonicClock()
         self._goals: dict[str, RemoteGoal] = {}

@@ -11,7 +11,10 @@ from types import FrameType
 from typing import Protocol, TypeVar
 
 import rclpy
+import rclpy.utilities
+from rclpy.exceptions import InvalidParameterTypeException, NameValidationException, ParameterException
 from rclpy.executors import Executor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.signals import SignalHandlerOptions
 
@@ -43,6 +46,21 @@ class NodeProcess(Protocol):
 
 
 N = TypeVar("N", bound=NodeProcess)
+REFUSED_BY_ROS = (
+    rclpy_implementation.RCLError,
+    NameValidationException,
+    ParameterException,
+    InvalidParameterTypeException,
+)
+"""What rclpy raises for a name, a remapping rule or a parameter that was given and cannot be."""
+
+
+def _reason(error: Exception) -> str:
+    """Returns what is wrong with how a node was started, in one line."""
+    if isinstance(error, PlannerError):
+        return str(error)
+    what = str(error).partition(", at /")[0].splitlines()[0]
+    return f"the node cannot start: {what}; check its name, its namespace and its parameters"
 
 
 class _StopSignal:
@@ -79,12 +97,12 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
         arguments: Command line with the ROS arguments; None for this process's.
     """
     stop = _StopSignal()
-    rclpy.init(args=None if arguments is None else list(arguments), signal_handler_options=SignalHandlerOptions.NO)
     try:
+        rclpy.init(args=None if arguments is None else list(arguments), signal_handler_options=SignalHandlerOptions.NO)
         node = build()
-    except PlannerError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 -- there is no node yet that could log
-        rclpy.shutdown()
+    except (PlannerError, *REFUSED_BY_ROS) as error:
+        print(f"error: {_reason(error)}", file=sys.stderr)  # noqa: T201 -- there is no node yet that could log
+        rclpy.utilities.try_shutdown()
         return REFUSED
     executor = GuardedExecutor()
     executor.add_node(node)  # type: ignore[arg-type] # a Protocol cannot inherit from rclpy's Node

@@ -1,6 +1,8 @@
 """The command line as a user meets it: what it prints and its exit status."""
 
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -168,3 +170,34 @@ def test_up_says_what_could_be_typed_next(robots, said):
     num_drones = sum(name.startswith("drone") for name in robots)
     composition = SimpleNamespace(robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones)
     assert said in fleet._next_step(composition)
+
+
+def test_ranges_of_units_are_said_with_to():
+    shown = runner.invoke(app, ["robots", "tello"], env={"COLUMNS": "200"}).stdout
+    assert "20 to 500 cm" in shown
+    assert not re.search(r"\d-\d", shown)
+
+
+@pytest.mark.parametrize(("plan", "said"), [("tp();", "1 segment, "), ("mf(50);tc(90);", "2 segments, ")])
+def test_a_plan_is_counted_with_the_right_noun(tmp_path, plan, said):
+    config = tmp_path / "fake.yaml"
+    config.write_text("backend: fake\n", encoding="utf-8")
+    result = runner.invoke(app, ["plan", f"exactly: {plan}", "--config", str(config)])
+    assert f"complete: {said}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["robot", "bad name"],
+        ["robot", "1st"],
+        ["robot", "drone_1", "--planner", "bad name"],
+        ["record", "never_written.mcap", "--planner", "bad name"],
+        ["top", "--planner", ""],
+    ],
+)
+def test_a_name_that_no_node_can_have_is_refused_in_one_line(arguments):
+    error = runner.invoke(app, arguments).exception
+    assert isinstance(error, PlannerError)
+    assert "\n" not in error.message
+    assert not Path("never_written.mcap").exists()

@@ -33,7 +33,7 @@ def test_what_happened_as_text(path):
     result = replay(path)
     assert result.exit_code == 0
     assert "7 messages of 3 topics" in result.stdout
-    assert "goals ended: 1 NONE" in result.stdout
+    assert "goals ended: 1 done" in result.stdout
     assert "drone_1" in result.stdout
 
 

@@ -57,8 +57,8 @@ def make_view(*goals: GoalView, num_goals: int | None = None, **changes):
     return PlannerView(**({"loop": loop, "age_s": 0.1} | fields | changes))
 
 
-def lines(view, measured=RATES, **options) -> list[str]:
-    console = Console(width=80)
+def lines(view, measured=RATES, width=100, **options) -> list[str]:
+    console = Console(width=width)
     with console.capture() as captured:
         console.print(screen(view, measured, **options))
     return captured.get().splitlines()
@@ -71,7 +71,7 @@ def line(shown: list[str], word: str) -> str:
 def test_slots_memory_and_engine_in_numbers_and_bars():
     shown = lines(make_view(make_goal("drone_1")))
     assert "ACTIVE" in shown[0]
-    assert "4 of 8 busy, 2 ready, 1 asleep" in line(shown, "slots")
+    assert "4 of 8 busy, 2 due, 1 suspended" in line(shown, "slots")
     assert line(shown, "slots").count("█") == 10
     assert "25 used, 15 prefixes, 60 free; 7 offloaded" in line(shown, "KV")
     assert line(shown, "KV").count("█") == 8
@@ -94,8 +94,8 @@ def test_who_loses_something_next_stands_first():
     assert order == ["late", "budget", "later", "done"]
     assert "waits 1.2 s" in line(shown, "late ")
     assert line(shown, "late ").split()[-2:] == ["-0.7", "33.0"]
-    assert "runs 1/3+, 2.5 s" in line(shown, "later")
-    assert "runs 2/3, 2.5 s" in line(shown, "done")
+    assert "segment 2 of 3+, 2.5 s left" in line(shown, "later")
+    assert "segment 3 of 3, 2.5 s left" in line(shown, "done")
     assert line(shown, "budget").split()[-2:] == ["1.5", "0.2"]
 
 
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_counted():
 
 
 def test_troubles_are_said():
-    assert any("no word from the planner for 3 s" in text for text in lines(make_view(), silent_s=3.0))
+    assert any("the planner has been silent for 3 s" in text for text in lines(make_view(), silent_s=3.0))
     assert any("has not answered for 4.0 s" in text for text in lines(make_view(age_s=4.0)))
     assert any("has not answered yet" in text for text in lines(make_view(loop=None, age_s=None), None))
     failed = make_view(is_ready=False, error_code=int(ErrorCode.ENGINE_FAILED), error_msg="the engine failed 5 times")
@@ -128,3 +128,32 @@ def test_codes_of_a_newer_planner_are_shown_as_unknown():
     shown = lines(view)
     assert line(shown, "odd") == "odd [unknown (777) 777]"
     assert "after unknown (9)" in line(shown, "idle")
+
+
+def test_it_fits_into_60_columns():
+    view = make_view(
+        make_goal("drone_1"),
+        make_goal("arm_2", state="planned", robot_busy_s=123.4, ends_in_s=133.0),
+        num_goals=1,
+        idle_robots=(IdleRobot(robot_id="drone_2", idle_s=3.0, error_code=0),),
+    )
+    shown = lines(view, width=60, robots=["drone_3"])
+    assert max(map(len, shown)) <= 60
+    assert not any("…" in text for text in shown)
+    assert "segment 2 of 3+, 2.5 s left" in line(shown, "drone_1")
+    assert line(shown, "drone_1").split()[-1] == "33.0"
+    assert "segment 2 of 3, 123.4 s left" in line(shown, "arm_2")
+    assert "suspended" in line(shown, "drone_1")
+
+
+def test_robots_without_a_goal_are_idle_too():
+    idle = (IdleRobot(robot_id="drone_2", idle_s=3.0, error_code=0),)
+    shown = lines(make_view(make_goal("drone_1"), idle_robots=idle), robots=["arm_[1]", "drone_1", "drone_2"])
+    assert line(shown, "idle").split("idle    ")[1] == "drone_2 (3 s), arm_[1] (no goal yet)"
+    assert "1 goal" in line(shown, "slots")
+    assert "1 goals" not in line(shown, "slots")
+
+
+def test_an_empty_screen_says_the_next_step():
+    assert 'llm-planner send arm_1 "..."' in line(lines(make_view(), robots=["drone_1", "arm_1"]), "no goals")
+    assert "llm-planner up" in line(lines(make_view()), "no goals")

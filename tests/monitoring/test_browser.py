@@ -4,6 +4,8 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.pose import Pose
@@ -96,7 +98,7 @@ def test_numbers_queue_lanes_map_and_prediction_are_shown(page):
     assert page.text_content("#slots-text") == "4 of 8"
     assert page.text_content("#kv-text") == "40 %"
     assert page.text_content("#tokens-text") == "100 /s"
-    assert "1 segments: median error 25.0 %" in page.text_content("#measured-text")
+    assert "1 segment: median error 25.0 %" in page.text_content("#measured-text")
     page.wait_for_timeout(300)
     for canvas in ("#lanes", ".tile canvas", "#measured"):
         assert painted(page, canvas) > 500, canvas
@@ -119,7 +121,7 @@ def test_nothing_hangs_over_the_edge(page):
 def test_a_bar_says_what_it_is_when_it_is_touched(page):
     page.wait_for_timeout(200)
     box = page.locator("#lanes").bounding_box()
-    page.mouse.move(box["x"] + box["width"] * (1 - 12 / 60), box["y"] + 20 + 24)  # 12 s ago: it executed
+    page.mouse.move(box["x"] + box["width"] * (1 - 12 / 60), box["y"] + 20 + 39)  # 12 s ago: it executed
     page.wait_for_selector("#tip:not([hidden])")
     assert "execution, 10.00 s" in page.text_content("#tip")
 
@@ -130,8 +132,115 @@ def test_news_arrive_and_a_silent_planner_is_seen(page, shown):
         state.planner_heard_s = now_s - 5.0
     hub.publish(*board.news())
     page.wait_for_selector("#state.bad")
-    assert page.text_content("#state") == "silent"
-    assert "the planner says nothing for 5 s" in page.text_content("#alerts")
+    assert page.text_content("#state") == "planner silent for 5 s"
+    assert "the planner has been silent for 5 s" in page.text_content("#alerts")
+
+
+def act(board, *lines):
+    """Lets things happen to the goal of a robot with a plain name."""
+    with board.changing() as (state, now_s):
+        goal = make_goal("drone_1", request_id="g2", num_segments=2, num_executed=0, robot_busy_s=3.9, state="planned")
+        view = make_view(goal)
+        state.hear_planner(replace(view, loop=replace(view.loop, at_s=now_s), age_s=0.0), now_s)
+        for line in lines:
+            state.hear_event({**line, "request_id": "g2", "time_s": now_s + line["time_s"]}, now_s)
+
+
+MOVING = ({**accepted(-23.0), "instruction": "fly to the sofa"}, segment(-22.5), report(-22.0, "started"))
+
+
+def test_instruction_answer_and_progress_are_said_in_plain_words(page, shown):
+    board, hub, _ = shown
+    act(board, *MOVING, {**report(-0.5, "succeeded", duration_s=1.5), "said": ["I see a sofa"]})
+    hub.publish(*board.news())
+    page.wait_for_selector("#queue td:has-text('fly to the sofa')")
+    cells = page.locator("#queue tbody tr").first.locator("td").all_text_contents()
+    assert cells[:3] == ["drone_1", "fly to the sofa", "I see a sofa"]
+    assert cells[8] == "segment 1 of 2, 3.9 s left"
+    page.wait_for_function("document.querySelector('#lanes').ariaLabel.includes('fly to the sofa')")
+    assert "answer: I see a sofa" in page.get_attribute("#lanes", "aria-label")
+
+
+def test_a_planner_that_died_shows_so_everywhere(page, shown):
+    board, hub, _ = shown
+    act(board, *MOVING)
+    hub.publish(*board.news())
+    page.wait_for_selector("#queue td:has-text('segment 1 of 2')")
+    with board.changing() as (state, now_s):
+        state.planner_heard_s = now_s - 12.0
+    hub.publish(*board.news())
+    page.wait_for_selector("#state.bad")
+    assert "unknown: planner silent for 12 s" in page.text_content("#queue")
+    assert "segment 1 of 2" not in page.text_content("#queue")
+    assert page.text_content("#goals-text") == "?"
+    assert page.locator("#summary.stale").count() == 1
+    page.wait_for_function("document.querySelector('#lanes').ariaLabel.includes('planner silent for 12 s')")
+    page.locator("#lanes").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+        if "execution" in page.text_content("#tip"):
+            break
+    assert "then unknown: planner silent for 12 s" in page.text_content("#tip")
+    assert "so far" not in page.text_content("#tip")
+
+
+def test_what_is_empty_says_the_next_step(browser, shown):
+    page = browser.new_page()
+    page.goto(shown[2])
+    page.wait_for_selector("#queue-more:not(:empty)")
+    assert page.text_content("#lanes-empty") == "No robots yet. Start some: llm-planner up"
+    assert page.text_content("#map-empty") == "No robots yet. Start some: llm-planner up"
+    assert page.text_content("#queue-more") == "No planner yet. Start one: llm-planner up"
+    with shown[0].changing() as (state, now_s):
+        state.hear_planner(make_view(), now_s)
+        state.hear_robot(make_robot("drone_1"), now_s)
+    shown[1].publish(*shown[0].news())
+    page.wait_for_selector("#queue-more:has-text('llm-planner send drone_1')")
+    page.close()
+
+
+def test_bars_are_told_by_keyboard_too(page):
+    page.locator("#lanes").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#tip:not([hidden])")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#tip", state="hidden")
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 400), st.floats(0, 300), st.floats(5, 120)), max_size=30),
+    st.lists(st.tuples(st.floats(0, 400), st.floats(0, 300)), max_size=5),
+)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_label_of_a_map_lies_on_another(labels_page, labels, robots):
+    labels = [
+        {"text": "x", "x": x, "y": y, "width": width, "below": 11, "above": 5, "may_stand_beside": True}
+        for x, y, width in labels
+    ]
+    taken = [{"left": x - 9, "right": x + 9, "top": y - 11, "bottom": y + 9} for x, y in robots]
+    placed = labels_page.evaluate(
+        """async ([labels, taken]) => (await import("/static/labels.js")).place(labels, 400, 300, taken)""",
+        [labels, taken],
+    )
+    boxes = [
+        (label["left"], label["left"] + label["width"], label["baseline"] - 10, label["baseline"]) for label in placed
+    ]
+    others = [(box["left"], box["right"], box["top"], box["bottom"]) for box in taken]
+    for number, (left, right, top, bottom) in enumerate(boxes):
+        for other in [*boxes[:number], *others]:
+            assert right <= other[0] or other[1] <= left or bottom <= other[2] or other[3] <= top
+    fits = [
+        label for label in labels if not taken and len(labels) == 1 and 60 < label["x"] < 340 and 20 < label["y"] < 280
+    ]
+    assert len(placed) >= len(fits)
+
+
+@pytest.fixture
+def labels_page(browser, shown):
+    page = browser.new_page()
+    page.goto(shown[2])
+    yield page
+    page.close()
 
 
 def test_robots_whose_home_is_known_share_a_map(page, shown):

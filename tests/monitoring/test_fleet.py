@@ -27,7 +27,7 @@ def texts(state, now_s):
 def test_an_empty_fleet_is_shown_and_says_that_the_planner_is_silent(state):
     document = state.document(5.0)
     assert document["planner"] is None
-    assert "the planner says nothing" in document["alerts"][0]["text"]
+    assert "no planner is known" in document["alerts"][0]["text"]
     json.dumps(document, allow_nan=False)
 
 
@@ -107,7 +107,10 @@ def test_silence_is_an_alarm_but_not_while_nobody_listened(state):
     state.hear_planner(make_view(), 10.0)
     state.hear_robot(make_robot(), 10.0)
     assert not texts(state, 10.5)
-    assert texts(state, 14.0) == ["the planner says nothing for 4 s", "says nothing for 4 s"]
+    assert texts(state, 14.0) == [
+        "the planner has been silent for 4 s: what is shown of it is old",
+        "has been silent for 4 s",
+    ]
     state.resume(14.0)
     assert not texts(state, 14.1)
 
@@ -130,7 +133,7 @@ def test_how_goals_ended_is_counted_and_errors_are_noted(state):
     assert document["ended"] == {"SKILL_FAILED": 1}
     (entry,) = document["log"]
     assert (entry["about"], entry["age_s"]) == ("drone_1", 2.0)
-    assert "SKILL_FAILED [300]" in entry["text"]
+    assert "[SKILL_FAILED 300]" in entry["text"]
     state.hear_event(accepted(4.0), 4.0)
     state.hear_event({**finished(5.0, error_code=300), "error_msg": "the cup is not visible"}, 5.0)
     assert state.document(5.0)["log"][-1]["text"] == "the cup is not visible [SKILL_FAILED 300]"
@@ -185,8 +188,45 @@ def test_a_pose_follows_the_robot(state):
 def test_a_robot_that_has_gone_is_an_alarm_no_more(state):
     state.hear_planner(make_view(), 0.0)
     state.hear_robot(make_robot(), 0.0)
-    assert "says nothing for 59 s" in texts(state, 59.0)
+    assert "has been silent for 59 s" in texts(state, 59.0)
     state.hear_planner(make_view(), 61.0)
     document = state.document(61.0)
     assert (document["robots"], document["alerts"]) == ([], [])
     assert document["log"][-1]["about"] == "drone_1"
+
+
+def test_what_a_robot_was_told_and_what_it_answered(state):
+    def dialogue(now_s, since=None):
+        return state.document(now_s, since)["dialogues"]
+
+    state.hear_event({**accepted(0.0), "instruction": "how high is the sofa?"}, 0.0)
+    assert dialogue(0.0)["drone_1"] == {
+        "request_id": "g1",
+        "instruction": "how high is the sofa?",
+        "answer": "",
+        "ending": "",
+    }
+    revisions = state.document(0.1)["revisions"]
+    assert dialogue(0.2, revisions) == {}
+    state.hear_event(segment(0.3), 0.3)
+    state.hear_event({**report(1.0, "succeeded"), "said": ["one moment", "it is high"]}, 1.0)
+    assert dialogue(1.0, revisions)["drone_1"]["answer"] == "it is high"
+    state.hear_event({**report(1.5, "succeeded"), "value": 0.8}, 1.5)
+    assert dialogue(1.5)["drone_1"]["answer"] == "0.8"
+    state.hear_event(finished(2.0), 2.0)
+    assert dialogue(2.0)["drone_1"]["ending"] == "done"
+
+
+def test_a_dialogue_is_of_the_last_goal_and_says_why_it_failed(state):
+    for request_id, instruction in (("g1", "go left"), ("g2", "stop")):
+        state.hear_event({**accepted(0.0, request_id=request_id), "instruction": instruction}, 0.0)
+    state.hear_event({**finished(1.0, error_code=204), "error_msg": "a newer goal"}, 1.0)  # of the goal before
+    assert state.document(1.0)["dialogues"]["drone_1"]["ending"] == ""
+    state.hear_event({**finished(2.0, error_code=300, request_id="g2"), "error_msg": "no such thing"}, 2.0)
+    assert state.document(2.0)["dialogues"]["drone_1"]["ending"] == "failed: no such thing"
+
+
+def test_a_planner_that_died_is_marked(state):
+    state.hear_planner(make_view(), 10.0)
+    assert not state.document(11.0)["planner"]["is_silent"]
+    assert state.document(13.0)["planner"]["is_silent"]

@@ -14,6 +14,7 @@ LIBRARY = RobotLibrary()
         ("tello", "mf(200);tp();", "fly forward (200 cm), then take a picture"),
         ("indy7", "place(red_cup,bin);", "put the held object on or into another object or area (red cup, bin)"),
         ("tello", "2{tc(90);}", "2 times: [turn clockwise (to the right) (90 degrees)]"),
+        ("tello", "1{tc(90);}", "1 time: [turn clockwise (to the right) (90 degrees)]"),
         ("tello", "?iv(door)==False{l('no door');}", 'if iv(door)==False: [say something to the operator ("no door")]'),
         ("tello", "->od(door);", "answer: distance to the object in cm (door)"),
         ("tello", "fail('I cannot sing');", "give up: I cannot sing"),

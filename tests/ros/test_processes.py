@@ -81,6 +81,24 @@ def test_a_wrong_parameter_ends_the_process_with_its_number(parameter):
     assert "INVALID_CONFIG" in errors
 
 
+@pytest.mark.parametrize("rule", ["__node:=1st", "__node:=bad name", "__ns:=bad name"])
+def test_a_name_that_ros_refuses_ends_the_process_in_one_line(rule):
+    with start("-r", rule) as planner:
+        _, errors = planner.communicate(timeout=TIMEOUT_S)
+    assert planner.returncode == 1
+    assert "Traceback" not in errors
+    (line,) = [line for line in errors.splitlines() if line.startswith("error: ")]
+    assert "check its name" in line
+
+
+def test_a_robot_whose_planner_no_node_can_be_ends_in_one_line():
+    command = [sys.executable, "-m", "llm_planner.ros.robot_node", "--ros-args", "-p", "planner:='bad name'"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "no ROS node can be called 'bad name'; give a full name such as /planner" in done.stderr
+
+
 STUMBLING = """
 import sys
 from rclpy.node import Node

@@ -8,12 +8,24 @@ import threading
 import time
 
 import pytest
+import rclpy
+from rclpy.client import Client
 from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
-from llm_planner.ros.commander import Commander, planner_of, robot_name
+from llm_planner.ros.commander import (
+    DISCOVERY_S,
+    EMPTY_S,
+    POLL_S,
+    SIGN_OF_LIFE_S,
+    Commander,
+    _is_anything_running,
+    planner_of,
+    robot_name,
+)
+from llm_planner.ros.fleet_listener import robot_nodes
 from tests.ros.nodes import Planner, Robot, wait_until
 from tests.ros.test_robot_node import Operator
 
@@ -74,8 +86,8 @@ def waited_for(monkeypatch):
     """Returns the list of what a commander says it waits for."""
     said, wait = [], Commander.wait_until_ready
 
-    def listen(commander, timeout_s, *, on_wait):
-        wait(commander, timeout_s, on_wait=lambda what: (said.append(what), on_wait(what)))
+    def listen(commander, timeout_s, *, on_wait, **options):
+        wait(commander, timeout_s, on_wait=lambda what: (said.append(what), on_wait(what)), **options)
 
     monkeypatch.setattr(Commander, "wait_until_ready", listen)
     return said
@@ -238,12 +250,12 @@ def test_an_emergency_with_a_budget_waits_for_nobody(start):
 def test_a_robot_that_nobody_has_is_named_beside_those_that_are_there(start):
     operator = start(Operator, "drone_1")
     commander = Commander(operator.node, ["dron_1"])
-    with pytest.raises(PlannerError, match="no robot node /dron_1 answers; there are /drone_1"):
+    with pytest.raises(PlannerError, match="no robot /dron_1 is running; robots here: /drone_1"):
         commander.wait_until_ready(0.0, sign_of_life_s=0.0)
     looking = []
-    with pytest.raises(PlannerError, match="no robot node /dron_1"):
+    with pytest.raises(PlannerError, match="no robot /dron_1"):
         planner_of(operator.node, "dron_1", timeout_s=0.3, on_wait=looking.append)
-    assert looking[-1] == "looking for /dron_1; there are /drone_1"
+    assert looking[-1] == "looking for /dron_1; robots here: /drone_1"
 
 
 def test_a_planner_that_nobody_started_is_not_waited_for(start):
@@ -251,8 +263,94 @@ def test_a_planner_that_nobody_started_is_not_waited_for(start):
     assert planner_of(operator.node, "drone_1") == "/nobody"
     commander = Commander(operator.node, ["drone_1"], planner="/nobody")
     wait_until(commander._clients["drone_1"].service_is_ready)
-    with pytest.raises(PlannerError, match="no planner /nobody shows life"):
+    with pytest.raises(PlannerError, match="no planner /nobody is running"):
         commander.wait_until_ready(TIMEOUT_S, sign_of_life_s=0.0)
+
+
+class SteppedClock:
+    """Time passes only where it is waited for."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def now_s(self):
+        return self.seconds
+
+    def wait(self, timeout_s):
+        self.seconds += timeout_s
+        return False
+
+
+def stepped_clock(monkeypatch):
+    clock = SteppedClock()
+    monkeypatch.setattr(Client, "wait_for_service", clock.wait)
+    return clock
+
+
+def test_a_robot_is_searched_for_no_longer_than_allowed(start, monkeypatch):
+    operator = start(Operator, "drone_1")
+    wait_until(lambda: robot_nodes(operator.node))
+    clock = stepped_clock(monkeypatch)
+    with pytest.raises(PlannerError, match="no robot /nobody is running"):
+        planner_of(operator.node, "nobody", timeout_s=3.0, clock=clock)
+    assert clock.seconds == pytest.approx(3.0, abs=2 * POLL_S)
+
+
+def test_where_nothing_runs_the_search_ends_early(ros, monkeypatch):
+    clock = stepped_clock(monkeypatch)
+    node = rclpy.create_node("alone")
+    wait_until(lambda: not _is_anything_running(node), what="end of the nodes of other tests")
+    with pytest.raises(PlannerError, match="no robot /drone_1 is running; start it with `llm-planner up`"):
+        planner_of(node, "drone_1", timeout_s=SIGN_OF_LIFE_S, clock=clock)
+    assert clock.seconds == pytest.approx(EMPTY_S, abs=2 * POLL_S)
+    node.destroy_node()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("wait_s", [0.0, 5.0])
+def test_send_waits_as_long_as_it_is_told_to(ros, monkeypatch, wait_s):
+    limits = []
+
+    def search(node, robot, *, timeout_s, on_wait):
+        limits.append(timeout_s)
+        return "/nobody"
+
+    def wait(commander, timeout_s, *, sign_of_life_s, on_wait):
+        limits.append(sign_of_life_s)
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, "found nothing")
+
+    monkeypatch.setattr("llm_planner.ros.commander.planner_of", search)
+    monkeypatch.setattr(Commander, "wait_until_ready", wait)
+    assert Send("drone_1", "go up", "--wait", f"{wait_s}").result.exit_code == 1
+    assert limits == pytest.approx([max(wait_s, DISCOVERY_S)] * 2, abs=1.0)
+
+
+@pytest.mark.timeout(60)
+def test_send_ends_when_its_robot_does(start, monkeypatch):
+    planner = start(Planner, "lone")
+    operator = Operator("drone_1", planner="/lone", time_scale=1.0)
+    wait_until(planner.is_active)
+    send = Send("drone_1", "hang mf(500);")
+    wait_until(lambda: operator.robot._robot.pose.x_m > 0.1, TIMEOUT_S, what="flight")
+    operator.stop()
+    error = send.result.exception
+    assert isinstance(error, PlannerError)
+    assert error.code is ErrorCode.SERVER_UNREACHABLE
+    assert "robot /drone_1 has ended; start it again with `llm-planner up`" in error.message
+
+
+@pytest.mark.timeout(60)
+def test_send_ends_when_the_planner_that_it_waits_for_does(start, waited_for):
+    planner = start(LoadingPlanner, "slow")
+    start(Operator, "drone_1", planner="/slow")
+    send = Send("drone_1", "mf(20);")
+    wait_until(lambda: "planner /slow is loading planner-small" in waited_for, TIMEOUT_S)
+    planner.die()
+    planner.loaded.set()
+    error = send.result.exception
+    assert isinstance(error, PlannerError)
+    assert error.code is ErrorCode.SERVER_UNREACHABLE
+    assert "planner /slow has ended; start it again with `llm-planner up`" in error.message
 
 
 def test_a_planner_that_is_inactive_needs_somebody_to_activate_it(start, start_planner):

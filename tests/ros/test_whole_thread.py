@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from action_msgs.msg import GoalStatus
 
 import llm_planner.msg as msgs
 from llm_planner.assembly import build_admission, build_library
@@ -21,6 +22,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from tests.ros.nodes import Planner, wait_until
+from tests.ros.test_plan_action import Stranger
 from tests.ros.test_robot_node import CHAIR, Operator
 
 pytestmark = pytest.mark.ros
@@ -192,3 +194,14 @@ def test_a_plan_that_fails_goes_on_another_way(real_planner, start_operator):
     left = Snapshot.from_json(outcome.world)
     assert left.said == ("there is no cat",)
     assert (left.pose.x_m, left.pose.z_m) == pytest.approx((0.2, 1.2), abs=0.01)
+
+
+def test_a_client_that_sends_no_heartbeat_and_reports_nothing_gets_a_plan(real_planner):
+    stranger = Stranger("/real")  # as `ros2 action send_goal`
+    goal = {"robot_id": "paper", "instruction": "fly a square"}
+    shown = stranger.result(stranger.send(**goal, plan_only=True))
+    assert shown.status == GoalStatus.STATUS_SUCCEEDED
+    assert (shown.result.error_code, shown.result.error_msg) == (ErrorCode.NONE, "")
+    assert list(shown.result.candidates) == [PLANS["fly a square"]]
+    assert list(shown.result.segments) == []
+    stranger.stop()

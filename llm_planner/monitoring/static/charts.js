@@ -1,6 +1,7 @@
 // Small pictures of numbers: a line of the last minute, and predictions against measurements.
 
 import { colour, prepare } from "./draw.js";
+import { counted } from "./words.js";
 
 /** Draws the last values as a line over a filled area, from 0 to the greatest one (or to `most`). */
 export function spark(canvas, values, most = Math.max(1e-9, ...values)) {
@@ -23,7 +24,7 @@ export function spark(canvas, values, most = Math.max(1e-9, ...values)) {
 export function scatter(canvas, measured) {
   const { context, width, height } = prepare(canvas);
   const points = measured.filter((point) => point.expected_s > 0 && point.measured_s > 0);
-  if (!points.length) return "no segment has ended yet";
+  if (!points.length) return "No segment has ended yet.";
   const all = points.flatMap((point) => [point.expected_s, point.measured_s]);
   const low = Math.log10(Math.min(...all)) - 0.1, high = Math.log10(Math.max(...all)) + 0.1;
   const left = 44, bottom = 34, share = (value) => (Math.log10(value) - low) / Math.max(0.2, high - low);
@@ -64,5 +65,5 @@ function inWords(points) {
   const errors = points.map((point) => Math.abs(point.measured_s / point.expected_s - 1)).sort((a, b) => a - b);
   const within = points.filter((point) => point.measured_s <= point.expected_p90_s).length / points.length;
   const median = errors[Math.floor(errors.length / 2)];
-  return `${points.length} segments: median error ${(100 * median).toFixed(1)} %, ${Math.round(100 * within)} % within p90`;
+  return `${counted(points.length, "segment")}: median error ${(100 * median).toFixed(1)} %, ${Math.round(100 * within)} % within p90`;
 }

@@ -1,7 +1,7 @@
 // One map of all robots whose home is known: x to the right, y up, each robot's own frame turned into it.
 
 import { prepare } from "./draw.js";
-import { drawBody, drawGrid, drawThing, drawTrail, glide, labelled } from "./map.js";
+import { bodyBox, drawBody, drawGrid, drawLabels, drawThing, drawTrail, glide, nameLabel } from "./map.js";
 import { store } from "./store.js";
 
 const SMOOTH = 0.25, MARGIN_M = 1, LEAST_M = 2;
@@ -14,6 +14,7 @@ export function drawFleet(box, names) {
     figure = document.createElement("figure");
     canvas = document.createElement("canvas");
     figure.className = "tile fleet";
+    canvas.setAttribute("role", "img");
     figure.append(canvas);
     shown = null;
   }
@@ -26,13 +27,20 @@ export function drawFleet(box, names) {
   const middle = { x: (shown.left + shown.right) / 2, y: (shown.bottom + shown.top) / 2 };
   const at = (x_m, y_m) => [width / 2 + (x_m - middle.x) * scale, height / 2 - (y_m - middle.y) * scale];
   drawGrid(context, width, height, scale, at(0, 0));
+  const labels = [], taken = [];
   for (const role of ["area", "container", "thing"]) {
     for (const thing of things.filter((each) => each.role === role)) {
       const [length, breadth] = thing.size_m;
-      drawThing(context, thing, at(...thing.position_m), length * scale, breadth * scale, labelled(thing));
+      labels.push(...drawThing(context, thing, at(...thing.position_m), length * scale, breadth * scale));
     }
   }
-  robots.forEach((robot, number) => drawOne(context, robot, names[number], at));
+  const named = robots.map((robot, number) => {
+    const here = drawOne(context, robot, at);
+    taken.push(bodyBox(here));
+    return nameLabel(context, names[number], here);
+  });
+  drawLabels(context, width, height, [...named, ...labels], taken);
+  canvas.setAttribute("aria-label", `${names.join(", ")} in one map, from above`);
 }
 
 /** Returns a point of a robot's frame in the map. */
@@ -83,9 +91,11 @@ function frame(robots, things) {
   for (const side of Object.keys(wanted)) shown[side] += (wanted[side] - shown[side]) * SMOOTH;
 }
 
-function drawOne(context, robot, name, at) {
+/** Draws a robot and its way; returns where it is on the canvas. */
+function drawOne(context, robot, at) {
   const { view, shown: pose, trail } = robot, here = at(...placed(view.home, pose.x_m, pose.y_m));
   drawTrail(context, trail.map((each) => at(...placed(view.home, each.x_m, each.y_m))));
   const up_deg = pose.yaw_deg + view.home.yaw_deg - 90; // the arrow is drawn pointing up
-  drawBody(context, view, here, at(view.home.x_m, view.home.y_m), up_deg, name);
+  drawBody(context, view, here, at(view.home.x_m, view.home.y_m), up_deg);
+  return here;
 }

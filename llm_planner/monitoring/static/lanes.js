@@ -1,11 +1,12 @@
-// One lane per robot: generation and suspension above, execution, waiting and reflexes below; now is at the right.
+// One lane per robot: what it was told; generation and suspension; execution, waiting and reflexes. Now is at the right.
 
 import { colour, fit, niceStep, prepare } from "./draw.js";
 import { now, robotNames, store } from "./store.js";
+import { dialogueText, isSilent, silence } from "./words.js";
 
-const ROW = 36, TOP = 20, LENGTHS_S = [30, 60, 120];
+const ROW = 52, TEXT = 15, TOP = 20, LENGTHS_S = [30, 60, 120];
 const PLACES = { // offset and height in a row
-  suspension: [6, 9], generation: [4, 13], waiting: [19, 9], execution: [18, 13], reflex: [18, 13],
+  suspension: [TEXT + 6, 9], generation: [TEXT + 4, 13], waiting: [TEXT + 19, 9], execution: [TEXT + 18, 13], reflex: [TEXT + 18, 13],
 };
 const LEGEND = [
   ["generation", "generation"], ["generation-urgent", "generation, urgent"], ["suspension", "suspended"],
@@ -14,7 +15,7 @@ const LEGEND = [
 const WORDS = {
   generation: "generation", suspension: "suspended", waiting: "the robot waits", execution: "execution", reflex: "reflex",
 };
-let length_s = 60, drawn = []; // what lies where, for the tip
+let length_s = 60, drawn = [], chosen = null; // what lies where, for the tip; the number of the span that is chosen by key
 
 export function setUp(canvas, windows, legend, tip) {
   for (const seconds of LENGTHS_S) {
@@ -32,10 +33,28 @@ export function setUp(canvas, windows, legend, tip) {
     item.append(box, text);
     legend.append(item);
   }
-  const show = (event) => showTip(canvas, tip, event.offsetX, event.offsetY);
-  canvas.addEventListener("pointermove", show);
-  canvas.addEventListener("pointerdown", show);
+  const point = (event) => showTip(canvas, tip, event.offsetX, event.offsetY);
+  canvas.addEventListener("pointermove", point);
+  canvas.addEventListener("pointerdown", point);
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
+  canvas.addEventListener("blur", () => { tip.hidden = true; chosen = null; });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") { tip.hidden = true; chosen = null; }
+    if (!step) return;
+    event.preventDefault();
+    choose(canvas, tip, step);
+  });
+}
+
+/** Shows the tip of the bar before or behind the chosen one, lane by lane; at first of the newest bar of the first lane. */
+function choose(canvas, tip, step) {
+  const bars = [...drawn].sort((a, b) => a.row - b.row || a.from - b.from || a.top - b.top);
+  if (!bars.length) return;
+  const at = bars.findIndex((bar) => bar.span === chosen), first = bars.findLastIndex((bar) => bar.row === bars[0].row);
+  const bar = bars[at < 0 ? first : Math.max(0, Math.min(bars.length - 1, at + step))];
+  chosen = bar.span;
+  show(canvas, tip, bar, (bar.from + bar.until) / 2);
 }
 
 function mark(windows) {
@@ -43,7 +62,10 @@ function mark(windows) {
 }
 
 export function draw(canvas) {
-  const names = robotNames(), height = TOP + Math.max(1, names.length) * ROW;
+  const names = robotNames();
+  canvas.parentElement.hidden = !names.length;
+  if (!names.length) return;
+  const height = TOP + Math.max(1, names.length) * ROW;
   if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
   const { context, width } = prepare(canvas, height);
   const left = Math.min(110, Math.max(62, width * 0.16)), end_s = now();
@@ -61,6 +83,22 @@ export function draw(canvas) {
     }
   }
   context.restore();
+  names.forEach((name, row) => drawDialogue(context, name, row, left, width));
+  canvas.setAttribute("aria-label", `What robots did in the last ${length_s} s; arrow keys tell what each bar is. `
+    + names.map((name) => [name, dialogueText(name)].filter(Boolean).join(": ")).join("; "));
+}
+
+function drawDialogue(context, name, row, left, width) {
+  const text = dialogueText(name) || (isSilent() ? silence() : "has not been told anything yet");
+  context.fillStyle = colour(isSilent() ? "bad" : store.dialogues.has(name) ? "ink" : "dim");
+  context.textAlign = "left";
+  context.fillText(fit(context, text, width - left - 4), left + 2, TOP + row * ROW + 13);
+}
+
+/** Returns when a span ended, as far as is known: a silent planner's are open since it was received last. */
+function endOf(span) {
+  if (span.end !== null || !isSilent() || span.kind === "reflex") return span.end;
+  return Math.max(span.start, now() - store.document.planner.silent_s);
 }
 
 function drawAxis(context, left, width, height, end_s, x) {
@@ -87,19 +125,19 @@ function drawNames(context, names, left, width) {
 }
 
 function drawSpan(context, span, row, x, left, width) {
-  const from = Math.max(left, x(span.start)), until = span.end === null ? width : Math.min(width, x(span.end));
-  if (row < 0 || until < left || span.end === span.start) return;
+  const end = endOf(span), from = Math.max(left, x(span.start)), until = end === null ? width : Math.min(width, x(end));
+  if (row < 0 || until < left || end === span.start) return;
   const [offset, high] = PLACES[span.kind], top = TOP + row * ROW + offset;
   const wide = Math.max(span.kind === "generation" ? 2 : 0.7, until - from);
   const is_urgent = span.urgent && (span.kind === "generation" || span.kind === "execution");
   context.fillStyle = colour(is_urgent ? `${span.kind}-urgent` : span.kind);
   context.fillRect(from, top, wide, high);
   if (span.interrupted && span.kind === "execution") hatch(context, from, top, wide, high);
-  drawn.push({ span, from, until: from + wide, top, bottom: top + high });
+  drawn.push({ span, row, from, until: from + wide, top, bottom: top + high });
   if (!span.label || span.kind === "suspension" || wide < 26) return;
   context.font = "10px ui-monospace, monospace";
   const text = fit(context, span.label, wide - 6);
-  context.fillStyle = "#fff";
+  context.fillStyle = colour(span.kind === "waiting" ? "ink" : "on-bar");
   context.textAlign = "left";
   context.fillText(text, from + 3, top + 10);
   context.font = "12px system-ui, sans-serif";
@@ -119,11 +157,15 @@ function hatch(context, left, top, width, height) {
 function showTip(canvas, tip, x, y) {
   const hit = drawn.findLast((bar) => x >= bar.from - 3 && x <= bar.until + 3 && y >= bar.top - 2 && y <= bar.bottom + 2);
   tip.hidden = !hit;
-  if (!hit) return;
-  const { span } = hit, seconds = ((span.end ?? now()) - span.start).toFixed(2);
+  if (hit) show(canvas, tip, hit, x);
+}
+
+function show(canvas, tip, hit, x) {
+  const { span } = hit, end = endOf(span), seconds = ((end ?? now()) - span.start).toFixed(2);
+  tip.hidden = false;
   const first = document.createElement("div"), second = document.createElement("div");
   first.textContent = span.label || WORDS[span.kind];
-  second.textContent = `${span.robot}: ${WORDS[span.kind]}, ${seconds} s${span.end === null ? " so far" : ""}`
+  second.textContent = `${span.robot}: ${WORDS[span.kind]}, ${seconds} s${end === null ? " so far" : span.end === null ? `, then unknown: ${silence()}` : ""}`
     + (span.urgent ? ", urgent" : "") + (span.interrupted ? ", interrupted" : "");
   tip.replaceChildren(first, second);
   tip.style.left = `${Math.max(0, Math.min(x + 12, canvas.clientWidth - 290))}px`;

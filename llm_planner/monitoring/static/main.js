@@ -5,43 +5,57 @@ import * as lanes from "./lanes.js";
 import * as map from "./map.js";
 import * as queue from "./queue.js";
 import * as stops from "./stops.js";
-import { now, store, take } from "./store.js";
+import { now, robotNames, store, take } from "./store.js";
+import { counted, isSilent, silence } from "./words.js";
 
 const FRAME_MS = 80;
 const $ = (name) => document.getElementById(name);
-let measured_shown = -1, log_shown = -1, last_frame_ms = 0;
+let measured_shown = -1, log_shown = -1, alerts_shown = "", last_frame_ms = 0;
 
 function render() {
   const { planner } = store.document;
   $("planner").textContent = planner?.planner ?? "";
-  const is_well = planner && planner.state === "ACTIVE" && planner.is_ready && planner.silent_s < 2;
-  const state = !planner ? "no planner" : planner.silent_s >= 2 ? "silent" : planner.is_ready ? planner.state.toLowerCase() : "starting";
+  const is_well = planner && planner.state === "ACTIVE" && planner.is_ready && !isSilent();
+  const state = !planner ? "no planner" : isSilent() ? silence() : planner.is_ready ? planner.state.toLowerCase() : "starting";
   $("state").textContent = state;
-  $("state").className = `pill ${is_well ? "good" : planner && planner.silent_s < 2 ? "warn" : "bad"}`;
+  $("state").className = `pill ${is_well ? "good" : planner && !isSilent() ? "warn" : "bad"}`;
+  $("summary").classList.toggle("stale", isSilent());
   $("model").textContent = planner ? `${planner.model}, policy ${planner.policy}` : "";
   renderAlerts();
   renderSummary();
   queue.render($("queue"), $("queue-more"));
   renderLog();
+  renderEmpty();
   stops.render();
 }
 
+/** Says the next step where there is nothing to show yet. */
+function renderEmpty() {
+  const has_robots = robotNames().length > 0, start = "Start some: llm-planner up";
+  $("lanes-empty").textContent = has_robots ? "" : `No robots yet. ${start}`;
+  $("map-empty").textContent = store.robots.size ? "" : has_robots ? "No robot shows where it is." : `No robots yet. ${start}`;
+}
+
 function renderAlerts() {
+  const key = JSON.stringify(store.document.alerts);
+  if (key === alerts_shown) return; // a screen reader reads whatever is replaced
+  alerts_shown = key;
   $("alerts").replaceChildren(...store.document.alerts.slice(0, 8).map((alert) => {
     const line = document.createElement("div"), about = document.createElement("b");
     line.className = `alert ${alert.level}`;
+    const level = Object.assign(document.createElement("span"), { className: "level", textContent: alert.level === "bad" ? "Problem" : "Warning" });
     about.textContent = alert.about;
-    line.append(...(alert.about ? [about] : []), alert.text);
+    line.append(level, ...(alert.about ? [about] : []), alert.text);
     return line;
   }));
 }
 
 function renderSummary() {
   const { loop, rates, planner, ended, num_lost, num_broken } = store.document;
-  const codes = Object.entries(ended).sort().map(([code, number]) => `${number} ${code === "NONE" ? "done" : code}`);
-  const lost = [num_lost ? `${num_lost} messages lost` : "", num_broken ? `${num_broken} broken` : ""];
-  $("goals-text").textContent = planner ? planner.num_goals : "–";
-  $("goals-more").textContent = [...codes, ...lost].filter(Boolean).join(", ") || "none has ended yet";
+  const codes = Object.entries(ended).sort().map(([code, number]) => `${number} ${code === "NONE" ? "done" : code.toLowerCase().replaceAll("_", " ")}`);
+  const lost = [num_lost ? `${counted(num_lost, "message")} lost` : "", num_broken ? `${num_broken} broken` : ""];
+  $("goals-text").textContent = !planner ? "–" : isSilent() ? "?" : planner.num_goals;
+  $("goals-more").textContent = [...codes, ...lost].filter(Boolean).join(", ") || "No goal has ended yet.";
   if (!loop) return;
   const { status } = loop, total = status.num_kv_blocks, prefix = loop.num_prefix_kv_blocks;
   const used = total - status.num_free_kv_blocks - prefix;
@@ -86,7 +100,7 @@ function renderLog() {
     item.append(time, about, entry.text);
     return item;
   }));
-  $("log-text").textContent = store.log.length ? "" : "nothing out of the ordinary";
+  $("log-text").textContent = store.log.length ? "" : "Nothing out of the ordinary yet.";
 }
 
 function ago(at) {

@@ -3,9 +3,12 @@
 
 import { colour, fit, niceStep, prepare } from "./draw.js";
 import { drawFleet } from "./fleetmap.js";
+import { place } from "./labels.js";
 import { robotNames, store } from "./store.js";
+import { counted } from "./words.js";
 
-const SILENT_S = 2, LEAST_M = 1.2, SMOOTH = 0.25, MAX_LABELS = 10;
+const SILENT_S = 2, LEAST_M = 1.2, SMOOTH = 0.25;
+const SMALL = "10px system-ui, sans-serif", STRONG = "600 12px system-ui, sans-serif";
 const tiles = new Map(); // robot -> {figure, canvas, name, place, half_m, middle}
 
 export function draw(box) {
@@ -23,6 +26,7 @@ function tileOf(box, name) {
   const figure = document.createElement("figure"), canvas = document.createElement("canvas");
   const caption = document.createElement("figcaption"), title = document.createElement("b"), place = document.createElement("span");
   figure.className = "tile";
+  canvas.setAttribute("role", "img");
   title.textContent = name;
   place.className = "dim";
   caption.append(title, place);
@@ -37,8 +41,11 @@ function tileOf(box, name) {
 function drawTile(tile, robot) {
   const { view } = robot;
   tile.figure.classList.toggle("silent", view.silent_s > SILENT_S);
-  const faults = view.num_faults ? `${view.num_faults} fault${view.num_faults > 1 ? "s" : ""}, ` : "";
-  tile.place.textContent = `${faults}${view.held ? `holds ${view.held}, ` : ""}z ${view.pose.z_m.toFixed(2)}`;
+  const is_silent = view.silent_s > SILENT_S;
+  const faults = view.num_faults ? `${counted(view.num_faults, "fault")}, ` : "";
+  const place_text = `${faults}${view.held ? `holds ${view.held}, ` : ""}height ${view.pose.z_m.toFixed(2)} m`;
+  tile.place.textContent = is_silent ? `silent for ${Math.round(view.silent_s)} s` : place_text;
+  tile.canvas.setAttribute("aria-label", `${view.robot_id} from above, ${tile.place.textContent}`);
   tile.place.title = view.last_fault;
   glide(robot.shown, view.pose);
   const { context, width, height } = prepare(tile.canvas);
@@ -47,20 +54,40 @@ function drawTile(tile, robot) {
   const at = (x_m, y_m) => [width / 2 - (y_m - tile.middle.y) * scale, height / 2 - (x_m - tile.middle.x) * scale];
   drawGrid(context, width, height, scale, at(0, 0));
   drawLimits(context, view, at, scale);
-  const is_crowded = robot.things.length > MAX_LABELS;
+  const labels = [];
   for (const role of ["area", "container", "thing"]) {
     for (const thing of robot.things.filter((each) => each.role === role)) {
       const [length, breadth] = thing.size_m; // along x, which is up, and along y
-      drawThing(context, thing, at(...thing.position_m), breadth * scale, length * scale, labelled(thing) && !is_crowded);
+      labels.push(...drawThing(context, thing, at(...thing.position_m), breadth * scale, length * scale));
     }
   }
   drawTrail(context, robot.trail.map((pose) => at(pose.x_m, pose.y_m)));
-  drawBody(context, view, at(robot.shown.x_m, robot.shown.y_m), at(0, 0), robot.shown.yaw_deg, "");
+  drawBody(context, view, at(robot.shown.x_m, robot.shown.y_m), at(0, 0), robot.shown.yaw_deg);
+  drawLabels(context, width, height, labels, [bodyBox(at(robot.shown.x_m, robot.shown.y_m))]);
 }
 
-/** Returns whether a thing's name helps: walls explain themselves. */
-export function labelled(thing) {
-  return thing.kind !== "wall";
+/** Draws the labels that have room: none lies on another, or on a robot. */
+export function drawLabels(context, width, height, labels, taken) {
+  const grid_text = { left: width - 60, right: width, top: height - 15, bottom: height };
+  context.textAlign = "left";
+  for (const label of place(labels, width, height, [...taken, grid_text])) {
+    context.font = label.font;
+    context.fillStyle = colour(label.ink);
+    context.fillText(label.text, label.left, label.baseline);
+  }
+}
+
+/** Returns the square that a robot's arrow takes. */
+export function bodyBox([x, y]) {
+  return { left: x - 9, right: x + 9, top: y - 11, bottom: y + 9 };
+}
+
+/** Returns a robot's name as a label. */
+export function nameLabel(context, name, [x, y]) {
+  context.font = STRONG;
+  const text = fit(context, name, 120);
+  const width = context.measureText(text).width;
+  return { text, width, x, y, below: 22, above: 13, may_stand_beside: true, font: STRONG, ink: "ink" };
 }
 
 /** Moves what is shown towards what was said last, the short way round. */
@@ -117,19 +144,18 @@ function drawLimits(context, view, at, scale) {
   context.setLineDash([]);
 }
 
-/** Draws a thing at a place of the canvas, with its name if that is wanted. */
-export function drawThing(context, thing, [x, y], wide, high, has_label) {
+/** Draws a thing at a place of the canvas; returns its name as a label, none for a wall. */
+export function drawThing(context, thing, [x, y], wide, high) {
   wide = Math.max(3, wide); high = Math.max(3, high);
   context.fillStyle = colour(thing.role === "area" ? "area" : "thing");
   context.strokeStyle = colour("thing");
   context.lineWidth = 1;
   const corner = [x - wide / 2, y - high / 2, wide, high];
   if (thing.role === "container") context.strokeRect(...corner); else context.fillRect(...corner);
-  if (!has_label) return;
-  context.fillStyle = colour("dim");
-  context.textAlign = "center";
-  context.font = "10px system-ui, sans-serif";
-  context.fillText(fit(context, thing.name, 90), x, thing.role === "area" ? y - high / 2 + 12 : y + high / 2 + 11);
+  if (thing.kind === "wall") return [];
+  context.font = SMALL;
+  const text = fit(context, thing.name, 90), below = thing.role === "area" ? 12 - high / 2 : high / 2 + 11;
+  return [{ text, width: context.measureText(text).width, x, y, below, above: high / 2 + 3, font: SMALL, ink: "dim" }];
 }
 
 /** Draws the way that a robot came, fading towards its beginning. */
@@ -145,7 +171,7 @@ export function drawTrail(context, points) {
 }
 
 /** Draws a robot: an arrow, or an arm from its base to its tool. */
-export function drawBody(context, view, [x, y], [home_x, home_y], up_deg, name) {
+export function drawBody(context, view, [x, y], [home_x, home_y], up_deg) {
   context.fillStyle = colour("dim");
   context.fillRect(home_x - 3, home_y - 3, 6, 6);
   context.globalAlpha = view.silent_s > SILENT_S ? 0.4 : 1;
@@ -164,9 +190,4 @@ export function drawBody(context, view, [x, y], [home_x, home_y], up_deg, name) 
     context.restore();
   }
   context.globalAlpha = 1;
-  if (!name) return;
-  context.fillStyle = colour("ink");
-  context.textAlign = "center";
-  context.font = "600 12px system-ui, sans-serif";
-  context.fillText(fit(context, name, 120), x, y - 13);
 }

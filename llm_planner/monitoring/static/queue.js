@@ -1,10 +1,11 @@
 // The goals of the planner, those first that lose something next.
 
-import { store } from "./store.js";
+import { robotNames, store } from "./store.js";
+import { dialogueOf, isSilent, progressText, silence, stateText } from "./words.js";
 
 const COLUMNS = [ // title, class, whether it holds numbers
-  ["robot", "", false], ["goal", "wide", false], ["state", "", false], ["age", "wide", true], ["tokens", "wide", true],
-  ["KV", "wide", true], ["the robot", "", false], ["utility", "wide", true], ["falls in", "", true], ["ends in", "", true],
+  ["robot", "", false], ["instruction", "text", false], ["answer", "wide text", false], ["goal", "wide", false],
+  ["plan", "", false], ["age", "wide", true], ["tokens", "wide", true], ["KV", "wide", true], ["robot's progress", "", false], ["utility", "wide", true], ["falls in", "", true], ["ends in", "", true],
 ];
 const COLOURS = { running: "generation", ready: "warn", waiting: "warn", sleeping: "suspension", planned: "dim" };
 
@@ -24,7 +25,16 @@ export function render(table, more) {
   const loop = store.document?.loop, goals = [...(loop?.goals ?? [])].sort((a, b) => nextLoss(a) - nextLoss(b));
   table.tBodies[0].replaceChildren(...goals.map(rowOf));
   const hidden = (loop?.status.num_goals ?? 0) - goals.length;
-  more.textContent = goals.length ? (hidden > 0 ? `and ${hidden} more` : "") : "no goals";
+  more.textContent = goals.length ? (hidden > 0 ? `and ${hidden} more` : "") : emptyText();
+  table.hidden = !goals.length;
+  table.classList.toggle("stale", isSilent());
+}
+
+function emptyText() {
+  if (!store.document?.planner) return "No planner yet. Start one: llm-planner up";
+  if (isSilent()) return `Unknown: ${silence()}.`;
+  const [robot] = robotNames();
+  return robot ? `No goals. Tell a robot something: llm-planner send ${robot} "..."` : "No goals.";
 }
 
 function nextLoss(goal) {
@@ -34,28 +44,23 @@ function nextLoss(goal) {
 function rowOf(goal) {
   const row = document.createElement("tr");
   const texts = [
-    goal.robot_id, goal.urgency, goal.state, goal.age_s.toFixed(1), goal.num_output_tokens,
-    goal.is_offloaded ? "off" : goal.num_kv_blocks, robotText(goal),
+    goal.robot_id, dialogueOf(goal)?.instruction ?? "", dialogueOf(goal)?.answer ?? "", goal.urgency, stateText(goal),
+    goal.age_s.toFixed(1), goal.num_output_tokens, goal.is_offloaded ? "off" : goal.num_kv_blocks, progressText(goal),
     goal.utility === null ? "" : goal.utility.toFixed(2), left(goal.falls_in_s), left(goal.ends_in_s),
   ];
   texts.forEach((text, number) => {
     const cell = document.createElement("td"), [, name, is_number] = COLUMNS[number];
     cell.textContent = text;
     cell.className = `${name} ${is_number ? "number" : ""}`;
+    if (name.includes("text")) cell.title = text;
     row.append(cell);
   });
-  if (goal.urgency === "urgent") { row.cells[0].classList.add("urgent"); row.cells[1].classList.add("urgent"); }
-  row.cells[2].classList.add("dot");
-  row.cells[2].style.setProperty("--c", `var(--${COLOURS[goal.state] ?? "dim"})`);
-  warn(row.cells[8], goal.falls_in_s);
-  warn(row.cells[9], goal.ends_in_s);
+  if (goal.urgency === "urgent") { row.cells[0].classList.add("urgent"); row.cells[3].classList.add("urgent"); }
+  row.cells[4].classList.add("dot");
+  row.cells[4].style.setProperty("--c", `var(--${isSilent() ? "dim" : COLOURS[goal.state] ?? "dim"})`);
+  warn(row.cells[10], goal.falls_in_s);
+  warn(row.cells[11], goal.ends_in_s);
   return row;
-}
-
-function robotText(goal) {
-  if (goal.num_executed >= goal.num_segments) return `waits ${Math.max(0, -goal.robot_busy_s).toFixed(1)}`;
-  const known = `${goal.num_segments}${goal.state === "planned" ? "" : "+"}`;
-  return `runs ${goal.num_executed + 1}/${known}, ${goal.robot_busy_s > 0 ? goal.robot_busy_s.toFixed(1) : "late"}`;
 }
 
 function left(seconds) {

@@ -9,6 +9,7 @@ export const store = {
   document: null,
   spans: new Map(), // number -> {robot, kind, start, end, label, urgent, interrupted}
   robots: new Map(), // name -> {view, things, trail}
+  dialogues: new Map(), // robot -> {request_id, instruction, answer, ending}
   measured: [],
   log: [],
   history: [], // {tokens, busy}
@@ -23,7 +24,7 @@ export function now() {
 /** Takes a document; a whole one replaces everything that was known. */
 export function take(document) {
   if (document.is_whole) {
-    store.spans.clear(); store.robots.clear();
+    store.spans.clear(); store.robots.clear(); store.dialogues.clear();
     store.measured = []; store.log = []; store.offset = null;
   }
   store.document = document;
@@ -35,6 +36,7 @@ export function take(document) {
     if (span.end !== null && span.end < document.now_s - KEPT_S) store.spans.delete(number);
   }
   document.robots.forEach(takeRobot);
+  for (const [name, dialogue] of Object.entries(document.dialogues)) store.dialogues.set(name, dialogue);
   const present = new Set(document.robots.map((view) => view.robot_id));
   for (const name of store.robots.keys()) if (!present.has(name)) store.robots.delete(name);
   store.measured = [...store.measured, ...document.measured].slice(-500);
