@@ -21,7 +21,6 @@ from llm_planner.ros.guarded_executor import GuardedExecutor
 STOP_TIMEOUT_S = 4.5  # after a signal; then the process ends the hard way
 REFUSED, CRASHED = 1, 2
 """Exit statuses. Starting a node again that has refused to run does not help: a parameter or a file is wrong."""
-PARENT_PIPE = "LLM_PLANNER_PARENT_PIPE"  # set: standard input is a pipe to the parent, and its end is the parent's end
 
 
 class NodeProcess(Protocol):
@@ -46,7 +45,7 @@ N = TypeVar("N", bound=NodeProcess)
 
 
 class _StopSignal:
-    """Set by the first SIGINT or SIGTERM, or by the end of the parent.
+    """Set by the first SIGINT or SIGTERM; a process of ``composition.Fleet`` gets SIGTERM when its parent dies.
 
     Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal. It runs as
     soon as the interpreter does: every node here has a timer of at most half a second that ends the executor's wait.
@@ -56,13 +55,6 @@ class _StopSignal:
         self.is_set = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
-        if os.environ.get(PARENT_PIPE):
-            threading.Thread(target=self._watch_parent, daemon=True).start()
-
-    def _watch_parent(self) -> None:
-        with contextlib.suppress(OSError):
-            os.read(sys.stdin.fileno(), 1)
-        self.is_set = True
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.is_set = True

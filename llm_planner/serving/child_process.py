@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal import History
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.parent_death import die_with_parent
 from llm_planner.serving.runner import LoopRunner
 from llm_planner.serving.view import LoopStatus, LoopView
 
@@ -92,10 +92,16 @@ ChildWord = Beat | Seen | Event
 ChildMessage = ChildWord | StartFailed
 
 
+def main() -> None:
+    """Makes the call that the parent sends through the pipe whose descriptor is the argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides about Ctrl-C
+    connection: Connection = Connection(int(sys.argv[1]))
+    run, *arguments = connection.recv()
+    run(connection, *arguments)
+
+
 def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
-    """Builds a loop and runs it until the parent says stop or dies. The parent decides about Ctrl-C too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent()
+    """Builds a loop and runs it until the parent says stop or dies."""
     try:
         loop = factory()
     except PlannerError as error:

@@ -55,7 +55,11 @@ def engine_pid(planner_pid: int) -> int | None:
     """Returns the engine process of a planner; None while there is none."""
     for pid in _pids():
         fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-        if len(fields) > 1 and int(fields[1]) == planner_pid and "spawn_main" in _read(f"/proc/{pid}/cmdline"):
+        if (
+            len(fields) > 1
+            and int(fields[1]) == planner_pid
+            and "child_process import main" in _read(f"/proc/{pid}/cmdline")
+        ):
             return None if fields[0] in "ZX" else pid
     return None
 
