@@ -119,6 +119,44 @@ def test_a_process_outlives_its_callbacks_and_not_a_broken_rclpy():
     assert "rclpy is broken" in done.stderr
 
 
+HANGING = """
+import sys, threading, time
+from rclpy.node import Node
+from llm_planner.ros import process
+
+class Hanging(Node):
+    failure = None
+    def __init__(self):
+        print("builds", flush=True)
+        if "build" in sys.argv:
+            time.sleep(600)
+        super().__init__("hanging")
+        if "exit" in sys.argv:
+            threading.Thread(target=time.sleep, args=(600,)).start()
+        self.create_timer(0.1, lambda: print("up", flush=True))
+    def end_goals(self):
+        if "end_goals" in sys.argv:
+            time.sleep(600)
+    def close(self):
+        self.destroy_node()
+
+sys.exit(process.run(Hanging, []))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "last", "status"),
+    [("build", "builds", -signal.SIGALRM), ("end_goals", "up", -signal.SIGALRM), ("exit", "up", 0)],
+)
+def test_a_process_that_hangs_wherever_ends_after_a_signal(where, last, status):
+    with subprocess.Popen([sys.executable, "-c", HANGING, where], stdout=subprocess.PIPE, text=True) as hanging:
+        while hanging.stdout.readline() != f"{last}\n":
+            pass
+        hanging.send_signal(signal.SIGTERM)
+        hanging.stdout.read()  # to its end
+    assert hanging.returncode == status
+
+
 def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
     composition = Composition(drones=1, arms=0, time_scale=20.0, planner={"backend": "fake"})
     node = rclpy.create_node("operator")

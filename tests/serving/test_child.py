@@ -398,6 +398,21 @@ def test_close_ends_every_goal(own):
     owner.server.close()
 
 
+def load_for_ever() -> PlannerLoop:
+    time.sleep(600.0)
+    raise AssertionError
+
+
+def test_close_does_not_wait_for_a_child_that_is_loading(own):
+    owner = own(load_for_ever, patience=replace(PATIENCE, stop_timeout_s=600.0))
+    while owner.server.child_pid is None:
+        time.sleep(0.01)
+    closing = threading.Thread(target=owner.server.close, daemon=True)
+    closing.start()
+    closing.join(60.0)
+    assert not closing.is_alive()
+
+
 PARENT = """
 import functools, os, signal, sys, time
 from dataclasses import replace
