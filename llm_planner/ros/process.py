@@ -1,6 +1,7 @@
 """Runs one node as a process: signals, spinning, and an end within seconds."""
 
 import contextlib
+import faulthandler
 import os
 import signal
 import sys
@@ -52,6 +53,7 @@ class _StopSignal:
 
     def __init__(self) -> None:
         self.is_set = False
+        faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, then ends it
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
 
@@ -72,8 +74,8 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> NoRet
     It ends without the clean-up of interpreter and libraries, which waits for threads, and takes a second of processor
     time in each process of a fleet that is stopped: on a busy machine many seconds.
 
-    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed. What a
-    callback raises is logged, counted and passed over (``ros.guarded_executor``).
+    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed.
+    What a callback raises is logged, counted and passed over (``ros.guarded_executor``).
 
     Args:
         build: Returns the node.

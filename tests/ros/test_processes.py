@@ -149,12 +149,14 @@ sys.exit(process.run(Hanging, []))
     [("build", "builds", -signal.SIGALRM), ("end_goals", "up", -signal.SIGALRM), ("exit", "up", 0)],
 )
 def test_a_process_that_hangs_wherever_ends_after_a_signal(where, last, status):
-    with subprocess.Popen([sys.executable, "-c", HANGING, where], stdout=subprocess.PIPE, text=True) as hanging:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", HANGING, where], stdout=pipe, stderr=pipe, text=True) as hanging:
         while hanging.stdout.readline() != f"{last}\n":
             pass
         hanging.send_signal(signal.SIGTERM)
-        hanging.stdout.read()  # to its end
+        _, errors = hanging.communicate()
     assert hanging.returncode == status
+    assert (status == 0) or f"in {'__init__' if where == 'build' else where}\n" in errors  # where it hung
 
 
 def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
