@@ -1,5 +1,6 @@
 """What runs in the child process of a ``ChildServer``: a loop, and a thread that listens to the parent."""
 
+import atexit
 import logging
 import os
 import signal
@@ -93,11 +94,18 @@ ChildMessage = ChildWord | StartFailed
 
 
 def main() -> None:
-    """Makes the call that the parent sends through the pipe whose descriptor is the argument."""
+    """Makes the call that the parent sends through the pipe whose descriptor is the argument, then ends the process.
+
+    It ends without the clean-up of interpreter and libraries, for which the parent would have to wait.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides about Ctrl-C
     connection: Connection = Connection(int(sys.argv[1]))
     run, *arguments = connection.recv()
     run(connection, *arguments)
+    atexit._run_exitfuncs()  # noqa: SLF001 -- an engine's own processes and files are freed there
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
 
 
 def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
