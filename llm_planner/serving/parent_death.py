@@ -3,7 +3,8 @@
     python -I -S parent_death.py PARENT_PID SIGNAL COMMAND [ARGUMENT ...]
 
 The kernel is told before the command is loaded: a program that imports for seconds, or for a minute on a busy machine,
-would outlive its parent by as long. Without ``site`` and the user's environment this file needs some 20 ms.
+would outlive its parent by as long. Without ``site`` and the user's environment this file needs some 10 ms of
+processor time.
 """
 
 import ctypes
