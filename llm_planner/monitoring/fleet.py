@@ -166,10 +166,14 @@ class FleetState:
         """Returns what the planner's clock shows now, as far as known."""
         return now_s if math.isinf(self._offset_s) else now_s - self._offset_s
 
+    def forget(self, now_s: float) -> None:
+        """Drops what is too old to be shown. Call it now and then while nobody looks; ``document`` does so itself."""
+        self.lanes.forget(self.planner_now_s(now_s) - WINDOW_S)
+
     def document(self, now_s: float, since: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns the fleet as JSON: whole, or only what changed since the ``revisions`` of an earlier document."""
         since = since or {}
-        self.lanes.forget(self.planner_now_s(now_s) - WINDOW_S)
+        self.forget(now_s)
         self._forget_robots(now_s)
         view = self.planner
         silent_s = now_s - self.planner_heard_s

@@ -1,12 +1,49 @@
 """Writes ROS 2 messages to an MCAP file that Foxglove and ``ros2 bag`` open; a crash leaves it readable so far."""
 
+import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from mcap.data_stream import RecordBuilder
+from mcap.records import ChunkIndex
 from mcap.well_known import MessageEncoding, Profile, SchemaEncoding
 from mcap.writer import CompressionType, Writer
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records as they are in a file."""
+
+    data: bytes
+
+    def write(self, builder: RecordBuilder) -> None:
+        builder.write(self.data)
+
+
+class _IndicesOnDisk:
+    """Where the chunks of a file are, in a file without a name until all of them are written at the end of the first.
+
+    The writer would keep them as objects: some kilobytes with every flush, for as long as it records.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 -- as long as the recorder
+
+    def append(self, index: ChunkIndex) -> None:
+        builder = RecordBuilder()
+        index.write(builder)
+        self._file.write(builder.end())  # type: ignore[no-untyped-call]
+
+    def __iter__(self) -> Iterator[_Records]:
+        self._file.seek(0)
+        yield _Records(self._file.read())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class McapRecorder:
@@ -27,6 +64,7 @@ class McapRecorder:
                 ErrorCode.INVALID_FILE, f"{path} cannot be written ({error.strerror}); choose another name"
             ) from error
         self._writer = Writer(self._file, compression=CompressionType.ZSTD)
+        self._indices = self._writer._Writer__chunk_indices = _IndicesOnDisk(path.parent)  # type: ignore[attr-defined]  # noqa: SLF001
         self._writer.start(profile=Profile.ROS2, library="llm_planner")
         self._schemas: dict[str, int] = {}
         self.num_messages = 0
@@ -66,4 +104,5 @@ class McapRecorder:
     def close(self) -> None:
         """Writes the index, by which a long file opens quickly, and closes the file."""
         self._writer.finish()  # type: ignore[no-untyped-call]
+        self._indices.close()
         self._file.close()

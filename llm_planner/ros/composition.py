@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.network import Network, environment
-from llm_planner.ros.process import PARENT_PIPE, REFUSED, STOP_TIMEOUT_S
+from llm_planner.ros.process import REFUSED, STOP_TIMEOUT_S
+from llm_planner.serving.parent_death import ends_with_parent
 
 PLANNER = "planner"
 WORLD = "world"  # the process that owns the bodies of all robots
@@ -165,7 +167,8 @@ class Composition:
 class Fleet:
     """Processes that run together; a context manager that stops them.
 
-    They end with their parent, however it ends: each holds the reading end of a pipe.
+    They end with their parent, however it ends: each gets SIGTERM then, so that a robot stops before its node ends. The
+    kernel means the *thread* that starts them: it must live as long as they do.
 
     Args:
         commands: By name, as ``Composition.commands`` returns them.
@@ -184,7 +187,7 @@ class Fleet:
     ) -> None:
         self._commands = commands
         self._log_dir = log_dir
-        self._environment = environment(network, os.environ) | {PARENT_PIPE: "1"}
+        self._environment = environment(network, os.environ)
         self._restart_commands = restart_commands or {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ended_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_RESTARTS + 1))
@@ -208,9 +211,9 @@ class Fleet:
     def _start(self, name: str, command: Sequence[str]) -> None:
         log = (self._log_dir / f"{name}.log").open("ab" if name in self._processes else "wb") if self._log_dir else None
         self._processes[name] = subprocess.Popen(  # noqa: S603 -- our own modules, no shell
-            command,
+            ends_with_parent(command, signal.SIGTERM),
             env=self._environment,
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,
             start_new_session=True,  # Ctrl-C reaches the parent alone, which stops them in order
@@ -232,7 +235,6 @@ class Fleet:
         """
         for name in [name for name, due_s in self._due_s.items() if now_s >= due_s]:
             del self._due_s[name]
-            _close_pipe(self._processes[name])
             self._start(name, self._restart_commands[name])
         ended = [(n, status) for n, status in self._ended() if n not in self._gone and n not in self._due_s]
         return [self._deal_with(name, status, now_s) for name, status in ended]
@@ -292,18 +294,12 @@ class Fleet:
 def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
     for process in processes:
         process.terminate()
-        _close_pipe(process)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S + 1.0
     for process in processes:
         try:
             process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
-
-
-def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
-    if process.stdin is not None:
-        process.stdin.close()
 
 
 def _takes_worlds(driver: Mapping[str, str]) -> bool:

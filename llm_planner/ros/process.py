@@ -1,14 +1,14 @@
 """Runs one node as a process: signals, spinning, and an end within seconds."""
 
 import contextlib
+import faulthandler
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 import rclpy
 import rclpy.utilities
@@ -21,10 +21,9 @@ from rclpy.signals import SignalHandlerOptions
 from llm_planner.core.errors import PlannerError
 from llm_planner.ros.guarded_executor import GuardedExecutor
 
-STOP_TIMEOUT_S = 4.5  # after a signal; then the process ends the hard way
+STOP_TIMEOUT_S = 4.5  # after a signal; then the kernel ends the process, with SIGALRM
 REFUSED, CRASHED = 1, 2
 """Exit statuses. Starting a node again that has refused to run does not help: a parameter or a file is wrong."""
-PARENT_PIPE = "LLM_PLANNER_PARENT_PIPE"  # set: standard input is a pipe to the parent, and its end is the parent's end
 
 
 class NodeProcess(Protocol):
@@ -64,7 +63,7 @@ def _reason(error: Exception) -> str:
 
 
 class _StopSignal:
-    """Set by the first SIGINT or SIGTERM, or by the end of the parent.
+    """Set by the first SIGINT or SIGTERM; a process of ``composition.Fleet`` gets SIGTERM when its parent dies.
 
     Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal. It runs as
     soon as the interpreter does: every node here has a timer of at most half a second that ends the executor's wait.
@@ -72,30 +71,42 @@ class _StopSignal:
 
     def __init__(self) -> None:
         self.is_set = False
+        faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, then ends it
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
-        if os.environ.get(PARENT_PIPE):
-            threading.Thread(target=self._watch_parent, daemon=True).start()
-
-    def _watch_parent(self) -> None:
-        with contextlib.suppress(OSError):
-            os.read(sys.stdin.fileno(), 1)
-        self.is_set = True
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        self.is_set = True
+        if not self.is_set:
+            self.is_set = True
+            _limit_end()
 
 
-def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
-    """Runs a node until a signal or its failure; returns the exit status of the process.
+def _limit_end() -> None:
+    """Has the kernel end this process, whatever it then does: a thread would need the interpreter, which may hang."""
+    signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_S)
 
-    0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed. What a
-    callback raises is logged, counted and passed over (``ros.guarded_executor``).
+
+def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs a node until a signal or its failure; then ends the process.
+
+    It ends without the clean-up of interpreter and libraries, which waits for threads, and takes a second of processor
+    time in each process of a fleet that is stopped: on a busy machine many seconds.
+
+    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed.
+    What a callback raises is logged, counted and passed over (``ros.guarded_executor``).
 
     Args:
         build: Returns the node.
         arguments: Command line with the ROS arguments; None for this process's.
     """
+    status = _run(build, arguments)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # a full disk, a closed terminal
+            stream.flush()
+    os._exit(status)
+
+
+def _run(build: Callable[[], N], arguments: Sequence[str] | None) -> int:
     stop = _StopSignal()
     try:
         rclpy.init(args=None if arguments is None else list(arguments), signal_handler_options=SignalHandlerOptions.NO)
@@ -113,9 +124,8 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
     except Exception:  # noqa: BLE001 -- the goals end in order all the same
         has_crashed = True
         traceback.print_exc()
-    last_resort = threading.Timer(STOP_TIMEOUT_S, os._exit, args=(1,))
-    last_resort.daemon = True
-    last_resort.start()
+    if not stop.is_set:
+        _limit_end()
     if node.failure is not None:
         node.get_logger().fatal(str(node.failure))
     node.end_goals()
@@ -124,7 +134,6 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> int:
     node.close()
     executor.shutdown(timeout_sec=0.5)
     rclpy.shutdown()
-    last_resort.cancel()
     return CRASHED if has_crashed else 0 if node.failure is None else REFUSED
 
 

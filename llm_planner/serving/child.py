@@ -234,7 +234,8 @@ class ChildServer:
             self._adopt(link)
             link.watch(self._is_closing)
         finally:
-            link.end(self._patience.stop_timeout_s if self._is_closing.is_set() else 0.0)
+            is_orderly = self._is_closing.is_set() and link.is_ready  # one that is loading reads nothing
+            link.end(self._patience.stop_timeout_s if is_orderly else 0.0)
             self._is_ready.clear()
             with self._lock:
                 self._link, self._is_looking = None, False

@@ -1,17 +1,20 @@
 """One child process as its parent holds it: the pipe, a thread for each direction, and how long it has been silent."""
 
 import atexit
+import contextlib
 import logging
-import multiprocessing
 import os
+import pickle
 import queue
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
-from multiprocessing.reduction import ForkingPickler
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
@@ -25,6 +28,7 @@ from llm_planner.serving.child_process import (
     run_child,
 )
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.parent_death import ends_with_parent
 
 _log = logging.getLogger(__name__)
 _KILL_TIMEOUT_S = 5.0
@@ -109,23 +113,21 @@ class ChildLink:
         self.is_ready = False
         self.has_hung = False
         self.error: PlannerError | None = None
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process: SpawnProcess = context.Process(
-            target=run_child, args=(theirs, factory, patience.beat_interval_s), name="planner-engine", daemon=True
-        )
-        self._outbox: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        call = pickle.dumps((run_child, factory, patience.beat_interval_s))
+        self._connection, theirs = Pipe()
+        with contextlib.closing(theirs):  # or the end of the child would not show as the end of the pipe
+            self._process = _start(theirs)
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._has_ended = threading.Event()
         self._writer = threading.Thread(target=self._write, name="planner-writer", daemon=True)
         self._reader = threading.Thread(target=self._read, name="planner-reader", daemon=True)
-        self._process.start()
-        atexit.register(self._process.kill)  # before multiprocessing waits for it, for ever if it is stopped
-        theirs.close()  # or the end of the child would not show as the end of the pipe
+        atexit.register(self._process.kill)
+        self._outbox.put(call)
         self._writer.start()
         self._reader.start()
 
     @property
-    def pid(self) -> int | None:
+    def pid(self) -> int:
         """Process id of the child."""
         return self._process.pid
 
@@ -147,7 +149,7 @@ class ChildLink:
             PlannerError: ENGINE_FAILED if the message cannot be pickled; then nothing is sent.
         """
         try:
-            data = ForkingPickler.dumps(message)
+            data = pickle.dumps(message)
         except Exception as error:  # whatever the types in it raise
             what = type(message).__name__
             raise PlannerError(
@@ -163,7 +165,7 @@ class ChildLink:
         """
         pause_s = self._patience.beat_interval_s
         was_silent_s = None
-        while not is_closing.is_set() and self._process.is_alive():
+        while not is_closing.is_set() and self._process.poll() is None:
             began_s = self._clock.now_s()
             if self._has_ended.wait(pause_s):
                 return
@@ -184,10 +186,10 @@ class ChildLink:
     def end(self, timeout_s: float) -> None:
         """Tells the child to end, kills it after ``timeout_s``, hears what it has said, and frees everything."""
         self.send(Stop())
-        self._process.join(timeout_s)
-        if self._process.is_alive():
+        if not self._has_ended_within(timeout_s):
             self._process.kill()
-            self._process.join(_KILL_TIMEOUT_S)
+            if not self._has_ended_within(_KILL_TIMEOUT_S):
+                _log.error("the engine process %s was killed and does not end; it is left behind", self._process.pid)
         self._reader.join(_DRAIN_TIMEOUT_S)
         _shut_down(self._connection)
         self._outbox.put(None)
@@ -195,10 +197,13 @@ class ChildLink:
         self._reader.join()
         self._connection.close()
         atexit.unregister(self._process.kill)
-        if self._process.is_alive():
-            _log.error("the engine process %s was killed and does not end; it is left behind", self._process.pid)
-        else:
-            self._process.close()
+
+    def _has_ended_within(self, timeout_s: float) -> bool:
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     @property
     def _limit_s(self) -> float:
@@ -234,6 +239,18 @@ class ChildLink:
             self._longest_turn_s = max(self._longest_turn_s, message.longest_turn_s)
             self.is_ready = True
         self._on_message(message)
+
+
+def _start(connection: Connection) -> "subprocess.Popen[bytes]":
+    """Returns a new child that reads what it is to do from a connection.
+
+    It is no process of ``multiprocessing``, whose children import the parent's main module before they run any code of
+    ours, and would outlive a parent that dies meanwhile.
+    """
+    descriptor = connection.fileno()
+    code = f"import sys; sys.path[:] = {sys.path}; from llm_planner.serving.child_process import main; main()"
+    command = ends_with_parent([sys.executable, "-c", code, str(descriptor)], signal.SIGKILL)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[descriptor])  # noqa: S603 -- no shell
 
 
 def _shut_down(connection: Connection) -> None:

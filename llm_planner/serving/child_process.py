@@ -1,8 +1,10 @@
 """What runs in the child process of a ``ChildServer``: a loop, and a thread that listens to the parent."""
 
+import atexit
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +17,6 @@ from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal import History
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.parent_death import die_with_parent
 from llm_planner.serving.runner import LoopRunner
 from llm_planner.serving.view import LoopStatus, LoopView
 
@@ -92,10 +93,23 @@ ChildWord = Beat | Seen | Event
 ChildMessage = ChildWord | StartFailed
 
 
+def main() -> None:
+    """Makes the call that the parent sends through the pipe whose descriptor is the argument, then ends the process.
+
+    It ends without the clean-up of interpreter and libraries, for which the parent would have to wait.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides about Ctrl-C
+    connection: Connection = Connection(int(sys.argv[1]))
+    run, *arguments = connection.recv()
+    run(connection, *arguments)
+    atexit._run_exitfuncs()  # noqa: SLF001 -- an engine's own processes and files are freed there
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
+
+
 def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_interval_s: float) -> None:
-    """Builds a loop and runs it until the parent says stop or dies. The parent decides about Ctrl-C too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with_parent()
+    """Builds a loop and runs it until the parent says stop or dies."""
     try:
         loop = factory()
     except PlannerError as error:

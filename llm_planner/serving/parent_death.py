@@ -1,25 +1,42 @@
-"""Has the kernel end a child process when its parent dies, even while the child is stopped, busy or hung."""
+"""Runs a command that ends with the process that started it, however that process ends.
+
+    python -I -S parent_death.py PARENT_PID SIGNAL COMMAND [ARGUMENT ...]
+
+The kernel is told before the command is loaded: a program that imports for seconds, or for a minute on a busy machine,
+would outlive its parent by as long. Without ``site`` and the user's environment this file needs some 10 ms of
+processor time.
+"""
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
-    """Ends this process as soon as the parent that spawned it is dead, which may already be so.
+def ends_with_parent(command: Sequence[str], death_signal: signal.Signals) -> list[str]:
+    """Returns the command that the calling process starts instead of ``command``.
 
-    On Linux the kernel sends SIGKILL, which a stopped process obeys too. It does so when the *thread* that created this
-    process ends (prctl(2)), so that thread must live as long as the child. Elsewhere the end of the pipe to the parent
-    is the only sign (``child_process``).
+    On Linux the kernel sends the signal, which a process that hangs gets too. It does so when the *thread* that started
+    the command ends (prctl(2)), so that thread must live as long as the command.
+
+    Args:
+        command: Program and arguments.
+        death_signal: SIGKILL for what may end at any moment; SIGTERM for what must do something first, and handles it.
     """
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(death_signal.value), *command]
+
+
+def _main() -> None:
+    parent_pid, death_signal, *command = sys.argv[1:]
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent.pid:  # it died before the kernel knew
-        os._exit(1)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)  # stays set across exec
+    if os.getppid() != int(parent_pid):  # it died before the kernel was told
+        sys.exit(1)
+    os.execvp(command[0], command)  # noqa: S606 -- our own command, no shell
+
+
+if __name__ == "__main__":
+    _main()

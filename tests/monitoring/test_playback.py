@@ -46,6 +46,7 @@ def record(path, *, with_end=True, every=1):
     if with_end:
         recorder.close()
     recorder._file.close()
+    recorder._indices.close()
     return len(texts)
 
 

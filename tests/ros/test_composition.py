@@ -73,7 +73,7 @@ def test_onlookers_are_processes_of_their_own(tmp_path):
 
 # Processes that end
 
-SLEEP = [sys.executable, "-c", "import sys; sys.stdin.read()"]  # until the parent closes the pipe
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def exits(status):

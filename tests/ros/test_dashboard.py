@@ -23,6 +23,7 @@ from llm_planner.ros import qos
 from llm_planner.ros.dashboard_node import DashboardNode
 from llm_planner.ros.guarded_executor import note_error, num_callback_errors
 from tests.monitoring.lines import lines
+from tests.monitoring.test_lanes import accepted, finished, segment
 from tests.ros.hostile import messages
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_live_view import Counting
@@ -62,6 +63,17 @@ def start_dashboard(ros):
     for node, spinner in started:
         spinner.stop()
         node.close()
+
+
+def test_a_dashboard_that_nobody_looks_at_forgets_too(start_dashboard):
+    node = start_dashboard("dashboard_for_hours", planner="/planner_for_hours")
+    with node._board.changing() as (state, now_s):
+        for number in range(2000):
+            goal = {"request_id": f"goal_{number}"}
+            for line in (accepted(10.0 * number), segment(10.0 * number + 1.0), finished(10.0 * number + 2.0)):
+                state.hear_event(line | goal, now_s)
+        assert len(state.lanes.spans) > 2000
+    wait_until(lambda: len(state.lanes.spans) < 100, what="an end of what is too old to be shown")
 
 
 def test_the_button_stops_a_robot(start_planner, start_operator, start_dashboard):  # noqa: F811

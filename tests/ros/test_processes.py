@@ -137,6 +137,46 @@ def test_a_process_outlives_its_callbacks_and_not_a_broken_rclpy():
     assert "rclpy is broken" in done.stderr
 
 
+HANGING = """
+import sys, threading, time
+from rclpy.node import Node
+from llm_planner.ros import process
+
+class Hanging(Node):
+    failure = None
+    def __init__(self):
+        print("builds", flush=True)
+        if "build" in sys.argv:
+            time.sleep(600)
+        super().__init__("hanging")
+        if "exit" in sys.argv:
+            threading.Thread(target=time.sleep, args=(600,)).start()
+        self.create_timer(0.1, lambda: print("up", flush=True))
+    def end_goals(self):
+        if "end_goals" in sys.argv:
+            time.sleep(600)
+    def close(self):
+        self.destroy_node()
+
+sys.exit(process.run(Hanging, []))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "last", "status"),
+    [("build", "builds", -signal.SIGALRM), ("end_goals", "up", -signal.SIGALRM), ("exit", "up", 0)],
+)
+def test_a_process_that_hangs_wherever_ends_after_a_signal(where, last, status):
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", HANGING, where], stdout=pipe, stderr=pipe, text=True) as hanging:
+        while hanging.stdout.readline() != f"{last}\n":
+            pass
+        hanging.send_signal(signal.SIGTERM)
+        _, errors = hanging.communicate()
+    assert hanging.returncode == status
+    assert (status == 0) or f"in {'__init__' if where == 'build' else where}\n" in errors  # where it hung
+
+
 def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
     composition = Composition(drones=1, arms=0, time_scale=20.0, planner={"backend": "fake"})
     node = rclpy.create_node("operator")
@@ -157,35 +197,74 @@ def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
 
 
 def children(pid):
-    """Engine processes of a planner; multiprocessing's resource tracker is its child too."""
+    """Engine processes of a planner."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == pid and b"spawn_main" in process.joinpath("cmdline").read_bytes():
+            if int(parent) == pid and b"child_process import main" in process.joinpath("cmdline").read_bytes():
                 found.append(int(process.name))
     return found
 
 
 PARENT = """
-import os, time
+import os, sys, time
 from pathlib import Path
-from llm_planner.ros.composition import Composition, Fleet
-from llm_planner.ros.process import CRASHED
-commands = Composition(drones=1, arms=0).commands() | {"planner": ["cat"]}
-fleet = Fleet(commands, log_dir=Path(os.environ["LOGS"]))
-fleet.start()
-print(fleet._processes["drone_1"].pid, flush=True)
-time.sleep(60)
+from llm_planner.ros.composition import Fleet
+robot = [sys.executable, "-c", "import os; exec(os.environ['ROBOT'])"]
+Fleet({"drone_1": robot}, log_dir=Path(os.environ["LOGS"])).start()
+time.sleep(600)
+"""
+ROBOT = """
+import os, time
+print("pid", os.getpid(), flush=True)
+if "IMPORTS" in os.environ:
+    time.sleep(600)
+from rclpy.node import Node
+from llm_planner.ros import process
+
+class Robot(Node):
+    failure = None
+    def __init__(self):
+        super().__init__("robot")
+        self.create_timer(0.1, lambda: print("up", flush=True))
+    def end_goals(self):
+        print("stops", flush=True)
+    def close(self):
+        self.destroy_node()
+        print("ends", flush=True)
+
+process.run(Robot, [])
 """
 
 
-def test_a_fleet_ends_with_its_parent(tmp_path):
-    environment = os.environ | {"LOGS": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment) as parent:
-        pid = int(parent.stdout.readline())
+def lines_after_the_parent_is_killed(tmp_path, until, **environment):
+    """Returns what a robot of a fleet prints after the fleet's parent was killed, which it does not outlive."""
+    log = tmp_path / "drone_1.log"
+    environment = os.environ | {"LOGS": str(tmp_path), "ROBOT": ROBOT} | environment
+
+    def lines():
+        return log.read_text().splitlines() if log.exists() else []
+
+    with subprocess.Popen([sys.executable, "-c", PARENT], env=environment) as parent:
+        wait_until(lambda: any(line.startswith(until) for line in lines()), TIMEOUT_S)
         parent.kill()
-    wait_until(lambda: not is_alive(pid), TIMEOUT_S, "end of the orphan")
+    pid = int(lines()[0].split()[1])
+    try:
+        wait_until(lambda: not is_alive(pid), TIMEOUT_S, "end of the orphan")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return lines()
+
+
+def test_a_robot_whose_parent_is_killed_stops_first(tmp_path):
+    lines = lines_after_the_parent_is_killed(tmp_path, "up")
+    assert [line for line in lines if line != "up"][1:] == ["stops", "ends"]
+
+
+def test_a_process_whose_parent_is_killed_while_it_imports_ends_too(tmp_path):
+    assert len(lines_after_the_parent_is_killed(tmp_path, "pid", IMPORTS="1")) == 1
 
 
 def is_alive(pid):

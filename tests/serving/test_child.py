@@ -1,5 +1,6 @@
 """The child server: crashes, hangs, recovery, cancel while a step is long."""
 
+import contextlib
 import functools
 import os
 import signal
@@ -397,6 +398,21 @@ def test_close_ends_every_goal(own):
     owner.server.close()
 
 
+def load_for_ever() -> PlannerLoop:
+    time.sleep(600.0)
+    raise AssertionError
+
+
+def test_close_does_not_wait_for_a_child_that_is_loading(own):
+    owner = own(load_for_ever, patience=replace(PATIENCE, stop_timeout_s=600.0))
+    while owner.server.child_pid is None:
+        time.sleep(0.01)
+    closing = threading.Thread(target=owner.server.close, daemon=True)
+    closing.start()
+    closing.join(60.0)
+    assert not closing.is_alive()
+
+
 PARENT = """
 import functools, os, signal, sys, time
 from dataclasses import replace
@@ -412,6 +428,49 @@ if __name__ == "__main__":
     if "leave" not in sys.argv:
         time.sleep(600)
 """
+
+
+SLOW_IMPORT = """
+import os, time
+from pathlib import Path
+
+if "PARENT" in os.environ and os.getpid() != int(os.environ["PARENT"]):
+    Path(os.environ["SAID"]).write_text(f"{os.getpid()}\\n")
+    time.sleep(600)
+
+def build():
+    raise AssertionError("never imported in the child")
+"""
+PARENT_OF_SLOW = """
+import os, time
+from tests.serving.test_child import PATIENCE, Owner
+
+if __name__ == "__main__":
+    os.environ["PARENT"] = str(os.getpid())
+    import slow_import
+
+    owner = Owner(slow_import.build, patience=PATIENCE)
+    time.sleep(600)
+"""
+
+
+def test_nothing_stays_of_a_parent_that_was_killed_while_its_child_imports(tmp_path):
+    said, script = tmp_path / "said", tmp_path / "parent.py"
+    (tmp_path / "slow_import.py").write_text(SLOW_IMPORT)
+    script.write_text(PARENT_OF_SLOW)
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = os.environ | {"PYTHONPATH": path, "SAID": str(said)}
+    with subprocess.Popen([sys.executable, str(script)], env=environment) as process:
+        deadline_s = time.monotonic() + 30.0
+        while not said.exists() or not said.read_text().endswith("\n"):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        process.kill()
+    try:
+        wait_until_gone([int(said.read_text())])
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(said.read_text()), signal.SIGKILL)
 
 
 @pytest.fixture

@@ -1,44 +1,25 @@
-"""A child that asks for its parent's death too late. (That it comes in time: ``test_child``.)"""
+"""A parent that dies before the kernel was told about its child. (A parent that dies later: ``test_child``.)"""
 
 import os
+import signal
 import subprocess
 import sys
-import textwrap
-import time
-from pathlib import Path
 
 import pytest
 
+from llm_planner.serving.parent_death import ends_with_parent
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no parents there")
-def test_a_parent_that_died_before_it_was_asked_for(tmp_path: Path):
-    script, said = tmp_path / "parent.py", tmp_path / "said"
-    script.write_text(
-        textwrap.dedent("""
-            import multiprocessing, os, sys, time
-            from pathlib import Path
-            from llm_planner.serving.parent_death import die_with_parent
+SAY = [sys.executable, "-c", "print('started')"]
 
-            def late(said, parent):
-                Path(said).write_text(f"{os.getpid()}\\n")
-                while os.getppid() == parent:
-                    time.sleep(0.01)
-                die_with_parent()
-                Path(said).write_text("alive")
 
-            if __name__ == "__main__":
-                said = Path(sys.argv[1])
-                multiprocessing.get_context("spawn").Process(target=late, args=(said, os.getpid())).start()
-                while not said.exists() or not said.read_text().endswith("\\n"):
-                    time.sleep(0.01)
-                os._exit(0)
-        """)
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    subprocess.run([sys.executable, str(script), str(said)], env=environment, check=True)
-    child = int(said.read_text())
-    deadline_s = time.monotonic() + 30.0
-    while Path(f"/proc/{child}").exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-    assert said.read_text() != "alive"
+@pytest.mark.parametrize("death_signal", [signal.SIGKILL, signal.SIGTERM])
+def test_a_command_of_a_living_parent_runs(death_signal):
+    done = subprocess.run(ends_with_parent(SAY, death_signal), capture_output=True, text=True, check=True)
+    assert done.stdout == "started\n"
+
+
+def test_a_command_whose_parent_is_dead_already_is_not_started():
+    command = ends_with_parent(SAY, signal.SIGKILL)
+    orphan = ["99999999" if word == str(os.getpid()) else word for word in command]
+    done = subprocess.run(orphan, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")

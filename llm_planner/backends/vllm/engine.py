@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llm_planner.backends.vllm.contract import require_hooks, require_vllm
-from llm_planner.backends.vllm.pipeline import allow_workers, ready_pipeline
+from llm_planner.backends.vllm.pipeline import ready_pipeline
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 if TYPE_CHECKING:
@@ -174,8 +174,6 @@ def _start(config: "VllmConfig") -> Engine:
 
     is_async = config.scheduler_config.async_scheduling
     config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
-    if config.parallel_config.pipeline_parallel_size > 1:
-        allow_workers()
     core = EngineCore(config, Executor.get_class(config), log_stats=False)
     if config.parallel_config.pipeline_parallel_size > 1:
         ready_pipeline(core)

@@ -1,6 +1,5 @@
 """vLLM over several workers with a share of the layers each: how it starts, how fast it is, who divides the work."""
 
-import multiprocessing
 import random
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -26,14 +25,6 @@ MEASURED_TOKENS = (16, 64, 256)
 REPEATS = 5
 STREAMED = 6
 """Micro-batches that follow each other, so that every stage is busy."""
-
-
-def allow_workers() -> None:
-    """Lets this process have children: it may be a child itself, and daemons may have none.
-
-    The workers watch a pipe to this process and end with it, however it ends.
-    """
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def ready_pipeline(core: "EngineCore") -> None:

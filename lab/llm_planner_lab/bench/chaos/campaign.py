@@ -237,7 +237,7 @@ def _after_stop(
 ) -> list[Violation]:
     """Returns what the stopped fleet has left behind."""
     now_s = time.monotonic()
-    hung = [f"{name} had to be killed" for name, status in statuses.items() if status == -9]
+    hung = [f"{name} had to be killed" for name, status in statuses.items() if machine.had_to_be_killed(status)]
     hung = [what for what in hung if not any(line.startswith(what.split()[0]) for _, line in processes.lines[-1:])]
     found = [Violation(invariant="hangs_at_stop", at_s=now_s, what=what) for what in hung]
     deadline_s = now_s + 3.0

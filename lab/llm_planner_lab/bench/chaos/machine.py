@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,11 @@ def engine_pid(planner_pid: int) -> int | None:
     """Returns the engine process of a planner; None while there is none."""
     for pid in _pids():
         fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-        if len(fields) > 1 and int(fields[1]) == planner_pid and "spawn_main" in _read(f"/proc/{pid}/cmdline"):
+        if (
+            len(fields) > 1
+            and int(fields[1]) == planner_pid
+            and "child_process import main" in _read(f"/proc/{pid}/cmdline")
+        ):
             return None if fields[0] in "ZX" else pid
     return None
 
@@ -95,8 +100,13 @@ def processor_wait_s() -> float:
 
 
 def shared_memory() -> set[str]:
-    """Returns the names of all that is in shared memory."""
-    return {path.name for path in SHARED_MEMORY.iterdir()}
+    """Returns the names of all that is in shared memory, but what ROS's tracing has there, once for every user."""
+    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith("lttng-ust-wait-")}
+
+
+def had_to_be_killed(status: int) -> bool:
+    """Returns whether an exit status says that a process did not end by itself within its time."""
+    return status in (-signal.SIGKILL, -signal.SIGALRM)  # by its parent, or by the limit of ``ros.process``
 
 
 def _status_mb(pid: int, name: str) -> float | None:

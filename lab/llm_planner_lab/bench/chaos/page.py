@@ -121,7 +121,8 @@ def _starts(document: Document) -> str:
     setup, figures, broken = document["setup"], document["figures"], document["invariants"]
     return f"""{_setup(setup)}
 A fleet of {setup["drones"]} drones and {setup["arms"]} arms, started and stopped {setup["starts"]} times, at a random
-moment of its first 12 s: while Python loads, while the model loads, at work.
+moment: while Python loads, while the model loads, at work. The first planner was ready after {figures["ready_s"]:g} s,
+{figures["stopped_when_ready"]} fleets were stopped with a planner that was ready.
 
 `{document["reproduce"]}`
 

@@ -13,8 +13,9 @@ from llm_planner_lab.bench.chaos.checks import INVARIANTS, Violation
 from llm_planner_lab.bench.chaos.fleet import Processes, compose
 from llm_planner_lab.bench.timely.benchmark import commit
 
-LONGEST_S = 12.0  # that a fleet lives: from the loading of Python to goals of its robots
-STOP_BOUND_S = 15.0
+READY_TIMEOUT_S = 120.0
+READY = "accepts goals"  # what the planner logs then
+LONGEST_LIFE = 1.5  # relative to the time that the first fleet took until its planner was ready
 ORPHAN_PATIENCE_S = 3.0
 
 
@@ -27,10 +28,14 @@ def run_starts(
     stops_s: list[float] = []
     statuses: Counter[str] = Counter()
     began_s = time.monotonic()
+    alive_s, ready_s, num_ready = None, 0.0, 0
     for index in range(number):
         on_progress(f"start {index + 1} of {number}", index / number)
         with tempfile.TemporaryDirectory(prefix="llm_planner_chaos_") as name:
-            took_s, ended, found = _start_and_stop(Path(name), rng.uniform(0.0, LONGEST_S), drones, arms)
+            lived_s, took_s, ended, found = _start_and_stop(Path(name), alive_s, drones, arms)
+            num_ready += _is_ready(Path(name))
+        ready_s = ready_s or lived_s
+        alive_s = rng.uniform(0.0, LONGEST_LIFE * ready_s)
         stops_s.append(took_s)
         statuses.update(map(str, ended.values()))
         violations += [(index, violation) for violation in found]
@@ -39,6 +44,8 @@ def run_starts(
         "setup": {"commit": commit(), "seed": seed, "starts": number, "drones": drones, "arms": arms},
         "goals": {},
         "figures": {
+            "ready_s": round(ready_s, 1),
+            "stopped_when_ready": num_ready,
             "longest_stop_s": round(max(stops_s), 2),
             "exit_statuses": dict(statuses),
             "seconds": round(time.monotonic() - began_s, 1),
@@ -55,26 +62,36 @@ def run_starts(
 
 
 def _start_and_stop(
-    directory: Path, alive_s: float, drones: int, arms: int
-) -> tuple[float, dict[str, int], list[Violation]]:
-    """Starts a fleet, stops it after some seconds; returns how long that took, exit statuses, and what is left."""
+    directory: Path, alive_s: float | None, drones: int, arms: int
+) -> tuple[float, float, dict[str, int], list[Violation]]:
+    """Starts a fleet, and stops it after some seconds, or, with None, when its planner is ready.
+
+    Returns:
+        How long it lived, how long stopping took, exit statuses, and what is left.
+    """
     (directory / "disk").mkdir()
     before = machine.shared_memory()
     composition = compose(
         drones=drones, arms=arms, time_scale=1.0, backend="fake", has_world=False, directory=directory
     )
     processes = Processes(directory, composition)
+    born_s = time.monotonic()
     processes.start({})
-    time.sleep(alive_s)
+    if alive_s is None:
+        while not _is_ready(directory) and time.monotonic() - born_s < READY_TIMEOUT_S:
+            time.sleep(0.1)
+    else:
+        time.sleep(alive_s)
     began_s = time.monotonic()
+    lived_s = began_s - born_s
     statuses = processes.fleet.stop()
     took_s = time.monotonic() - began_s
     found = [
         Violation(
-            invariant="hangs_at_stop", at_s=began_s, what=f"{name} had to be killed, {alive_s:.1f} s after its start"
+            invariant="hangs_at_stop", at_s=began_s, what=f"{name} had to be killed, {lived_s:.1f} s after its start"
         )
         for name, status in statuses.items()
-        if status == -9
+        if machine.had_to_be_killed(status)
     ]
     while machine.processes_of(directory) and time.monotonic() - began_s - took_s < ORPHAN_PATIENCE_S:
         time.sleep(0.05)
@@ -83,4 +100,10 @@ def _start_and_stop(
         for command in machine.processes_of(directory).values()
     ]
     left = sorted(machine.shared_memory() - before)
-    return took_s, statuses, found + [Violation(invariant="shared_memory", at_s=began_s, what=n) for n in left]
+    return lived_s, took_s, statuses, found + [Violation(invariant="shared_memory", at_s=began_s, what=n) for n in left]
+
+
+def _is_ready(directory: Path) -> bool:
+    """Returns whether the planner of a fleet has become ready."""
+    log = directory / "disk" / "planner.log"
+    return log.exists() and READY in log.read_text(encoding="utf-8", errors="replace")

@@ -21,7 +21,7 @@ CAMPAIGN = {
 }
 STARTS = {
     "setup": {"commit": "abc", "seed": 0, "starts": 9, "drones": 2, "arms": 1},
-    "figures": {"longest_stop_s": 1.5, "exit_statuses": {"0": 30, "-15": 6}},
+    "figures": {"ready_s": 4.0, "stopped_when_ready": 3, "longest_stop_s": 1.5, "exit_statuses": {"0": 30, "-15": 6}},
     "invariants": {"hangs_at_stop": 0, "orphans": 0, "shared_memory": 0},
     "examples": [],
     "reproduce": "llm-planner chaos --starts 9",
