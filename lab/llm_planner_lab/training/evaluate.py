@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llm_planner.assembly import build_library, build_loop
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.serving.events import Finished
@@ -15,6 +16,8 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 
 HELD_OUT_DIFFICULTY = Difficulty(max_objects=40)
+STANDS_STILL = frozenset({ErrorCode.NOT_ACHIEVED, ErrorCode.NOT_UNDERSTOOD})
+"""How a goal ends whose plan says why it cannot; right where it cannot."""
 MAX_EXAMPLES = 5  # failures kept per family
 
 
@@ -112,9 +115,17 @@ def evaluate(
         loop.close()
     scores = {name: FamilyScore() for name in families}
     for task, result in zip(tasks, results, strict=True):
-        passed, reason = is_achieved(task, result.plan, robots[task.robot])
-        _count(scores[task.family], task, result, passed=passed and not result.error_code, reason=reason)
+        passed, reason = is_achieved(task, written(result), robots[task.robot])
+        stands = result.error_code in STANDS_STILL | {ErrorCode.NONE}
+        _count(scores[task.family], task, result, passed=passed and stands, reason=reason)
     return Evaluation(model=model.name, seed=seed, difficulty=difficulty, scores=scores)
+
+
+def written(result: PlanResult) -> str:
+    """Returns the plan of a result as the model wrote it, with how it ended."""
+    if result.error_code in STANDS_STILL:
+        return result.plan + "fail('{}');".format(result.error_msg.replace("'", ""))
+    return result.plan
 
 
 def plan_all(loop: PlannerLoop, tasks: Sequence[Task]) -> list[PlanResult]:

@@ -19,7 +19,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.tasks.frames import Frame
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.spoken import literal
-from llm_planner_lab.training.evaluate import serve_all
+from llm_planner_lab.training.evaluate import STANDS_STILL, serve_all, written
 
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
@@ -106,23 +106,13 @@ def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, Ro
         is_right, reason = is_achieved(task, plan, robots[task.robot])
     except PlannerError as error:  # a plan that was refused in its midst
         is_right, reason = False, error.message
-    if is_right and result.error_code in _STANDS_STILL | {ErrorCode.NONE}:
+    if is_right and result.error_code in STANDS_STILL | {ErrorCode.NONE}:
         verdict = Verdict.RIGHT
     elif not result.plan:
         verdict = Verdict.NOT_UNDERSTOOD
     else:
         verdict = Verdict.WRONG
     return Answer(frame=frame, task=task, plan=plan, verdict=verdict, reason=reason or result.error_msg, result=result)
-
-
-_STANDS_STILL = {ErrorCode.NOT_ACHIEVED, ErrorCode.NOT_UNDERSTOOD}
-
-
-def written(result: PlanResult) -> str:
-    """Returns the plan of a result as the model wrote it, with how it ended."""
-    if result.error_code in _STANDS_STILL:
-        return result.plan + "fail('{}');".format(result.error_msg.replace("'", ""))
-    return result.plan
 
 
 def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
