@@ -59,6 +59,14 @@ def test_a_plan_that_ended_in_an_error_never_counts(measured):
     assert evaluation.total.num_achieved == 0
 
 
+def test_who_cannot_is_right_to_say_so_and_only_then(measured):
+    def sorry(_task):
+        return PlanResult(request_id="0", error_code=ErrorCode.NOT_ACHIEVED, error_msg="I can't do that")
+
+    assert measured(sorry, ("cannot",)).total.success == 1.0
+    assert measured(sorry, ("take_off",)).total.success == 0.0
+
+
 def test_the_card_shows_every_family_with_its_numbers(measured):
     evaluation = measured(lambda task: result(task.plan))
     card = model_card(
