@@ -138,7 +138,9 @@ def measure_recovery(num_kills: int) -> list[float]:
         watch.segment("r")
         before = watch.num_segments("r")
         started_s = time.perf_counter()
-        os.kill(watch.server.child_pid or 0, signal.SIGKILL)
+        child_pid = watch.server.child_pid
+        assert child_pid is not None  # it has just sent a segment
+        os.kill(child_pid, signal.SIGKILL)
         seconds.append(watch.segment("r", before) - started_s)
         watch.server.close()
     return seconds
