@@ -17,7 +17,7 @@ def test_a_recorder_keeps_no_index_in_memory_and_writes_all_of_it_at_the_end(tmp
         for channel in channels:
             recorder.add(channel, b"data", published_ns=number + 1, sequence=number)
         recorder.flush()
-    assert sum(isinstance(thing, ChunkIndex) for thing in gc.get_objects()) < 10
+    assert sum(type(thing) is ChunkIndex for thing in gc.get_objects()) < 10
     recorder.close()
     assert [path.name for path in tmp_path.iterdir()] == ["run.mcap"]
     with (tmp_path / "run.mcap").open("rb") as stream:

@@ -73,7 +73,7 @@ def test_a_world_that_cannot_be_ends_the_instruction_not_the_node(planner, world
     operator = start_operator("body_1", **body(world))
     response = operator.instruct("mf(50);", [CHAIR, CHAIR | {"name": "desk"}])
     assert not response.accepted
-    assert response.error_code == ErrorCode.INVALID_CONFIG
+    assert response.error_code == ErrorCode.INVALID_WORLD
     assert "chair and desk overlap" in response.error_msg
     assert operator.instruct("mf(50);", [CHAIR]).accepted
     assert operator.outcome().error_code == ErrorCode.NONE

@@ -21,7 +21,7 @@ from tests.serving.builders import make_admission, make_request, succeeded
     has_detour=st.booleans(),
     can_insert=st.booleans(),
     context=st.sampled_from(ReplanContext),
-    num_kv_blocks=st.sampled_from([4096, 120]),
+    num_kv_blocks=st.sampled_from([4096, 150]),
 )
 def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, can_insert, context, num_kv_blocks):
     """The engine dies at any time after a segment failed: before or after it said that there is another way."""

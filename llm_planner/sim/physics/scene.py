@@ -124,7 +124,7 @@ class Scene:
         if found is not None:
             one, other, depth_m = found
             raise PlannerError(
-                ErrorCode.INVALID_FILE,
+                ErrorCode.INVALID_WORLD,
                 f"{_plain(one)} and {_plain(other)} overlap by {1000 * depth_m:.0f} mm; move one of them",
             )
 

@@ -142,7 +142,7 @@ def test_things_that_overlap_are_refused_and_nothing_else_is_harmed():
     driver, _ = drone()
     with pytest.raises(PlannerError, match="a and b overlap by 200 mm") as caught:
         driver.enter(type(driver.world)([cube("a", x=2.0), cube("b", x=2.1)]), None, 0.0)
-    assert caught.value.code is ErrorCode.INVALID_FILE
+    assert caught.value.code is ErrorCode.INVALID_WORLD
     driver.enter(type(driver.world)([cube("a", x=2.0)]), None, 0.0)
     assert set(driver.world.objects) == {"a"}
 

@@ -86,7 +86,7 @@ def broken(tmp_path, change):
 def test_what_is_wrong_with_a_world_is_said(tmp_path, change, reason):
     with pytest.raises(PlannerError) as caught:
         build_fleet(fleet(0, 1), load_world_file(broken(tmp_path, change)))
-    assert caught.value.code is ErrorCode.INVALID_FILE
+    assert caught.value.code is (ErrorCode.INVALID_WORLD if "overlap" in reason else ErrorCode.INVALID_FILE)
     assert reason in caught.value.message
 
 
