@@ -124,7 +124,8 @@ class BudgetSolver:
         wait_s = load.reserved_s
         if load.num_prompt_tokens:
             wait_s += time.prefill_s(load.num_prompt_tokens, 0, load.chunk_tokens)
-        company = Company(len(load.kv_lens), sum(load.kv_lens))
+        kv_lens = (*load.kv_lens, *load.reserved_kv_lens)  # a goal whose first segment is out goes on decoding
+        company = Company(len(kv_lens), sum(kv_lens))
         setup = Setup(wait_s=wait_s, chunk_tokens=load.chunk_tokens, company=company)
         num_tokens = task.pessimistic_tokens(self.k)
         wcet_s = execution_s(task, num_tokens, setup, time)

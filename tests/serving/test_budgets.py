@@ -176,7 +176,7 @@ arrivals = st.lists(
     max_num_seqs=st.integers(1, 4),
     is_exact=st.booleans(),
 )
-@settings(max_examples=50, deadline=None, derandomize=True)  # until the case at the end of this file is solved
+@settings(max_examples=50, deadline=None)
 def test_who_is_let_in_gets_it_in_time_and_all_others_are_refused_before_anything_is_spent(
     arrivals, policy, max_num_seqs, is_exact
 ):
@@ -224,9 +224,8 @@ def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_miss
     assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
 
 
-@pytest.mark.xfail(strict=True, reason="known: the second of two budgets is admitted with too little room")
-def test_two_budgets_behind_long_prompts():
-    """Found by the property above: predicted 0.12046 s of 0.125 s, and late."""
+def test_a_goal_whose_first_segment_is_out_goes_on_beside_the_next_one():
+    """Found by the property above: the second of two budgets did not count the plan of the first that went on."""
     run = Run(policy="fcfs_segment", max_num_seqs=4)
     run.loop._budgets.lengths = Oracle()
     run.submit("r0", "long" + " see" * 817).submit("r1", "long" + " see" * 82)
