@@ -73,6 +73,9 @@ class AmountCheck:
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
 
+    def restarted(self) -> None:
+        """Returns no check: another way may need other amounts."""
+
     def _unexplained(self) -> dict[QuantityKind, float]:
         """Returns the kinds of amounts for which the plan uses a default, with the last one."""
         return {kind: value for kind, value in self._used if not self._is_explained(kind, value)}

@@ -6,7 +6,7 @@ read off the words is judged: a plan passes if nothing is said of its directions
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from llm_planner.core.skill import SkillCall
@@ -89,11 +89,13 @@ class DirectionCheck:
         instruction: As it came; untrusted.
         is_urgent: Whether it reports an emergency: every side that it names, and orders no motion to, is a threat's;
             if it names none, the threat is taken to be in front.
+        is_replan: Whether an earlier plan has failed: another way may be needed, but none towards a threat.
     """
 
     model: RobotModel
     instruction: str
     is_urgent: bool = False
+    is_replan: bool = False
     problem: str = field(default="", init=False)
     _threats: frozenset[Side] = field(init=False)
     _named: frozenset[Side] = field(init=False)
@@ -132,9 +134,13 @@ class DirectionCheck:
         """Returns how the whole plan stands."""
         return Verdict.EXPLAINED
 
+    def restarted(self) -> "DirectionCheck":
+        """Returns the check of a replan: towards a threat is as wrong as before."""
+        return replace(self, is_replan=True)
+
     def _is_other_way(self, side: Side) -> bool:
         """Whether the instruction names the opposite direction only, and nothing that turns it round."""
-        if self.is_urgent or self._is_reversed:
+        if self.is_urgent or self.is_replan or self._is_reversed:
             return False
         return _OPPOSITE[side] in self._named and side not in self._named
 

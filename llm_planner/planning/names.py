@@ -59,6 +59,9 @@ class NameCheck:
         """Returns how the whole plan stands."""
         return Verdict.EXPLAINED
 
+    def restarted(self) -> None:
+        """Returns no check: another way may need what the instruction does not name."""
+
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or self._has(_words(plain.replace("_", " ")))

@@ -176,8 +176,9 @@ class PlanSession:
         """
         self._parser.begin_anew()
         self._decoder.reset()
-        self._checks = ()  # another way may need what was not asked for
+        self._checks = [again for check in self._checks if (again := check.restarted()) is not None]
         self._held.clear()
+        self._unsure_of, self._confidence = None, Confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
         self._gate.begin_anew(self._marks[failure.index], pose)
@@ -189,7 +190,7 @@ class PlanSession:
 
     @property
     def confidence(self) -> float:
-        """How sure the model is of its least sure statement so far, 0 to 1; 1 if its backend does not say."""
+        """How sure the model is of its least sure statement since the last replan, 0 to 1; 1 if its backend does not say."""
         return self._confidence.probability
 
     def feed(self, token_ids: Iterable[int], choices: Sequence[TokenChoice] = ()) -> Progress:

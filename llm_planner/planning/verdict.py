@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, Self
 
 from llm_planner.core.skill import SkillCall
 
@@ -34,4 +34,8 @@ class PlanCheck(Protocol):
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands."""
+        ...
+
+    def restarted(self) -> Self | None:
+        """Returns the check of a replan after a failure; None if another way may need what was not asked for."""
         ...

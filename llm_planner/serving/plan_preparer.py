@@ -77,9 +77,8 @@ class PlanPreparer:
         model = self._library.get(request.robot_model)
         allowed, mentioned = _allowed_skills(model, request), _mentioned(model, request)
         session = self._session(model, request, allowed, mentioned)
-        at_once = None
-        if not request.delivered and (plan := request.plan or immediate_plan(model, request.instruction)):
-            at_once = session.write(plan)
+        given_plan = request.plan or immediate_plan(model, request.instruction)
+        at_once = session.write(given_plan) if given_plan and not request.delivered else None
         num_detours = sum(segment.is_detour for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
@@ -101,7 +100,8 @@ class PlanPreparer:
             sequence,
             session,
             len(delivered_ids),
-            take_detour=partial(self._take_detour, session, mentioned),
+            # A person gave this plan: if it fails, the model writes no other one.
+            take_detour=None if given_plan else partial(self._take_detour, session, mentioned),
             stop_skill=model.stop_skill,
             at_once=at_once,
         )

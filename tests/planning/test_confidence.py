@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.segment import ReportStatus, SegmentReport
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.confidence import Confidence
+from llm_planner.planning.verdict import Verdict
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import make_session
 
@@ -114,3 +116,58 @@ def test_a_plan_that_was_confirmed_needs_no_confidence():
     assert [segment.text for segment in progress.segments] == ["mf(100);", "h();"]
     assert (progress.error, progress.is_complete) == (None, True)
     assert make_session().write("mf(").error.code is ErrorCode.PLAN_SYNTAX
+
+
+class Forbids:
+    """A check that is contradicted by one skill, in replans too if ``holds``."""
+
+    def __init__(self, name, *, holds):
+        self.name, self.holds, self.problem = name, holds, ""
+
+    def feed(self, calls, _text):
+        if any(call.name == self.name for call in calls):
+            self.problem = f"no {self.name} here"
+        return Verdict.CONTRADICTED if self.problem else Verdict.EXPLAINED
+
+    def finish(self):
+        return Verdict.EXPLAINED
+
+    def restarted(self):
+        return Forbids(self.name, holds=True) if self.holds else None
+
+
+FAILED = SegmentReport(request_id="r", index=0, status=ReportStatus.FAILED)
+
+
+def test_a_replan_does_not_inherit_what_was_unsure_before():
+    tokenizer = FakeTokenizer(1)
+    session = make_session(tokenizer=tokenizer, min_confidence=0.5)
+    for plan, logprob in (("tc(90);", 0.0), ("ml(50);", -1.0)):
+        token_ids = tokenizer.encode(plan)
+        session.feed(token_ids, [TokenChoice(t, logprob) for t in token_ids])
+    session.take_detour(FAILED)
+    token_ids = tokenizer.encode("h();")
+    sent = session.feed(token_ids, [TokenChoice(t, 0.0) for t in token_ids])
+    assert [segment.text for segment in sent.segments] == ["h();"]
+    assert session.finish().error is None
+    assert session.confidence == 1.0
+
+
+def test_a_replan_is_judged_from_its_first_token_whatever_text_was_cut_off():
+    """In the text of ``fail('`` words are free: none of the replan's are, because another statement begins."""
+    tokenizer = FakeTokenizer(1)
+    session = make_session(tokenizer=tokenizer, min_confidence=0.5)
+    session.feed(tokenizer.encode("tc(90);fail('too"))
+    session.take_detour(FAILED)
+    token_ids = tokenizer.encode("mf(100);")
+    assert session.feed(token_ids, [TokenChoice(t, -1.0) for t in token_ids]).segments == ()
+    assert session.finish().error.code is ErrorCode.NOT_UNDERSTOOD
+
+
+def test_a_check_that_holds_for_replans_is_asked_again():
+    tokenizer = FakeTokenizer(1)
+    session = make_session(tokenizer=tokenizer, checks=[Forbids("ml", holds=True), Forbids("mr", holds=False)])
+    session.feed(tokenizer.encode("tc(90);"))
+    session.take_detour(FAILED)
+    assert session.feed(tokenizer.encode("mr(50);")).error is None
+    assert session.feed(tokenizer.encode("ml(50);")).error.message == "not understood: no ml here"

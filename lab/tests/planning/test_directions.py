@@ -42,6 +42,21 @@ def test_an_emergency_is_never_approached(instruction, plan):
     assert is_contradicted(instruction, plan, is_urgent=True)
 
 
+def test_a_replan_does_not_approach_the_threat_either_not_even_as_a_way_back():
+    check = DirectionCheck(TELLO, "a forklift comes from the left", is_urgent=True)
+    away, back = (SafetyGate(TELLO).admit(statement) for statement in parse("mr(150);ml(100);"))
+    assert check.feed(away, "") is Verdict.EXPLAINED
+    assert check.restarted().feed(back, "") is Verdict.CONTRADICTED
+    assert check.feed(back, "") is Verdict.EXPLAINED
+
+
+def test_a_replan_may_go_another_way_than_the_instruction_says():
+    check = DirectionCheck(TELLO, "fly to the right")
+    (left,) = (SafetyGate(TELLO).admit(statement) for statement in parse("ml(100);"))
+    assert check.restarted().feed(left, "") is Verdict.EXPLAINED
+    assert check.feed(left, "") is Verdict.CONTRADICTED
+
+
 @pytest.mark.parametrize(
     ("instruction", "plan"),
     [
