@@ -1,5 +1,6 @@
 """``llm-planner send``: a word to a robot that runs."""
 
+import contextlib
 import math
 import sys
 import uuid
@@ -178,10 +179,13 @@ def _chosen(outcome: "msgs.PlanOutcome") -> str:
 
 
 def _choices(outcome: "msgs.PlanOutcome") -> str:
-    """Returns the plans to choose from, a line each: in MiniSpec and in words."""
-    model = RobotLibrary().get(outcome.robot_model)
-    plans = enumerate(outcome.candidates, start=1)
-    return "\n".join(f"  {number}  {plan}  ({in_words(model, plan)})" for number, plan in plans)
+    """Returns the plans to choose from, a line each: in MiniSpec, and in words if the robot model is known here."""
+    words = [""] * len(outcome.candidates)
+    with contextlib.suppress(PlannerError):  # only the robot and its planner have the file of this model
+        model = RobotLibrary().get(outcome.robot_model)
+        words = [f"  ({in_words(model, plan)})" for plan in outcome.candidates]
+    plans = zip(outcome.candidates, words, strict=True)
+    return "\n".join(f"  {number}  {plan}{said}" for number, (plan, said) in enumerate(plans, start=1))
 
 
 def _line(outcome: "msgs.SegmentOutcome") -> str:

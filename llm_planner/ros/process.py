@@ -58,7 +58,7 @@ def _reason(error: Exception) -> str:
     """Returns what is wrong with how a node was started, in one line."""
     if isinstance(error, PlannerError):
         return str(error)
-    what = str(error).partition(", at /")[0].splitlines()[0]
+    what, *_ = str(error).partition(", at /")[0].splitlines() or [type(error).__name__]
     return f"the node cannot start: {what}; check its name, its namespace and its parameters"
 
 

@@ -13,7 +13,7 @@ import rclpy
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
-from llm_planner.ros import qos
+from llm_planner.ros import process, qos
 from llm_planner.ros.composition import Composition, Fleet
 from llm_planner.ros.process import CRASHED
 from llm_planner.srv import Instruct
@@ -89,6 +89,13 @@ def test_a_name_that_ros_refuses_ends_the_process_in_one_line(rule):
     assert "Traceback" not in errors
     (line,) = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert "check its name" in line
+
+
+@pytest.mark.parametrize(
+    ("error", "what"), [(ValueError("bad name\nat 3"), "bad name"), (RuntimeError(), "RuntimeError")]
+)
+def test_why_a_node_cannot_start_is_one_line(error, what):
+    assert process._reason(error) == f"the node cannot start: {what}; check its name, its namespace and its parameters"
 
 
 def test_a_robot_whose_planner_no_node_can_be_ends_in_one_line():
@@ -199,10 +206,10 @@ def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
 def children(pid):
     """Engine processes of a planner."""
     found = []
-    for process in Path("/proc").glob("[0-9]*"):
+    for each in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == pid and b"child_process import main" in process.joinpath("cmdline").read_bytes():
+            parent = each.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == pid and b"child_process import main" in each.joinpath("cmdline").read_bytes():
                 found.append(int(process.name))
     return found
 

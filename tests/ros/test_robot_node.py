@@ -493,3 +493,12 @@ def test_an_outcome_waits_for_no_timer(planner, start_operator, monkeypatch, nam
     operator = start_operator(name, time_scale=10.0)
     operator.instruct(instruction, objects)
     assert operator.outcome().error_code == code
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [("tello", "  1  tc(90);  (turn clockwise (to the right) (90 degrees))"), ("our_rover", "  1  tc(90);")],
+)
+def test_plans_to_choose_from_are_shown_for_a_robot_model_that_only_the_planner_has_too(model, shown):
+    outcome = msgs.PlanOutcome(robot_model=model, candidates=["tc(90);"])
+    assert send._choices(outcome) == shown
