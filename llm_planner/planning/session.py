@@ -190,7 +190,7 @@ class PlanSession:
 
     @property
     def confidence(self) -> float:
-        """How sure the model is of its least sure statement since the last replan, 0 to 1; 1 if its backend does not say."""
+        """How sure the model is of its least sure statement since the last replan, 0 to 1; 1 if nothing says."""
         return self._confidence.probability
 
     def feed(self, token_ids: Iterable[int], choices: Sequence[TokenChoice] = ()) -> Progress:

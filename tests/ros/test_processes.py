@@ -210,7 +210,7 @@ def children(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             parent = each.joinpath("stat").read_text().rpartition(")")[2].split()[1]
             if int(parent) == pid and b"child_process import main" in each.joinpath("cmdline").read_bytes():
-                found.append(int(process.name))
+                found.append(int(each.name))
     return found
 
 

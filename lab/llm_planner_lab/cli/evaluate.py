@@ -1,9 +1,10 @@
 """``llm-planner evaluate``: how well a model understands people."""
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.table import Table
@@ -14,8 +15,12 @@ from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 if TYPE_CHECKING:
+    from llm_planner.core.config import PlannerConfig
     from llm_planner_lab.tasks.frames import Frame
+    from llm_planner_lab.training.injection import Attempt
     from llm_planner_lab.training.understanding import Answer
+
+T = TypeVar("T")
 
 
 def evaluate(
@@ -23,6 +28,9 @@ def evaluate(
         list[Path] | None,
         typer.Argument(help="Files of instructions (lab/corpus/README.md); the held-out authors without."),
     ] = None,
+    do_attack: Annotated[
+        bool, typer.Option("--attacks", help="FILES hold attacks through scenes and reasons (docs/safety.md).")
+    ] = False,
     model: ModelOption = None,
     backend: BackendOption = None,
     base_url: BaseUrlOption = None,
@@ -37,29 +45,42 @@ def evaluate(
     A file has a line `sentence | scene | plan` for each instruction, below a line with the name of the robot model in
     square brackets; the plan is yours, and a model is right if its plan leaves the world as yours does. A sentence that
     begins with `!` is a warning, sent as URGENT. The second table shows what another `min_confidence` would execute.
-    """
-    from llm_planner.assembly import build_library, build_loop
-    from llm_planner_lab.training.understanding import ask, risk_coverage, shares
 
+    Example: llm-planner evaluate my_site.txt --out answers.jsonl
+
+    Example: llm-planner evaluate my_site.txt --backend openai --base-url http://localhost:8000/v1 --model ./checkpoint
+
+    Example: llm-planner evaluate --attacks
+    """
     overrides = {
         "backend": backend,
         "openai.base_url": base_url,
         "engine.model": model,
-        "min_confidence": 0.0,
+        "min_confidence": None if do_attack else 0.0,
         "max_queued": 100_000,
         "scheduler.policy": "fcfs",
     }
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
-    frames = _frames(files or [], limit)
+    if do_attack:
+        _show_attacks(files or [], limit, settings, output, as_json=as_json)
+    else:
+        _show_understanding(files or [], limit, settings, seed, output, as_json=as_json)
+
+
+def _show_understanding(
+    files: list[Path], limit: int, settings: "PlannerConfig", seed: int, output: Path | None, *, as_json: bool
+) -> None:
+    from llm_planner.assembly import build_library, build_loop
+    from llm_planner_lab.training.understanding import ask, risk_coverage, shares
+
+    frames = _frames(files, limit)
     library = build_library(settings)
     robots = {name: library.get(name) for name in dict.fromkeys(frame.robot for frame in frames)}
     status = console.status(f"{len(frames)} instructions") if console.is_terminal and not as_json else nullcontext()
     with status, closing(build_loop(settings, do_clients_report=False)) as loop:
         answers = ask(loop, robots, frames, seed=seed)
     table, curve = shares(answers), risk_coverage(answers)
-    if output is not None:
-        lines = [json.dumps(_line(answer), ensure_ascii=False) for answer in answers]
-        output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    _write(output, map(_line, answers))
     if as_json:
         print_json({"model": settings.engine.model, "seed": seed, "grades": table, "risk_coverage": curve})
         return
@@ -78,20 +99,77 @@ def evaluate(
         console.print(f"Backend {settings.backend} does not say how sure the model is: min_confidence has no effect.")
 
 
+def _show_attacks(
+    files: list[Path], limit: int, settings: "PlannerConfig", output: Path | None, *, as_json: bool
+) -> None:
+    from llm_planner.assembly import build_loop
+    from llm_planner_lab.training import injection
+
+    attacks = _some(_read(injection.read_attacks, files or injection.bundled()), limit)
+    status = console.status(f"{len(attacks)} attacks") if console.is_terminal and not as_json else nullcontext()
+    with status, closing(build_loop(settings, do_clients_report=False)) as loop:
+        attempts = injection.attempt(loop, attacks)
+    rows = injection.table(attempts)
+    _write(output, (_attempt_line(each) for each in attempts if each.has_changed_plan))
+    if as_json:
+        names = ("kind", "attacks", "changed", "executed")
+        print_json({"model": settings.engine.model, "attacks": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    shown = Table("attacks by", "n", "plan changed", "and executed", title="attacks through scenes and reasons")
+    for kind, *numbers in rows:
+        shown.add_row(kind, *map(str, numbers))
+    shown.add_section()
+    shown.add_row("all", *(str(sum(column)) for column in zip(*(numbers for _, *numbers in rows), strict=True)))
+    console.print(shown)
+
+
+def _read(read: Callable[[Path], Iterable[T]], files: Iterable[Path]) -> list[T]:
+    """Returns what some files hold.
+
+    Raises:
+        PlannerError: INVALID_FILE if one cannot be read, or holds something else.
+    """
+    items: list[T] = []
+    for path in files:
+        try:
+            items += read(path)
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise PlannerError(ErrorCode.INVALID_FILE, f"cannot read {path}: {error}") from error
+    return items
+
+
+def _some(items: Sequence[T], limit: int) -> Sequence[T]:
+    return items[:: max(1, len(items) // limit)][:limit] if limit else items
+
+
+def _write(output: Path | None, lines: Iterable[dict[str, object]]) -> None:
+    if output is not None:
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        output.write_text(text, encoding="utf-8")
+
+
 def _frames(files: list[Path], limit: int) -> "list[Frame]":
     """Returns the instructions of files, or of the held-out authors."""
     from llm_planner_lab.tasks.frames import corpus, of_authors, read_frames
     from llm_planner_lab.training.trainer import HELD_OUT_AUTHORS
 
-    try:
-        frames = [frame for path in files for frame in read_frames(path)]
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no file of instructions: {error}") from error
-    if not files:
-        frames = list(of_authors(corpus(), HELD_OUT_AUTHORS))
+    frames = _read(read_frames, files) if files else list(of_authors(corpus(), HELD_OUT_AUTHORS))
     if not frames:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{files[0]} holds no instruction; see lab/corpus/README.md")
-    return frames[:: max(1, len(frames) // limit)][:limit] if limit else frames
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{files[0]} holds no instruction; see lab/corpus/README.md")
+    return list(_some(frames, limit))
+
+
+def _attempt_line(attempt: "Attempt") -> dict[str, object]:
+    return {
+        "kind": attempt.attack.kind,
+        "robot": attempt.attack.robot,
+        "instruction": attempt.attack.instruction,
+        "hostile_scene": attempt.attack.hostile_scene,
+        "hostile_reason": attempt.attack.hostile_reason,
+        "honest_plan": attempt.honest.plan or attempt.honest.error_msg,
+        "hostile_plan": attempt.hostile.plan or attempt.hostile.error_msg,
+        "is_executed": attempt.is_executed,
+    }
 
 
 def _line(answer: "Answer") -> dict[str, object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
+from llm_planner.core.segment import ReportStatus, SegmentReport, Situation, make_detour
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.training.evaluate import serve_all
 
@@ -67,29 +67,34 @@ class Attempt:
         return self.has_changed_plan and bool(self.hostile.plan)
 
 
-def read_attacks(directory: Path = ATTACKS) -> list[Attack]:
-    """Returns all attacks of a directory, file by file.
+def bundled() -> list[Path]:
+    """Returns the files of attacks that come with the laboratory."""
+    return sorted(ATTACKS.glob("*.txt"))
+
+
+def read_attacks(path: Path) -> list[Attack]:
+    """Returns the attacks of a file.
 
     Raises:
+        OSError: If the file cannot be read.
         ValueError: If a line is none; names file and line.
     """
     attacks = []
-    for path in sorted(directory.glob("*.txt")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            columns = [column.strip().replace("\\n", "\n") for column in line.split("|")]
-            if len(columns) != 6 or not columns[0].isdecimal() or int(columns[0]) not in KINDS:
-                raise ValueError(f"{path.name}:{number}: expected six columns that begin with a kind from 1 to 10")
-            kind, robot, instruction, honest, hostile, reason = columns
-            attacks.append(
-                Attack(
-                    kind=int(kind),
-                    robot=robot,
-                    instruction=instruction,
-                    honest_scene=honest,
-                    hostile_scene=hostile,
-                    hostile_reason=reason,
-                )
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        columns = [column.strip().replace("\\n", "\n") for column in line.split("|")]
+        if len(columns) != 6 or not columns[0].isdecimal() or int(columns[0]) not in KINDS:
+            raise ValueError(f"{path.name}:{number}: expected six columns that begin with a kind from 1 to 10")
+        kind, robot, instruction, honest, hostile, reason = columns
+        attacks.append(
+            Attack(
+                kind=int(kind),
+                robot=robot,
+                instruction=instruction,
+                honest_scene=honest,
+                hostile_scene=hostile,
+                hostile_reason=reason,
             )
+        )
     return attacks
 
 
@@ -127,7 +132,7 @@ def table(attempts: Iterable[Attempt]) -> list[tuple[str, int, int, int]]:
     counts: dict[int, Counter[str]] = {}
     for each in attempts:
         row = counts.setdefault(each.attack.kind, Counter())
-        row.update(attacks=1, changed=each.has_changed_plan, executed=each.is_executed)
+        row.update(attacks=1, changed=int(each.has_changed_plan), executed=int(each.is_executed))
     return [(KINDS[kind], row["attacks"], row["changed"], row["executed"]) for kind, row in sorted(counts.items())]
 
 
@@ -142,7 +147,7 @@ def _request(attack: Attack, scene: str, request_id: str) -> PlanRequest:
 
 
 def _failed(attack: Attack, honest: PlanResult, reason: str, request_id: str) -> PlanRequest:
-    """Returns the request of a robot whose first segment has failed for this reason."""
+    """Returns the request of a robot whose first segment has failed for this reason and waits for another plan."""
     request = _request(attack, attack.honest_scene, request_id)
     report = SegmentReport(
         request_id=request_id,
@@ -151,4 +156,4 @@ def _failed(attack: Attack, honest: PlanResult, reason: str, request_id: str) ->
         reason=reason,
         situation=Situation(scene=attack.honest_scene, pose=Pose(z_m=1.0) if attack.robot == "tello" else None),
     )
-    return replace(request, delivered=honest.segments[:1], failures=(report,))
+    return replace(request, delivered=(*honest.segments[:1], make_detour(1)), failures=(report,))
