@@ -125,8 +125,8 @@ class PlannerConfig:
     )
     min_confidence: float = setting(
         -1.0,
-        "How sure the model must be of each statement, 0 to 1; below that nothing moves and the goal ends with "
-        "NOT_UNDERSTOOD. -1 takes what the model's planner.json says, or 0.",
+        "How sure the model must be of each statement, 0 to 1; one below that, and all behind it, is not executed, and "
+        "the goal ends with NOT_UNDERSTOOD. -1 takes what the model's planner.json says, or 0.",
         minimum=-1.0,
         maximum=1.0,
     )

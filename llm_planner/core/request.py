@@ -118,8 +118,8 @@ class PlanMetrics:
         num_suspensions: How often the generation was suspended.
         num_replans: How often the plan took a detour around a segment that failed.
         num_inserted_tokens: Prompt tokens that were inserted for that behind what the model had written.
-        confidence: How sure the model was of its least sure statement since the last replan, 0 to 1; None where the goal
-            ended before.
+        confidence: How sure the model was of its least sure statement since the last replan, 0 to 1; None where the
+            goal ended before.
         plan_time_s: From arrival to the last segment leaving the planner; None if more should have come.
         predicted_output_tokens: Expected length of the plan; None without a prediction.
         predicted_time_s: Expected time from arrival to what the time budget covers; None without a prediction.

@@ -66,53 +66,16 @@ _UNIT = {
     name: (kind, factor) for kind, units in _UNITS.items() for factor, names in units.items() for name in names.split()
 }
 _SMALLER = {"m": 1.0, "foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two foot six, 5' 10; see also _METRES
-_DETERMINERS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "your",
-        "my",
-        "our",
-        "this",
-        "that",
-        "his",
-        "her",
-        "its",
-        "their",
-        "each",
-        "all",
-        "total",
-        "front",
-    ]
-)
+_DETERMINERS = frozenset(_split("a an the your my our this that his her its their each all total front"))
 _TURNS = frozenset(_UNITS[QuantityKind.ANGLE][360.0].split())
 _METRES = frozenset(_UNITS[QuantityKind.LENGTH][100.0].split())
 _ONES = {
     word: float(number)
     for number, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-        ]
+        _split(
+            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+            "seventeen eighteen nineteen"
+        )
     )
 } | {"niner": 9.0, "couple": 2.0, "few": 3.0, "dozen": 12.0}
 _TENS = {

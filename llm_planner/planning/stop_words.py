@@ -10,18 +10,14 @@ import unicodedata
 from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 _FILLERS = frozenset(
-    _split(
+    re.findall(
+        r"\w+",
         "please now right there here ok okay hey oi robot drone arm buddy lad mate guys everyone all immediately "
         "at once instantly this instant just i said say for god s sake goodness already quick quickly fast and "
         "then the a will you can could would me us stupid thing damn hell heaven exactly where are it that "
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
-        "sweetheart darling honey thank thanks omg dude bro enough"
+        "sweetheart darling honey thank thanks omg dude bro enough",
     )
 )
 _STOP = (

@@ -163,7 +163,6 @@ def _with_words(rng: random.Random, frame: Frame, words: Sequence[str]) -> Frame
 
 # --- Amounts
 
-_SKILL_KINDS = {"tc": QuantityKind.ANGLE, "tu": QuantityKind.ANGLE, "d": QuantityKind.TIME, "wait": QuantityKind.TIME}
 _IN_PLAN = re.compile(r"(?:(\w+)\()?\[(\d+(?:\.\d+)?)\]")
 _RANGES = {"md": (20, 60), "mu": (20, 150)}
 
