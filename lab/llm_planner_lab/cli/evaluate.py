@@ -150,8 +150,7 @@ def _write(output: Path | None, lines: Iterable[dict[str, object]]) -> None:
 
 def _frames(files: list[Path], limit: int) -> "list[Frame]":
     """Returns the instructions of files, or of the held-out authors."""
-    from llm_planner_lab.tasks.frames import corpus, of_authors, read_frames
-    from llm_planner_lab.training.trainer import HELD_OUT_AUTHORS
+    from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors, read_frames
 
     frames = _read(read_frames, files) if files else list(of_authors(corpus(), HELD_OUT_AUTHORS))
     if not frames:

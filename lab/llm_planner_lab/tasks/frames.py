@@ -13,6 +13,14 @@ from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 ROBOTS = ("tello", "indy7")
+HELD_OUT_AUTHORS = (
+    "04-german-factory",
+    "09-speech-to-text",
+    "13-nurse-hospital",
+    "23-office-worker",
+    "26-spanish-mechanic",
+)
+"""No training draws their sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from llm_planner_lab.tasks.frames import corpus, of_authors
+from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import SEQUENCES
 from llm_planner_lab.training.evaluate import Evaluation, FamilyScore
 from llm_planner_lab.training.network import NetworkConfig
-from llm_planner_lab.training.trainer import HELD_OUT_AUTHORS
 
 PAPER_FAMILIES = {
     "look_for": "Look for the cat",

@@ -11,12 +11,11 @@ from rich.console import Console
 from llm_planner.assembly import build_library, build_loop
 from llm_planner.checkpoints import min_confidence
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
-from llm_planner_lab.tasks.frames import ROBOTS, corpus, of_authors
+from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, ROBOTS, corpus, of_authors
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty
 from llm_planner_lab.training.card import People, model_card
 from llm_planner_lab.training.evaluate import Evaluation, evaluate
 from llm_planner_lab.training.network import load_network
-from llm_planner_lab.training.trainer import HELD_OUT_AUTHORS
 from llm_planner_lab.training.understanding import ask, risk_coverage, shares
 
 

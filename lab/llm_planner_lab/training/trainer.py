@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from llm_planner_lab.tasks.frames import corpus, of_authors
+from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker, literal
 from llm_planner_lab.training.copying import lay_induction_circuit
@@ -23,13 +23,6 @@ from llm_planner_lab.training.master_weights import MasterWeights
 from llm_planner_lab.training.network import Network, NetworkConfig, load_network, save_network
 from llm_planner_lab.training.tokenizer import save_tokenizer, train_tokenizer
 
-HELD_OUT_AUTHORS = (
-    "04-german-factory",
-    "09-speech-to-text",
-    "13-nurse-hospital",
-    "23-office-worker",
-    "26-spanish-mechanic",
-)
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
 
 

@@ -2,13 +2,15 @@
 
 import json
 import random
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, repeat
 from pathlib import Path
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, sample
+from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, Frame, corpus, of_authors
+from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
+from llm_planner_lab.tasks.spoken import Speaker
 
 MIN_PROMPTS = 30
 _HELD_OUT_SHARE = 0.1  # of a file, once for calibration and once for the figures
@@ -53,36 +55,47 @@ class PromptParts:
 
 
 def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptParts:
-    """Returns prompts that the bundled planner understands (``llm_planner_lab.tasks``).
+    """Returns prompts of the kind that the bundled planner was trained on: half sentences of people, half templates.
 
-    Calibration and test prompts use wordings, words and combinations of names that no training of planner or
-    predictor ever sees: new requests in service are like that. Of the training prompts half give every family of tasks
-    the same share, a third of these in crowded scenes: what is drawn seldom has lengths of its own, too.
+    Calibration and test prompts use sentences of authors, wordings, words and combinations of names that no training of
+    planner or predictor ever sees: new requests in service are like that. Of the training prompts from templates half
+    give every family of tasks the same share, a third of these in crowded scenes: what is drawn seldom has lengths of
+    its own, too.
     """
-    num_even, num_crowded = num_train // 3, num_train // 6
-    train = _draw(random.Random(seed), num_train - num_even - num_crowded, held_out=False)
+    num_spoken, num_even, num_crowded = num_train // 2, num_train // 6, num_train // 12
+    num_others = num_train - num_spoken - num_even - num_crowded
+    speakers = {is_held_out: Speaker.of(_frames(is_held_out=is_held_out)) for is_held_out in (False, True)}
+    train = _draw(random.Random(seed), num_others, _templates(held_out=False))
     for offset, count, difficulty in ((2, num_even, _LONGEST_SCENE), (3, num_crowded, _CROWDED_SCENE)):
-        even = cycle(FAMILY_NAMES)
-        train |= _draw(random.Random(seed + offset), count, difficulty, held_out=False, families=even, besides=train)
-    held_out = _draw(random.Random(seed + 1), 2 * num_held_out, held_out=True)
-    fresh = [prompt for prompt in held_out if prompt not in train]
+        even = _templates(difficulty, held_out=False, families=cycle(FAMILY_NAMES))
+        train |= _draw(random.Random(seed + offset), count, even, besides=train)
+    train |= _draw(random.Random(seed + 4), num_spoken, speakers[False].sample, besides=train)
+    held_out = _draw(random.Random(seed + 1), num_held_out, _templates(held_out=True), besides=train)
+    held_out |= _draw(random.Random(seed + 5), num_held_out, speakers[True].sample, besides={**train, **held_out})
+    fresh = list(held_out)
+    random.Random(seed + 6).shuffle(fresh)
     return PromptParts(train=tuple(train), calibration=tuple(fresh[:num_held_out]), test=tuple(fresh[num_held_out:]))
 
 
-def _draw(
-    rng: random.Random,
-    count: int,
-    difficulty: Difficulty = _LONGEST_SCENE,
-    *,
-    held_out: bool,
-    families: Iterator[str | None] | None = None,
-    besides: Container[Prompt] = (),
-) -> dict[Prompt, None]:
-    """Returns ``count`` prompts, each once and none of ``besides``, in order; families come by weight unless given."""
-    drawn: dict[Prompt, None] = {}
+def _frames(*, is_held_out: bool) -> Sequence[Frame]:
+    return of_authors(corpus(), HELD_OUT_AUTHORS, is_in=is_held_out)
+
+
+def _templates(
+    difficulty: Difficulty = _LONGEST_SCENE, *, held_out: bool, families: Iterator[str | None] | None = None
+) -> Callable[[random.Random], Task]:
+    """Returns what draws tasks of templates; families come by weight unless given."""
     families = families or repeat(None)
+    return lambda rng: sample(rng, difficulty, held_out=held_out, family=next(families))
+
+
+def _draw(
+    rng: random.Random, count: int, draw: Callable[[random.Random], Task], *, besides: Container[Prompt] = ()
+) -> dict[Prompt, None]:
+    """Returns ``count`` prompts, each once and none of ``besides``, in order."""
+    drawn: dict[Prompt, None] = {}
     while len(drawn) < count:
-        task = sample(rng, difficulty, held_out=held_out, family=next(families))
+        task = draw(rng)
         prompt = Prompt(task.robot, task.instruction, task.scene)
         if prompt not in besides:
             drawn[prompt] = None

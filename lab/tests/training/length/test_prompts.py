@@ -5,7 +5,9 @@ import pytest
 from lab.tests.training.length.builders import prompts, write_prompts
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.planning.scene_entries import entries_of
+from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import FAMILY_NAMES
+from llm_planner_lab.tasks.spoken import Speaker
 from llm_planner_lab.training.length import prompts as prompts_module
 from llm_planner_lab.training.length.prompts import MIN_PROMPTS, Prompt, generate_prompts, read_prompts
 
@@ -20,20 +22,40 @@ def test_generated_prompts_repeat_with_the_seed_and_overlap_nowhere():
     assert generate_prompts(60, 20, seed=4) != parts
 
 
-def test_every_family_is_among_the_training_prompts(monkeypatch):
-    drawn, draw = [], prompts_module.sample
+@pytest.fixture
+def drawn(monkeypatch):
+    """All tasks that are drawn of templates and of sentences, by whether they are held out."""
+    tasks = {(of, is_held_out): [] for of in ("templates", "sentences") for is_held_out in (False, True)}
+    draw, speak = prompts_module.sample, Speaker.sample
+    held_out_frames = set(of_authors(corpus(), HELD_OUT_AUTHORS))
 
-    def noted(rng, difficulty, **options):
-        drawn.append((options["held_out"], draw(rng, difficulty, **options)))
-        return drawn[-1][1]
+    def drawing(rng, difficulty, **options):
+        tasks["templates", options["held_out"]].append(task := draw(rng, difficulty, **options))
+        return task
 
-    monkeypatch.setattr(prompts_module, "sample", noted)
+    def speaking(speaker, rng):
+        are_held_out = {frame in held_out_frames for frames in speaker.frames.values() for frame in frames}
+        (is_held_out,) = are_held_out
+        tasks["sentences", is_held_out].append(task := speak(speaker, rng))
+        return task
+
+    monkeypatch.setattr(prompts_module, "sample", drawing)
+    monkeypatch.setattr(Speaker, "sample", speaking)
+    return tasks
+
+
+def test_half_are_sentences_and_every_family_of_templates_is_among_the_training_prompts(drawn):
     parts = generate_prompts(6 * len(FAMILY_NAMES), 10, seed=0)
-    families = {task.family for is_held_out, task in drawn if not is_held_out}
-    assert families == set(FAMILY_NAMES)
+    assert {task.family for task in drawn["templates", False]} == set(FAMILY_NAMES)
     assert len(set(parts.train)) == len(parts.train) == 6 * len(FAMILY_NAMES)
-    unseen = {Prompt(task.robot, task.instruction, task.scene) for is_held_out, task in drawn if is_held_out}
-    assert set(parts.calibration) | set(parts.test) <= unseen - set(parts.train)
+    prompts_of = {
+        key: {Prompt(task.robot, task.instruction, task.scene) for task in tasks} for key, tasks in drawn.items()
+    }
+    assert len(set(parts.train) & prompts_of["sentences", False]) == len(parts.train) // 2
+    held_out = set(parts.calibration) | set(parts.test)
+    assert held_out <= prompts_of["templates", True] | prompts_of["sentences", True]
+    assert len(held_out & prompts_of["sentences", True]) == 10
+    assert not held_out & set(parts.train)
 
 
 def test_many_of_the_training_prompts_have_crowded_scenes():
