@@ -15,8 +15,8 @@ Every comparison is of one vLLM in one run: our scheduler is taken out of it and
 
 ## Resume to next token
 
-Of four generations one sleeps for some steps and then runs again, in {resume[ratio]:.2f} times the inter-token time
-(aim: at most 2).
+Of four generations one is suspended for some steps and then runs again, in {resume[ratio]:.2f} times the
+inter-token time (aim: at most 2).
 
 | | ms |
 | --- | --- |
@@ -47,7 +47,7 @@ of 12 tokens comes. Medians of three; a step that computes nothing, while a gram
 """
 
 _ROWS = {
-    "alone": "nobody else there",
+    "alone": "no other request",
     "ours": "ours",
     "stock_priority": "vLLM, policy `priority`",
     "stock_fcfs": "vLLM, policy `fcfs`",
@@ -60,7 +60,7 @@ _PIPELINE = """
 `pipeline_parallel_size={num_stages}` on one machine. Its processes, an engine and {num_stages} workers, poll:
 where fewer cores are free than that, stages do not run at the same time, and throughput says little. Schedulers in
 turn; medians of {num_turns} turns, and the fastest turn of each, disturbed least. A call of `schedule` is empty
-if nobody is left who could run: vLLM puts all that is ready into one micro-batch, and the next one finds nothing.
+if no request is left that could run: vLLM puts all that is ready into one micro-batch, and the next one finds nothing.
 
 | scheduler | completion s | tokens/s | times stock | fastest turn, tokens/s | times stock | calls | empty |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -150,8 +150,8 @@ Risk and coverage: shares of all sentences.
 ## Our templates: success on held-out tasks
 
 A plan counts if it passes parser and safety gate and, **executed in the kinematic simulator**, meets the goal test of
-its task. Generated as in service: grammar, greedy decoding, float32 on CPU. Held out means: a wording that training
-never drew (a new sentence of known words, for the families that have enough wordings), a combination of names and
+its task. Generated as in service: grammar, greedy decoding, float32 on CPU. Held out means: a template that training
+never drew (a new sentence of known words, for the families that have enough templates), a combination of names and
 numbers that it never drew, real words that it never saw, and noise (politeness, typing errors in 12 %, capitals). Seed
 {seed}.
 

@@ -22,7 +22,7 @@ Written by `llm-planner bench admission`, commit `{commit}` (`+`: with changes).
 of a trace, steps in virtual time, no engine. How long a decision takes is measured, in processor time.
 
 **The model** is the paper's (sections 2 and 6): a KV memory of M = {kv_tokens} tokens; each job that is in gets one
-token per step and holds its prompt and what it has generated; what does not fit must give way. H-SF knows all output
+token per step and holds its prompt and what it has generated; what does not fit is preempted. H-SF knows all output
 lengths and takes the shortest first. Jobs: random subsets of the Azure conversation trace of 2023, prompts and outputs
 of up to 1,000 tokens, all there at the start, {num_seeds} seed(s).
 A checker of its own counts what is held after every step. Latency is
@@ -38,8 +38,8 @@ _READINGS = """## Where the paper leaves something open
 - A running job that has outlived its bound has the indicator 0 in Eq. (3), to the letter. Its memory would be given
   away in every step: on the jobs here that overflows thousands of times. It counts with one more token.
 - A bound never falls. To the letter a cancelled job's is what it had generated, even below its l.
-- Largest set *in order*: nobody overtakes the first that does not fit. If others may, jobs with long prompts give way
-  again and again, and A_min is worse (1.3-1.4 with bins of 100 in a trial).
+- Largest set *in order*: no job overtakes the first that does not fit. If others may, jobs with long prompts are
+  preempted again and again, and A_min is worse (1.3-1.4 with bins of 100 in a trial).
 - A_max starts a random set of the largest size. With one prompt length and one interval any maximal set has that size;
   with several we draw one job after the other among those that still fit.
 - The axis of x in experiment 3 says that larger values are more precise and then that smaller ones are. The interval is

@@ -20,10 +20,10 @@ orders take effect after about 0.3 s. Two sets of encounters, seeds {first} to {
 |---|---|---|---|---|---|
 {begins}
 
-Distances from the middle of the drone to the middle of who comes. `far`: outside the range of the drone's sensors, 5 m,
-so that it notices whoever comes into range; every direction is as likely, so whoever overtakes a flying drone is fast.
-`near`: 3 m or more from the meeting point, the only set of earlier versions of this page; in some of its encounters
-somebody stands beside the drone at once.
+Distances from the middle of the drone to the middle of the {name}. `far`: outside the range of the drone's sensors,
+5 m, so that it notices the {name} coming into range; every direction is as likely, so a {name} that overtakes a
+flying drone is fast. `near`: 3 m or more from the meeting point, the only set of earlier versions of this page; some of
+its encounters begin right next to the drone.
 
 ## Collisions
 
@@ -32,13 +32,13 @@ somebody stands beside the drone at once.
 {collisions}
 
 `hovering`: collisions of drones that hovered. `reflex`: encounters in which it acted, at any moment. The gap is from
-the box of who comes to the middle of the drone, whose own radius is about 0.1 m.
+the box of the {name} to the middle of the drone, whose own radius is about 0.1 m.
 
 - **in time**: the planner is idle when it is asked. The median budget was {budget_s} s, the median answer came after
   {answer_s} s (the longest after {longest_s} s), the way there and back and the robot's ticks of 20 ms included.
 - **no reflex**: as in time, and the reflex is switched off: what the answer is worth by itself.
 - **late**: the engine hangs for {stall_s:g} s in the first step of the answer.
-- **dead**: nobody hears the question.
+- **dead**: no planner receives the question.
 - **nobody**: no planner and no reflex: what would have happened.
 
 ## Answers in time, and what became of them
@@ -49,8 +49,8 @@ the box of who comes to the middle of the drone, whose own radius is about 0.1 m
 
 An answer is **used** if the robot begins it and carries it out to its end, or until the danger is over.
 
-- `asks`: the drone asked. In other encounters nobody came near, or the reflex acted at the moment in which somebody was
-  noticed ({before}).
+- `asks`: the drone asked. In other encounters the {name} did not come near, or the reflex acted at the moment in which
+  it was noticed ({before}).
 - `flown`: the drone flew 0.3 m or more by the answer.
 - `to its end`: it carried all of its segments out. `then reflex`: of these, those after which the reflex acted all the
   same.
@@ -61,10 +61,10 @@ An answer is **used** if the robot begins it and carries it out to its end, or u
 
 ## The question
 
-The drone asks in words. **passes**: on which side of the drone, across its own way, somebody will be when they are
+The drone asks in words. **passes**: on which side of the drone, across its own way, the {name} will be when they are
 nearest: "{passes}". **comes from**: "{comes}". The bundled model flees
-straight away from the side that it is told. Told from which side somebody comes, the drone flies along his way at
-0.85 m/s, and whoever walks faster catches up; told on which side he will pass, it steps aside.
+straight away from the side that it is told. Told from which side the {name} comes, the drone flies along its way at
+0.85 m/s, and a faster {name} catches up; told on which side the {name} will pass, the drone steps aside.
 
 ## What planned
 
@@ -75,11 +75,11 @@ CPU), not what the machine needs that ran this.
 ## What the drone knows
 
 A ring of range finders of 5 m, 20 times a second ([physics.md](../physics.md): assumed, no real Tello has it), with
-rays that others hide. A speed is the difference of sightings, believed after three. It asks for help once somebody
+rays that others hide. A speed is the difference of sightings, believed after three. It asks for help once something
 would come within 0.4 m in the next 4 s, both going on as they do; the budget is what is left until the reflex would act
 ({ahead_s:g} s before), less 0.1 s. The reflex acts on what would come within 0.4 m in {ahead_s:g} s by the same
 forecast, on what is nearer than 0.8 m, and when the budget is over; it does not interrupt a motion, the planner's or
-its own, if nothing else would keep clearer. It knows nothing of where somebody means to go. An urgent goal ends the
+its own, if nothing else would keep clearer. It knows nothing of where the {name} means to go. An urgent goal ends the
 errand, and the drone brakes: that alone resolves most encounters in flight.
 """
 
@@ -112,7 +112,7 @@ def write_page(document: dict[str, Any], page: Path) -> None:
 
 def _seen(first: int, last: int, tuned: int) -> str:
     if first >= tuned:
-        return f"Reflex and question were tuned on seeds below {tuned}: nobody had looked at these."
+        return f"Reflex and question were tuned on seeds below {tuned}: these had not been looked at."
     if last < tuned:
         return f"Reflex and question were tuned while these were known (seeds below {tuned})."
     return f"Reflex and question were tuned while those below {tuned} were known."

@@ -36,12 +36,12 @@ is no decode phase to speed up. One token per step (`lookahead: off`), as the pa
 **How it is asked.** As a hard real-time task, whose period is its budget: a robot asks for the next plan when the time
 for the last one is over. That is how the paper's Skip-Next has a next; the paper does not state its arrivals. Each
 approach serves two requests without a budget first, as a planner in service has. TimeBill is the paper's: Eq. (11) with
-the end of the most probable bucket, k = 5, the profile uncorrected; it refuses nobody. Ours is the planner as it is
-shipped. It has a lever that the paper does not know: leaving out, before the prefill, the entries of the scene that the
-task needs least. What it adds shows beside `scene_50` and `scene_90`, which always leave out that share of the prompt
-(at most nine tenths of the scene), and `ours_whole_scene`, which is ours without it. AWQ, the paper's quantised
-baseline, has no counterpart here. The task, the rules and the last 32 tokens of a prompt are never evicted, so a ratio
-of 95 % removes somewhat less.
+the end of the most probable bucket, k = 5, the profile uncorrected; it refuses no request. Ours is the planner as it
+is shipped. It has a measure that the paper does not know, scene pruning: leaving out, before the prefill, the entries
+of the scene that the task needs least. What it adds shows against `scene_50` and `scene_90`, which always leave out
+that share of the prompt (at most nine tenths of the scene), and `ours_whole_scene`, which is ours without it. AWQ, the
+paper's quantised baseline, has no counterpart here. The task, the rules and the last 32 tokens of a prompt are never
+evicted, so a ratio of 95 % removes somewhat less.
 
 **How it is scored.** `score`: success of the executed plan in the kinematic simulator. `same_numbers`: share of the
 reference plan's numbers that are in their places. What is refused, skipped or killed is an empty answer and scores 0.
@@ -51,7 +51,7 @@ reference plan's numbers that are in their places. What is refused, skipped or k
 _SWEEP_NOTE = (
     "The paper: TimeBill has the highest score at every budget and completes about as much as 95 %. A cell is "
     "`score / same_numbers / completion_rate`, and for ours `(refused)`. The best ratio is that of the very point, "
-    "which nobody knows beforehand.\n\n"
+    "which is not known beforehand.\n\n"
 )
 
 _FIELDS = """## The JSON document
@@ -70,7 +70,7 @@ _FIELDS = """## The JSON document
 | `wcet_share` | share of whole responses that took no longer than Eq. (9) with k = 5 said |
 | `solver_ms` | `p50`, `p99`, `n`: first decisions of ours about a request |
 | `sweep`, `k_sweep` | one object per point, below |
-| `steering` | one object per point, below: plans that are closed in time, with steering and without |
+| `steering` | one object per point, below: plans that are closed in time, with graceful truncation and without |
 | `concurrent` | the same under load, with `num_robots` and `vanilla_s`, the mean time that budgets are fractions of |
 | `against_best_alpha` | score of ours less that of the best fixed ratio, task by task: `difference`, `ci95` |
 | `setup` | model, device, commit, time, classes of requests |

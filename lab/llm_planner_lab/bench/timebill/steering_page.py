@@ -19,11 +19,11 @@ _HEADER = (
 
 FIELDS = """| key | meaning |
 | --- | --- |
-| `closed`, `late_closed` | jobs whose plan was closed in time: with steering, and without (`late_`, as in all pairs) |
+| `closed`, `late_closed` | plans closed in time: with graceful truncation, and without (`late_`, as in all pairs) |
 | `score`, `same_numbers`, `in_time_rate` | as in `sweep` |
 | `calls` | skill calls that reached the robot, all jobs together |
-| `fitted`, `altered` | plans that were whole in time without steering; of these, how many are others with it |
-| `changed` | jobs of `n` whose answer steering made another one |
+| `fitted`, `altered` | plans whole in time without graceful truncation; of these, how many are others with it |
+| `changed` | jobs of `n` whose answer graceful truncation changed |
 | `written_tokens`, `void_tokens` | tokens of closed plans; of these, those behind what was delivered |
 """
 
@@ -46,7 +46,7 @@ def steering_section(rows: Sequence[Document]) -> str:
     ]
     text = (
         "Where a plan is closed in the midst of a condition, ours keeps the whole statements of its block "
-        "(docs/time_budgets.md). The same jobs without that, `late -> steered`; Skip-Next closes nothing. "
+        "(docs/time_budgets.md). The same jobs without that and with it, `late -> graceful`; Skip-Next closes nothing. "
     )
     return f"{text}{_verdict(rows)}\n\n{table_of(_HEADER, table)}"
 
@@ -57,7 +57,7 @@ def _verdict(rows: Sequence[Document]) -> str:
     fitted = f"Of {total['fitted']} plans that were whole in time, {total['altered']} became another one"
     fitted += ", as it should be. " if total["altered"] == 0 else ": **a defect**. "
     if total["changed"] == 0:
-        return fitted + "Steering changed no answer here."
+        return fitted + "Graceful truncation changed no answer here."
     points = [(row["score"] or 0.0) - (row["late_score"] or 0.0) for row in rows]
     higher, lower = sum(d > 0.0 for d in points), sum(d < 0.0 for d in points)
     gained = total["calls"] - total["late_calls"]

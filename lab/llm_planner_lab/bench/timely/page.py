@@ -26,8 +26,8 @@ as a share of what it is if every response comes in time; it is negative where l
 
 _TAIL = """## The JSON document
 
-`llm-planner bench timely --json OUT` writes one document, a list of them with `--sweep`; `timely.json` beside this page
-holds all of this page's by the name of the experiment.
+`llm-planner bench timely --json OUT` writes one document, a list of them with `--sweep`; `timely.json` next to this
+page holds all of this page's by the name of the experiment.
 
 | key | meaning |
 | --- | --- |

@@ -14,9 +14,9 @@ NAMES = {
     BASELINE: "vLLM 0.9, as the paper describes it: a static budget, as many micro-batches as stages",
     TOKEN_BUDGET: "Algorithm 1 of the paper",
     BOTH: "Algorithms 1 and 2 of the paper",
-    VLLM_TODAY: "vLLM 0.32: as 0.9, but nobody begins whose whole prompt has no room",
-    OURS: "shares from the models of both times; nobody begins if somebody would soon have to be preempted",
-    OURS_URGENT: "ours, holding back nobody who is urgent",
+    VLLM_TODAY: "vLLM 0.32: as 0.9, but no request begins whose whole prompt has no room",
+    OURS: "shares from the models of both times; no request begins if one would soon have to be preempted",
+    OURS_URGENT: "ours, holding back no urgent request",
 }
 
 

@@ -23,7 +23,7 @@ The paper's own 4 % is on a table of its own that was not published. Its baselin
 
 _KINDS = {
     "random rows": "A fifth of the rows, at random; their combinations have other rows.",
-    "unseen combinations": "Five folds over whole combinations: a model in a framework on so many devices is new, the "
+    "unseen combinations": "Five folds over whole combinations: a model in a framework on n devices is new, the "
     "rest of the table is known. All five tests together.",
     "large batches": "Trained on batches up to 32, asked about larger ones.",
     "one model left out": "All rows of a model: {names}. Each in turn.",

@@ -49,7 +49,7 @@ def test_a_gain_is_told_as_one():
     [
         ({"altered": 1}, "1 became another one: **a defect**."),
         ({"calls": 18}, "2 fewer skill calls"),
-        ({"changed": 0, "calls": 20}, "Steering changed no answer here."),
+        ({"changed": 0, "calls": 20}, "Graceful truncation changed no answer here."),
     ],
 )
 def test_so_is_anything_else(changes, said):
