@@ -15,7 +15,7 @@ NAMES = {
     TOKEN_BUDGET: "Algorithm 1 of the paper",
     BOTH: "Algorithms 1 and 2 of the paper",
     VLLM_TODAY: "vLLM 0.32: as 0.9, but no request begins whose whole prompt has no room",
-    OURS: "shares from the models of both times; no request begins if one would soon have to be preempted",
+    OURS: "shares from the models of both times; no request begins if any would soon have to be preempted",
     OURS_URGENT: "ours, holding back no urgent request",
 }
 
