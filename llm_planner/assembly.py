@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
-"""What the model writes once at the start, for nobody: a few steps from which the scheduler learns their times."""
+"""What the model writes once at the start, for no client: a few steps from which the scheduler learns their times."""
 
 
 def build_library(config: PlannerConfig) -> RobotLibrary:

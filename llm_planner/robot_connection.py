@@ -62,7 +62,7 @@ class RobotConnection(Protocol):
 
         Args:
             world: What there is.
-            pose: Where the robot is, if somebody knows better than itself.
+            pose: Where the robot is, if the caller knows better than the robot.
             epoch_s: The robot's time (the clock times ``time_scale``) at the world's time 0.
         """
         ...
@@ -111,7 +111,7 @@ class TelloRobot:
         return self._driver
 
     def close(self) -> None:
-        """Lands, as well as can be done without waiting: whom nobody talks to any more lands by itself after 15 s."""
+        """Lands, as well as can be done without waiting: a drone that gets no commands lands by itself after 15 s."""
         if self._driver.state.pose.z_m > 0.0:
             self._tello.line.say_goodbye()
         self._tello.line.close()

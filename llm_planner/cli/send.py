@@ -169,7 +169,7 @@ def _obeyed(
 
 
 def _chosen(outcome: "msgs.PlanOutcome") -> str:
-    """Returns the plan that a person confirms; empty for none, and where nobody can be asked."""
+    """Returns the plan that a person confirms; empty for none, and without a terminal."""
     if not outcome.candidates or not (sys.stdin.isatty() and error_console.is_terminal):
         return ""
     error_console.print(outcome.error_msg or "the plan:", markup=False, soft_wrap=True)

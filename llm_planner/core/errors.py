@@ -7,7 +7,7 @@ The hundreds digit says who can mend it:
     3xx  the execution       the robot or its client failed, or fell silent
     4xx  the time            a budget could not be, or was not, met
     5xx  the server          installation, model, configuration, memory, crash
-    6xx  a decision          somebody cancelled or superseded the goal
+    6xx  a decision          the goal was cancelled or superseded
 
 The numbers are part of the ROS interface (``PlanTask.Result.error_code``): never renumber.
 """

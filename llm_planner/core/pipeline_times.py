@@ -8,7 +8,7 @@ class PipelineTimes:
     """``computation_times()`` and ``communication_times()`` of Dynamic Micro-Batch Scheduling, section 4.2; both lines.
 
     Deviation: the paper's models take the number of tokens alone; here a stage also reads the KV of its sequences, and
-    what a link needs for each message is told apart from its latency, which occupies nobody.
+    what a link needs for each message is told apart from its latency, which occupies neither stage.
 
     Attributes:
         compute_base_s: A stage that computes one micro-batch, however small: its weights are read once.

@@ -154,7 +154,7 @@ class PlanResult:
     Attributes:
         candidates: With NOT_UNDERSTOOD: plans that may have been meant, for a person to confirm; the plan itself where
             only that was asked for.
-        marks: How each of ``segments`` went on the robot; empty where nobody keeps them.
+        marks: How each of ``segments`` went on the robot; empty where they are not kept.
     """
 
     request_id: str

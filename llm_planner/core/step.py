@@ -125,7 +125,7 @@ class StepOutput:
             Empty for a backend that does not say.
         finished: Requests for which the model stopped in this step.
         failed: Requests that cannot go on, with the reason; the others are unharmed.
-        free_kv_blocks: Blocks that nobody holds after this step.
+        free_kv_blocks: Blocks that no request holds after this step.
         duration_s: Time that the step took.
         num_draft_tokens: Per request, how many guessed tokens the backend would verify in its next step, if they are
             scheduled beside those that have to be computed. Preemption drops them.

@@ -1,4 +1,4 @@
-"""Text from the network: what it may not hold, and JSON of which nobody has to be afraid."""
+"""Text from the network: what it may not hold, and JSON that is safe to use."""
 
 import json
 import re

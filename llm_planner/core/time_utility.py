@@ -72,7 +72,7 @@ def _find(name: str) -> UtilityFunction:
 
 @lru_cache(maxsize=1)
 def _declared() -> Mapping[str, EntryPoint]:
-    """Returns the functions of other packages. Looked up once: it takes milliseconds, and anybody may ask for names."""
+    """Returns the functions of other packages. Looked up once: it takes milliseconds, and any client may ask."""
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 

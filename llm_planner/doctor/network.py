@@ -104,7 +104,7 @@ def _answers(number: str) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as endpoint:
         endpoint.settimeout(PING_TIMEOUT_S)
         try:
-            endpoint.connect((number, 9))  # the discard port: nobody has it, so a machine that is there refuses
+            endpoint.connect((number, 9))  # the discard port: it is closed, so a machine that is there refuses
         except ConnectionRefusedError:
             return True
         except OSError:

@@ -1,4 +1,4 @@
-"""What somebody should look at: conditions that hold now, and a journal of what happened."""
+"""What an operator should look at: conditions that hold now, and a journal of what happened."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Reads a recording, whole or cut, and tells a fleet's state what was said in it.
 
-A recording may come from anybody, and compressed zeros are small: 64 kB can hold gigabytes, or millions of messages. So
-a file is read no further than its size allows.
+A recording may come from any source, and compressed zeros are small: 64 kB can hold gigabytes, or millions of messages.
+So a file is read no further than its size allows.
 """
 
 import io
@@ -57,7 +57,7 @@ class Recording:
     """A file, read once from its beginning.
 
     Attributes:
-        is_cut: Whether it ends in mid-record, because whoever wrote it ended there; known after ``messages``.
+        is_cut: Whether it ends in mid-record, because its writer ended there; known after ``messages``.
         counts: Messages by topic, likewise.
     """
 
@@ -110,7 +110,7 @@ class Recording:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file of which nobody can ask for more than there is: a damaged length would fill the memory."""
+    """A file that never allocates more than it holds: a damaged length would fill the memory."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path))

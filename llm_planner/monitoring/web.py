@@ -1,10 +1,10 @@
 """The dashboard over HTTP: one page, its files, a stream of documents, and one thing that it does: it stops robots.
 
 All else reads, and changes nothing. A stop needs a secret token that is made at the start, in a header that no form and
-no page of another site can send. Whoever can reach the port sees the fleet, so it listens on loopback unless told
-otherwise. A page of another site must
-not read it through somebody's browser: no CORS headers are sent, and a host name that is not expected is refused (an
-address that is a number cannot be rebound by a foreign name server). There are no cookies and no forms.
+no page of another site can send. A client that can reach the port sees the fleet, so it listens on loopback unless told
+otherwise. A page of another site must not read it through a visitor's browser: no CORS headers are sent, and a host
+name that is not expected is refused (an address that is a number cannot be rebound by a
+foreign name server). There are no cookies and no forms.
 """
 
 import hmac
@@ -48,7 +48,7 @@ MAX_CONNECTIONS = 256  # more get 503
 
 @dataclass(frozen=True, slots=True)
 class StopButton:
-    """What stops robots, and the secret that whoever presses it must know.
+    """What stops robots, and the secret that a caller must know.
 
     Attributes:
         stop: Halts a robot, or all if the name is empty; returns by name why one did not halt, empty for one that did.

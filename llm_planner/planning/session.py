@@ -294,7 +294,7 @@ class PlanSession:
         refuses is not added.
         """
         statement = None if self._is_complete else self._parser.closed()
-        self._is_complete, self._num_tokens = True, 0  # nobody knows how many of them are of what is kept
+        self._is_complete, self._num_tokens = True, 0  # it is unknown how many of them belong to what is kept
         try:
             return Progress(() if statement is None else (self._admit(statement),), is_complete=True)
         except PlannerError:  # the segments before it are a plan, too

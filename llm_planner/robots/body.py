@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a call will go, if nobody halts it.
+    """How a call will go, unless it is halted.
 
     Attributes:
         end_s: When it is over.
@@ -72,7 +72,7 @@ class Body:
 
     Args:
         model: Of the robot.
-        world: Shared with whoever judges the outcome.
+        world: Shared with the judge of the outcome.
         rng: Source of all noise.
         pose: Where to start; the model's start pose by default.
     """

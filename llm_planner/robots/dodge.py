@@ -1,7 +1,7 @@
 """Where things will be if they go on as they are seen going, and the one motion that keeps a robot clear of them.
 
-A forecast by constant velocity over a second or two, of what the robot's sensors saw until now: nobody tells it where
-somebody means to go.
+A forecast by constant velocity over a second or two, of what the robot's sensors saw until now: it is not told where
+a mover intends to go.
 """
 
 import math
@@ -24,7 +24,7 @@ BEYOND_S = 4.0  # a motion is judged for so much longer than the forecast that s
 NUM_AMOUNTS = 4  # motions of once, twice, ... the distance of the rule
 JUST_M = 0.02  # less is no difference
 LAG_S, PACE = 0.4, 0.85  # until a motion that was begun is under way; share of the speed limit that it then has
-LEAST_SPAN_S = 0.01  # over less nobody takes a speed
+LEAST_SPAN_S = 0.01  # over less, no speed is estimated
 
 
 @dataclass(frozen=True, slots=True)

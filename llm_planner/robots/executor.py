@@ -34,7 +34,7 @@ class SegmentExecutor:
 
     Args:
         model: Of the robot.
-        driver: Of the robot; nobody else may use it.
+        driver: Of the robot; used by this object alone.
         report: Gets every report at once; must not block.
         look: Returns what the robot sees, and where it is. When a segment fails, the planner is told, and the robot
             stands until the plan goes on another way. Without it, a segment that fails ends the goal.

@@ -45,7 +45,7 @@ class _Lack(NamedTuple):
 
 
 class Commander:
-    """A console for some robots. Its node is spun by somebody else (``ros.spinning``); all methods may block.
+    """A console for some robots. Its node is spun by the caller (``ros.spinning``); all methods may block.
 
     Args:
         node: Spun in the background.
@@ -203,7 +203,7 @@ def planner_of(
     """Returns the full name of the planner that a robot node asks: its parameter ``planner``, else ``/planner``.
 
     Args:
-        node: Spun by somebody else; this blocks.
+        node: Spun by another thread; this blocks.
         robot: Name of the robot node.
         timeout_s: Within which the robot must be found.
         on_wait: Called ten times a second with what is being waited for.

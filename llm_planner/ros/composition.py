@@ -118,8 +118,8 @@ class Composition:
     def restart_commands(self) -> dict[str, list[str]]:
         """Returns the commands of the processes that may be started again without asking a person.
 
-        Not of real robots: nobody knows where they are, and they would take off. Not with a scenario, which would begin
-        anew. Not of onlookers: a recorder must not overwrite its file.
+        Not of real robots: it is unknown where they are, and they would take off. Not with a scenario, which would
+        begin again. Not of observers: a recorder must not overwrite its file.
         """
         again = replace(self, scenario=None, dashboard_port=None, record=None)
         real = {robot.name for robot in self.robots[: min(self.drones, len(self.tellos))]}
@@ -231,7 +231,7 @@ class Fleet:
             A line about every process that has ended since the last call.
 
         Raises:
-            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: nobody can go on without.
+            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: the fleet cannot go on.
         """
         for name in [name for name, due_s in self._due_s.items() if now_s >= due_s]:
             del self._due_s[name]

@@ -68,7 +68,7 @@ class DashboardNode(Node):
         self.url, self.token = self._web.url, button.token
         self.get_logger().info(f"dashboard of {settings.planner} on {self.url}")
         if settings.host not in LOOPBACK:
-            self.get_logger().warning("whoever reaches this address sees the fleet; only stopping needs the token")
+            self.get_logger().warning("every client of this address sees the fleet; only stopping needs the token")
         steady_timer(self, PERIOD_S, self._tick)
         CallbackHealth(self)
 

@@ -17,7 +17,7 @@ from llm_planner.serving.server import PlanServer, ServerStatus
 PERIOD_S = 1.0
 MAX_FINDINGS = 80
 MAX_IDLE_ROBOTS = 100
-"""Most idle robots that a view names; anybody may ask once as any robot."""
+"""Most idle robots that a view names; any client may ask once as any robot."""
 STATES = ("LOADING", "INACTIVE", "ACTIVE")  # by the numbers of msg/PlannerStatus
 
 

@@ -45,7 +45,7 @@ class FleetListener:
     """Subscribes to everything that a dashboard shows. Views, which are published for listeners only, can be let go.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         planner: Full name of the planner node.
         board: Learns what is heard.
 

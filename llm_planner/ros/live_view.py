@@ -1,4 +1,4 @@
-"""A running planner for people to look at: one topic with JSON, spoken only while somebody listens."""
+"""A running planner for people to look at: one topic with JSON, published only while it has a subscriber."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ PERIOD_S = 0.25
 
 
 class ViewPublisher:
-    """Publishes a node's view on ``~/view`` four times a second while somebody is subscribed, and costs nothing else.
+    """Publishes a node's view on ``~/view`` four times a second while it has a subscriber, and costs nothing else.
 
     Args:
         node: The planner node.

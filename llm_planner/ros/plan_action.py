@@ -30,7 +30,7 @@ from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
 LOG_PERIOD_S = 1.0
-"""Refusals are logged at most so often: anybody can cause one."""
+"""Refusals are logged at most once in this time: any client can cause one."""
 
 
 class PlanAction:

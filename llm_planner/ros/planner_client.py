@@ -2,8 +2,8 @@
 
 Segments come as feedback, which may be lost. Every feedback and the planner's status (twice a second) carry how many
 segments there are, so a gap is noticed and filled by ``GetSegments``; the result brings the whole plan as a last
-resort. Heartbeats tell the planner that somebody still wants the plan; the planner's status tells the client that
-somebody is still planning.
+resort. Heartbeats tell the planner that a client still wants the plan; the planner's status tells the client that
+a planner is still at work.
 """
 
 import functools
@@ -40,7 +40,7 @@ class PlannerClient:
     """Asks one planner for plans, for one robot.
 
     Args:
-        node: The robot's node; somebody spins it (with any executor).
+        node: The robot's node; spun by the caller (with any executor).
         robot_model: Name of the robot model, e.g. ``tello``.
         robot_id: Who asks; the node's full name unless given.
         planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.

@@ -273,7 +273,7 @@ class PlannerNode(LifecycleNode):
     def _on_status(self, other: msgs.PlannerStatus) -> None:
         """Ends this node, while it is starting, if another one has its name and was there first.
 
-        A message alone proves nothing: anybody can send one.
+        A message alone proves nothing: any client can send one.
         """
         if other.instance_id == self._instance_id:
             return

@@ -13,4 +13,4 @@ OUTCOMES = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE, durabili
 GOAL_EVENTS = QoSProfile(
     depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
-VIEW = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # the next one comes soon; nobody is waited for
+VIEW = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # the next one comes soon; no need to wait

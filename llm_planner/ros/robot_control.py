@@ -129,13 +129,13 @@ class RobotControl:
 
         Raises:
             PlannerError: INVALID_CONFIG for a real robot whose parameters do not allow it: where it is and what there
-                is are not for whoever reaches its service to say. Nothing has changed then.
+                is must not be set by every client that reaches its service. Nothing has changed then.
         """
         if not self._connection.takes_worlds:
             raise PlannerError(
                 ErrorCode.INVALID_WORLD,
                 "a real robot takes no world and no pose from an instruction; start its node with allow_world:=true if "
-                "whoever instructs it knows where it is",
+                "those who instruct it know where it is",
             )
         self._enter(snapshot)
 

@@ -27,7 +27,7 @@ class ActionClient(Protocol):
     """What is used of rclpy's action client."""
 
     def server_is_ready(self) -> bool:
-        """Returns whether somebody serves the action."""
+        """Returns whether the action has a server."""
         ...
 
     def send_goal_async(self, goal: Any) -> Any:  # noqa: ANN401 (rclpy)

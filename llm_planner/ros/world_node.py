@@ -73,7 +73,7 @@ class WorldNode(Node):
         )
         self._server.start()
         self.port = self._server.port
-        self.get_logger().info(f"world of {', '.join(models) or 'nobody'} on port {self.port}")
+        self.get_logger().info(f"world of {', '.join(models) or 'no robot'} on port {self.port}")
         if settings.publish_hz > 0:
             self._view = WorldView(self, world, models)
             steady_timer(self, 1.0 / settings.publish_hz, guarded(self, self._publish, lambda *_: None))

@@ -164,7 +164,7 @@ class Planner:
         return self.servers[-1]
 
     def die(self):
-        """Stops without a word to anybody."""
+        """Stops without telling any client."""
         if self.is_running:
             self.is_running = False
             self.spinner.stop()

@@ -188,7 +188,7 @@ def test_an_unexpected_error_halts_the_robot_and_the_node_goes_on(planner, start
     robot = operator.robot._robot
     wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
     raise_once(monkeypatch, owner(operator.robot), name, OverflowError("int too large to convert to float"))
-    if name == "cancel":  # of a goal that somebody else has ended
+    if name == "cancel":  # of a goal that has already ended
         planner.spinner.executor.create_task(planner.server.cancel, robot.goal_id)
     if name in ("on_report", "report"):
         robot.add(robot.goal_id, make_segment(0, "mf(20);"))  # nothing: it has come before

@@ -75,7 +75,7 @@ class Ear:
     """Subscribes to every topic of a planner and of all robots that can be seen; counts while it is told to.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         planner: Full name of the planner node.
     """
 

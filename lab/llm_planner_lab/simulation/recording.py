@@ -13,7 +13,7 @@ from llm_planner.language.prose import ProseUnit, split_prose
 from llm_planner.serving.event_log import Line
 
 CHARACTERS_PER_TOKEN = 4
-"""Of a prompt whose tokens nobody counted, because its goal was ended from outside."""
+"""Of a prompt whose tokens were not counted, because its goal was ended from outside."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The speed of an engine that nobody has profiled: what the scheduler counts on, and how much more carefully."""
+"""The speed of an engine without a profile: what the scheduler counts on, and how much more carefully."""
 
 from dataclasses import replace
 from typing import NamedTuple

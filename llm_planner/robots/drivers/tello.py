@@ -37,7 +37,7 @@ LOST = "the drone flew where it was not told to, so where it is is not known; la
 STRAYING_STATES = 4  # so many that show it moving without being told, and it is told to stop
 LAND_AGAIN_S = 3.0  # an order to land that got lost
 ATTENTION_S = 1.0
-LANDED_AFTER_S = 1.0  # so long on the floor, and it has landed, whoever told it to
+LANDED_AFTER_S = 1.0  # on the floor for this long, it has landed, whatever made it land
 
 
 class TelloDriver:
@@ -92,7 +92,7 @@ class TelloDriver:
 
         Args:
             world: The map: objects and where they are.
-            pose: Where the drone is, if somebody knows better than itself; its height it knows best.
+            pose: Where the drone is, if the caller knows better than the drone, except for its height.
             epoch_s: Time of the line now.
         """
         self.halt(epoch_s - self._epoch_s)

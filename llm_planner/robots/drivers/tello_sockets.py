@@ -85,6 +85,6 @@ def _read(endpoint: socket.socket) -> list[str]:
     while len(texts) < MAX_READ:
         try:
             texts.append(endpoint.recv(MAX_DATAGRAM).decode("ascii", "replace"))
-        except OSError:  # nothing more; or nobody listens at the drone's port: the next silence says so
+        except OSError:  # nothing more; or no process listens at the drone's port: the next silence says so
             break
     return texts

@@ -171,7 +171,7 @@ class TelloNetwork:
             _, _, datagram, client = heapq.heappop(drone.from_robot)
             try:
                 drone.socket.sendto(datagram, client)
-            except OSError:  # nobody listens there: that is the client's business
+            except OSError:  # no socket is open there: that is the client's business
                 continue
 
     def _post(self, drone: _Drone, datagram: bytes, client: object, now_s: float) -> None:

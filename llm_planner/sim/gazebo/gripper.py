@@ -39,7 +39,7 @@ class Gripper:
 
     def __init__(self, things: Iterable[str], order: Callable[[str, bool], None]) -> None:
         self._order = order
-        self._is_attached: dict[str, bool | None] = dict.fromkeys(things)  # None: nobody knows
+        self._is_attached: dict[str, bool | None] = dict.fromkeys(things)  # None: unknown
         self._num_unanswered = dict.fromkeys(self._is_attached, 0)
         self._wanted: str | None = None
         self.held: str | None = None

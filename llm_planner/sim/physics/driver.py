@@ -61,7 +61,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
 
     @property
     def world(self) -> World:
-        """What there is, as of the end of the last call: for whoever judges it. The robot itself only ``senses``."""
+        """What there is, as of the end of the last call: for the judge of it. The robot itself only ``senses``."""
         return self._world
 
     @property

@@ -156,7 +156,7 @@ class LocalPort:
         world.change(take=old, put=new)
         world.scene.require_apart([self._name])
         self._senses.forget()
-        for _ in range(NUM_LOOKS):  # a robot has looked around before anybody tells it what to do
+        for _ in range(NUM_LOOKS):  # a robot has looked around before it is told what to do
             world.advance(world.time_s + LOOK_S)
             self._senses.near(world.time_s)
         self._num_collisions = world.num_collisions

@@ -98,7 +98,7 @@ def test_a_thing_that_is_taken_away_meanwhile_slips_away():
     real = world.grip
 
     def grip(name, *, is_open):
-        if not is_open:  # somebody was faster
+        if not is_open:  # another robot was faster
             scene = world.scene
             scene.data.qpos[int(scene.model.jnt_qposadr[scene.model.body("arm_1:red_box").jntadr[0]])] += 0.2
             scene.mujoco.mj_step(scene.model, scene.data)

@@ -50,7 +50,7 @@ class Workload:
     """Goals for robots, one after the other. Everything runs in the node's executor; the counters may be read anywhere.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         robots: Who is told.
         pids: Returns the present process of a robot, 0 for none.
         seed: Of plans, emergencies and cancels.

@@ -155,7 +155,7 @@ class _Stage:
         return self._trial
 
     def _watch(self) -> None:
-        """Asks for help as soon as the robot notices that somebody would come too near."""
+        """Asks for help as soon as the robot notices that a mover would come too near."""
         if self._trial.alarm_s is not None:
             return
         now_s, encounter = self._clock.now_s(), self._encounter

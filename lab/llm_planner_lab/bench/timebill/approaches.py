@@ -68,7 +68,7 @@ class Unsteered:
 
 
 class FixedAlpha(Budgets):
-    """Evicts the same share of every prompt, refuses nobody: the paper's baselines, ``Vanilla`` with share 0."""
+    """Evicts the same share of every prompt, refuses no request: the paper's baselines, ``Vanilla`` with share 0."""
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo, share: float) -> None:
         super().__init__(scheduler, info)
@@ -92,7 +92,7 @@ class FixedScene(FixedAlpha):
 
 
 class TimeBillAlpha(Budgets):
-    """Evicts ``alpha*`` of Eq. (11), refuses nobody: TimeBill as in the paper.
+    """Evicts ``alpha*`` of Eq. (11), refuses no request: TimeBill as in the paper.
 
     The predicted length is the end of the most probable bucket (Eq. (2)), the execution times are those of the
     profile without any correction, and the request counts as alone.

@@ -88,7 +88,7 @@ class AdmissionRun:
         """Returns what came of it.
 
         Raises:
-            PlannerError: INVALID_CONFIG if the policy lets nobody run although jobs wait.
+            PlannerError: INVALID_CONFIG if the policy runs no job although jobs wait.
         """
         while self._to_come or self._waiting or self._began or self._done:
             self._let_in()
@@ -150,7 +150,7 @@ class AdmissionRun:
         )
 
     def _skip_ahead(self) -> None:
-        """Goes on to the next arrival when nobody runs."""
+        """Goes on to the next arrival when no job runs."""
         if not self._to_come:
             raise PlannerError(
                 ErrorCode.INVALID_CONFIG,

@@ -13,8 +13,8 @@ memory empty in between.
 def peak_kv_tokens(residents: Iterable[tuple[int, int]], horizon_tokens: int = HORIZON_TOKENS) -> int:
     """Returns the most tokens that all caches hold together before each has brought ``horizon_tokens`` more.
 
-    Memory is fullest right before somebody leaves: then everybody who stays at least as long has grown by as many
-    tokens as he brought.
+    Memory is fullest right before a sequence leaves: then each that stays at least as long has grown by as many
+    tokens as that one brought.
 
     Args:
         residents: Of each sequence, the tokens that it will bring, or at most brings, and those in its cache once its

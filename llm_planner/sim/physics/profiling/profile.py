@@ -31,7 +31,7 @@ class Group:
         held_out: Calls with other arguments, places and seeds.
         was: How good the model was on these.
         now: How good the fitted one is.
-        ahead: How good it is for whoever does not know where things are: the scheduler, before the call.
+        ahead: How good it is without knowing where things are: for the scheduler, before the call.
     """
 
     skills: tuple[str, ...]
