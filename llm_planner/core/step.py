@@ -62,7 +62,7 @@ class SchedulerOutput:
         new: Sequences that run for the first time in this step.
         insert: Per request that runs in this step, tokens that are appended to its context behind all that it wrote.
             Prompt, written tokens (without one that ended the sequence) and these are its prompt from now on, and it
-            writes anew: grammar and random numbers begin again, and one that had finished goes on. Its KV is kept.
+            generates again: grammar and random numbers begin again, and one that had finished goes on. Its KV is kept.
             Only for a backend that can (``BackendInfo.can_insert``); any other gets such a request in ``release``, and
             in ``new`` with the whole prompt.
         num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the

@@ -103,7 +103,7 @@ def dodge(
     """Returns what keeps a robot farthest from what comes, inside its fence; None if it had better do as it does.
 
     A shorter motion that keeps the distance of the reflex rule is preferred to a longer one, and going on to both: what
-    is begun anew takes its time to get under way.
+    is begun again takes its time to get under way.
 
     Args:
         model: Of the robot, with a reflex rule.

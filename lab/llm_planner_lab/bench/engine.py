@@ -83,7 +83,7 @@ class Ours:
         self._stopped: list[str] = []
 
     def prefill(self) -> None:
-        """Starts all sequences anew."""
+        """Starts all sequences again."""
         self._start(self._prompts)
 
     def decode(self) -> None:
@@ -128,7 +128,7 @@ class Transformers:
 
     @torch.inference_mode()
     def prefill(self) -> None:
-        """Starts all sequences anew, in one batch."""
+        """Starts all sequences again, in one batch."""
         self._forward(self._prompts, None)
 
     @torch.inference_mode()

@@ -29,7 +29,7 @@ COMMANDS = (
     LazyCommand(
         "replanning",
         "replanning:replanning",
-        "Compare plans that go on when a segment fails with plans that are asked for anew.",
+        "Compare plans that go on when a segment fails with plans that are asked for again.",
     ),
     LazyCommand(
         "steps",

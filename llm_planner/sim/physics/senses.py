@@ -74,7 +74,7 @@ class Senses:
         self.forget()
 
     def forget(self) -> None:
-        """Begins anew."""
+        """Begins again."""
         self._traces: dict[str, _Trace] = {}
         self._next_s = -math.inf
 

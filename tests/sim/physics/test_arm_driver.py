@@ -125,7 +125,7 @@ def test_what_is_held_stays_held_while_others_come_and_go():
     driver, world = arm(*table())
     run(driver, "pick(red_box);move_to(left_area);")
     before = driver.world.objects["red_box"].position_m
-    drone(cube("chair"), world=world, home=Home(x_m=9.0))  # the model is compiled anew
+    drone(cube("chair"), world=world, home=Home(x_m=9.0))  # the model is compiled again
     driver.tick(99.0)
     assert driver.state.held == "red_box"
     _, reports, _ = run(driver, "iv(red_box);")

@@ -1,4 +1,4 @@
-"""Plans that fail on the way: gone on with behind what the model had written, or asked for anew."""
+"""Plans that fail on the way: gone on with behind what the model had written, or asked for again."""
 
 import itertools
 import random

@@ -23,7 +23,7 @@ class PipelineScheduler:
     """Builds one micro-batch after the other.
 
     Running sequences come first, in the order in which they began, then waiting ones. If a block is missing, the
-    sequence that began last loses its KV and waits again, at the head of the queue, to be recomputed. Its tokens
+    sequence that began last loses its KV and waits again, at the head of the queue, to be recomputed. Its tokens in
     flight are lost with it.
 
     Args:

@@ -23,7 +23,7 @@ _BATCH = 32
 class LengthFile:
     """Measured lengths of one model: a line that says how they were measured, then one line for each prompt.
 
-    Lengths of another model, or under other limits, are of no use: such a file is begun anew.
+    Lengths of another model, or under other limits, are of no use: such a file is begun again.
 
     Args:
         path: The file; it need not exist.
