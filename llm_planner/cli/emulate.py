@@ -104,7 +104,7 @@ def run(
     script: Annotated[Path, typer.Argument(help="A Python program; what follows it are its arguments.", exists=True)],
     address: Annotated[str, typer.Option(help="Loopback address that it shall use.")] = "127.0.0.1",
 ) -> None:
-    """Run a robot program beside an emulator on this machine, unchanged: its UDP ports stay on one address.
+    """Run a robot program alongside an emulator on this machine, unchanged: its UDP ports stay on one address.
 
     Example: llm-planner emulate run my_tello_program.py
     """

@@ -128,7 +128,7 @@ class StepOutput:
         free_kv_blocks: Blocks that no request holds after this step.
         duration_s: Time that the step took.
         num_draft_tokens: Per request, how many guessed tokens the backend would verify in its next step, if they are
-            scheduled beside those that have to be computed. Preemption drops them.
+            scheduled with those that have to be computed. Preemption drops them.
         num_rejected_tokens: Per request, how many of the scheduled tokens were guessed wrong and are not kept.
         step: What really ran, where an engine may run less than it was handed, or has several steps in flight and
             returns an earlier one; None for what it was handed.

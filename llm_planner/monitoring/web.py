@@ -71,7 +71,7 @@ def build_app(
     Args:
         hub: Where documents come from.
         whole: Returns a whole document as JSON.
-        hosts: Host names that browsers may use, beside ``localhost`` and addresses that are numbers.
+        hosts: Host names that browsers may use, besides ``localhost`` and addresses that are numbers.
         button: Stops robots; None for a dashboard that cannot.
     """
 

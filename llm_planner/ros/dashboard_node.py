@@ -34,7 +34,7 @@ class DashboardSettings:
     planner: str = setting("/planner", "Full name of the planner node.")
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 shows the fleet to the whole network.")
     port: int = setting(8080, "TCP port; 0 lets the system choose one.", minimum=0, maximum=65535)
-    allow_hosts: tuple[str, ...] = setting((), "Host names that browsers may use, beside localhost and addresses.")
+    allow_hosts: tuple[str, ...] = setting((), "Host names that browsers may use besides localhost and addresses.")
 
 
 class DashboardNode(Node):

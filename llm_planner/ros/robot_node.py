@@ -50,7 +50,7 @@ STOPPED_BY_OPERATOR = "stopped by the operator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotSettings:
-    """Parameters of a robot node, beside those of its body (``ros.body``)."""
+    """Parameters of a robot node, besides those of its body (``ros.body``)."""
 
     robot_model: str = setting("tello", "Name of the robot model.")
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")

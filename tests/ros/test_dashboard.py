@@ -1,4 +1,4 @@
-"""The dashboard node beside a planner: what browsers are told, and what happens when its port is taken."""
+"""The dashboard node with a planner: what browsers are told, and what happens when its port is taken."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Times our engine beside transformers on one checkpoint: ``python -m llm_planner_lab.bench.engine --model DIR``."""
+"""Times our engine and transformers on one checkpoint: ``python -m llm_planner_lab.bench.engine --model DIR``."""
 
 import json
 import platform
@@ -200,7 +200,7 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
     json_file: Annotated[Path | None, typer.Option(help="Also write the figures here.")] = None,
 ) -> None:
-    """Times our engine beside transformers on the CPU in float32."""
+    """Times our engine and transformers on the CPU in float32."""
     torch.set_num_threads(threads)
     setting = Setting(
         prompt_tokens=prompt_tokens,

@@ -49,7 +49,7 @@ COMMANDS = (
     LazyCommand(
         "admission",
         "simulate_evaluation:evaluate_admission",
-        "Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy beside it.",
+        "Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy alongside.",
     ),
     LazyCommand(
         "timely",

@@ -9,7 +9,7 @@ this process subscribes to every topic of theirs and takes the middleware's own 
 - *late*: a message whose way took longer than the smaller of 20 % of its topic's period and 5 ms (the definition of
   ROS 2 performance targets), counted for topics that have a period;
 - *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; what
-  the middleware had in time is told beside it (``late_share_of_transport``).
+  the middleware had in time is reported with it (``late_share_of_transport``).
 
 Processor seconds are those of each process. The dashboard is watched by as many browsers as ``--browsers`` says (they
 read the stream and draw nothing), in the second half of the time.

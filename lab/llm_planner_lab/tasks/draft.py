@@ -118,7 +118,7 @@ class Draft:
         )
 
     def _on_table(self, identifier: str, *, is_listed: bool) -> PlacedObject:
-        """Returns an object where no other stands, as long as such a place is found: else nothing fits beside it."""
+        """Returns an object where no other stands, as long as such a place is found: else nothing fits next to it."""
         taken = {(placed.x_m, placed.y_m) for placed in self.objects}
         for _ in range(_PLACING_TRIES):
             bearing = math.radians(self.rng.uniform(-35, 35))

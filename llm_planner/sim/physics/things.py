@@ -1,4 +1,4 @@
-"""What there is beside robots: furniture, loose things, containers, and what walks about by itself."""
+"""What there is besides robots: furniture, loose things, containers, and what walks about by itself."""
 
 import itertools
 import math

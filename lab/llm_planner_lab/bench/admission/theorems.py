@@ -87,7 +87,7 @@ def claims(rng: random.Random, num_jobs: int = NUM_JOBS) -> Iterator[Claim]:
 
 
 def check(claim: Claim, seed: int = 0) -> dict[str, Any]:
-    """Returns the measured ratio beside the claim; prompts are empty, as in the proofs."""
+    """Returns the measured ratio with the claim; prompts are empty, as in the proofs."""
     kv_tokens = max(2 * max(claim.outputs), sum(claim.outputs) // WAVES)
     latency = {
         name: _mean_latency(name, claim.outputs, claim.interval, kv_tokens, seed) for name in ("h_sf", claim.policy)

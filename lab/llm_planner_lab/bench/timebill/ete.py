@@ -101,7 +101,7 @@ def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
     predictor was taught.
 
     Predicted is Eq. (8) with the predicted length, the worst case Eq. (9) with ``k`` times that, at most N_max. Both
-    are those of the paper: the end of the most probable bucket, the profile uncorrected, alone. Beside it the worst
+    are those of the paper: the end of the most probable bucket, the profile uncorrected, alone. With it comes the worst
     case that the planner counts on (``Task.pessimistic_tokens``): from the whole distribution, N_max where KV is gone.
     """
     time, rows, bounds = ProfiledTime(lab.profile), [], []

@@ -56,7 +56,7 @@ class Buckets:
         return torch.log(torch.tensor(self.counts) + _UNSEEN)
 
     def loss(self, outputs: Tensor, num_tokens: Tensor) -> Tensor:
-        """Returns the cross-entropy of the true buckets, and the continuous ranked probability score beside it.
+        """Returns the cross-entropy of the true buckets, and the continuous ranked probability score with it.
 
         Both are proper scoring rules: no forecast gains by differing from what its author believes. The second, in
         units of the spread of the training lengths, is Eq. (20) of Gneiting and Raftery, JASA 2007.
