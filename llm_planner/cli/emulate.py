@@ -48,8 +48,8 @@ def tello(
         float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram of the drone is nonsense.")
     ] = 0.0,
     late_s: Annotated[float, typer.Option(min=0.0, help="The longest delay of late and doubled datagrams.")] = 2.0,
-    empty_after_s: Annotated[float | None, typer.Option(help="Empty the batteries after so many seconds.")] = None,
-    mute_after_s: Annotated[float | None, typer.Option(help="Say nothing any more after so many seconds.")] = None,
+    empty_after_s: Annotated[float | None, typer.Option(help="Empty the batteries after this many seconds.")] = None,
+    mute_after_s: Annotated[float | None, typer.Option(help="Send nothing any more after this many seconds.")] = None,
     seed: SeedOption = 0,
     port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port for commands.")] = COMMAND_PORT,
     state_port: Annotated[int, typer.Option(min=1, max=65535, help="Clients' UDP port for the state.")] = STATE_PORT,

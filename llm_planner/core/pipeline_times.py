@@ -15,7 +15,7 @@ class PipelineTimes:
         compute_per_token_s: And for each of its tokens.
         compute_per_kv_token_s: And for each token in the caches of its sequences.
         link_latency_s: From the end of a message at one stage to its arrival at the next.
-        link_per_token_s: A link is occupied for so long by each token.
+        link_per_token_s: Time for which each token occupies a link.
     """
 
     compute_base_s: float

@@ -16,7 +16,7 @@ from llm_planner.serving.planner_view import PlannerView
 RATES_OVER_S = 2.0
 MAX_MEASURED = 500
 GONE_S = 60.0
-"""A robot that says nothing for so long has gone, and is an alert no more."""
+"""A robot that is silent for this long has gone, and is no longer an alert."""
 MAX_ROBOTS = 200
 MAX_ENDS = 200
 """Most codes that ends are counted by: more than there are."""

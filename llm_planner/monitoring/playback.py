@@ -117,7 +117,7 @@ class _BoundedFile(io.BufferedReader):
         self.size = path.stat().st_size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Returns at most so many bytes."""
+        """Returns at most ``size`` bytes."""
         return super().read(self.size if size is None or size < 0 else min(size, self.size))
 
 

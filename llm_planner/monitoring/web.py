@@ -41,7 +41,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STOP_TIMEOUT_S = 3.0
-STALL_S = 20.0  # a browser that takes nothing for so long is cut off: the hub has long sent it away
+STALL_S = 20.0  # a browser that takes nothing for this long is cut off: the hub has long sent it away
 MAX_NAME_BYTES = 256
 MAX_CONNECTIONS = 256  # more get 503
 

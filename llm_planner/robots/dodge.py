@@ -20,7 +20,7 @@ from llm_planner.robots.world import WorldObject
 
 Point = tuple[float, float, float]
 SAMPLE_S = 0.1  # of a forecast, and over which a speed is taken
-BEYOND_S = 4.0  # a motion is judged for so much longer than the forecast that set it off: also where it ends
+BEYOND_S = 4.0  # a motion is judged for this much longer than the forecast that caused it: also where it ends
 NUM_AMOUNTS = 4  # motions of once, twice, ... the distance of the rule
 JUST_M = 0.02  # less is no difference
 LAG_S, PACE = 0.4, 0.85  # until a motion that was begun is under way; share of the speed limit that it then has

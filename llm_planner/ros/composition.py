@@ -27,7 +27,7 @@ ONLOOKERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
 RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
-"""A process that has ended so often within so many seconds will not do better the next time."""
+"""A process that has ended this often within this many seconds is not restarted again."""
 
 
 @dataclass(frozen=True, slots=True)

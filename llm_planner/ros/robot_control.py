@@ -156,7 +156,7 @@ class RobotControl:
         Args:
             goal_id: Of the goal.
             is_chat: Whether its segments are words to be read.
-            answer_within_s: If no segment comes within so many seconds of the given clock, the reflex acts.
+            answer_within_s: If no segment comes within this many seconds of the given clock, the reflex acts.
         """
         with self._lock:
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)

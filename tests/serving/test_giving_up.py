@@ -13,7 +13,7 @@ from tests.serving.budget_run import WHOLE, ProfiledFake, Run
 
 
 class Slowed(ProfiledFake):
-    """After so many steps, everything takes ten times as long: a hot processor, another program."""
+    """After a number of steps, everything takes ten times as long: a hot processor, another program."""
 
     num_steps = 0
     slow_from = 3

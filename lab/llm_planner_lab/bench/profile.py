@@ -36,7 +36,7 @@ WARM_STEPS = 8
 """Decode steps behind a prompt that are not noted. The prompt has emptied the processor's caches of what a step reads:
 on a CPU the first takes 1.6 times as long as the later ones, the second 1.2 times, the eighth 1.0 times."""
 ROUNDS = 3
-"""Every point is measured in so many rounds through all of them: a drift of the machine meets all points alike."""
+"""Each round measures every point once: a drift of the machine meets all points alike."""
 
 
 @dataclass(slots=True)

@@ -71,7 +71,7 @@ class Section7:
         return documents
 
     def _fleet(self, num_robots: int) -> dict[str, Any]:
-        """Returns the run of a minute of WID 1, as busy per robot as there, with so many robots."""
+        """Returns the run of a minute of WID 1, as busy per robot as there, with ``num_robots`` robots."""
         load = num_robots / workload("wid1").num_robots
         slots = replace(LIMITS, max_num_seqs=FLEET_SLOTS)
         document = self._timely(

@@ -42,7 +42,7 @@ from llm_planner_lab.ros.soak_ear import Ear
 
 READY_TIMEOUT_S = 180.0
 SETTLE_S = 5.0  # twenty robots find each other and us
-EVERY_S = 9.0  # a robot is told something so often: longer than its plan takes
+EVERY_S = 9.0  # period of a robot's instructions: longer than its plan takes
 PORT = 8479
 PLANNER, EAR = "/planner", "this_measurement"
 TASKS = {"drone": "exactly: mf(60);tc(90);mb(60);", "arm": "exactly: home();wait(1);home();wait(1);"}

@@ -77,7 +77,7 @@ class Catalogue(Record):
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What reading memory and computing would take at the peak rates of so many devices.
+    """What reading memory and computing would take at the peak rates of a number of devices.
 
     The usual bound (Williams, Waterman and Patterson, CACM 2009) for a whole run: prompts are computed, then each token
     reads the weights and the caches of those sequences that fit into memory together.

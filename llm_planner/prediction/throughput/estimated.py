@@ -77,7 +77,7 @@ def widened(k: float, estimate: Estimate) -> float:
     """Returns the pessimistic factor for a speed that is only estimated; never less than ``k``.
 
     Budgets count on ``k`` times the expected tokens (TimeBill, section 4.2). If the engine may be slower than expected
-    by a factor, up to the slow end of the 90 % interval, they count on so many more: a confident estimate hardly
+    by a factor, up to the slow end of the 90 % interval, they count on as many times more: a confident estimate hardly
     changes ``k``, a guess makes the solver refuse what it cannot promise.
     """
     return min(MOST_PESSIMISM, k * max(1.0, estimate.tokens_per_s / estimate.low_tokens_per_s))

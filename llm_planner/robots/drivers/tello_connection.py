@@ -39,7 +39,7 @@ class TelloConnection:
         time_scale: How much faster than real time an emulated drone lives.
         takes_off: Whether to take off now.
         patience_s: For how long to call a drone that does not answer, in the clock's time.
-        sleep: Waits so many seconds.
+        sleep: Waits for a number of seconds.
 
     Attributes:
         line: To the drone.

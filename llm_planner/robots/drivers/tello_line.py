@@ -25,7 +25,7 @@ KEEP_ALIVE_S = 4.0  # three of them fit into the 15 s after which the drone land
 STALE_S = 2.0  # without a state for this long, it is unknown what the drone does
 PROMPT_S = 0.5  # within which an answer to a stop is believed to be one
 LATE_S = 2.5  # after which no datagram comes any more: assumed
-BLIND_S = 0.5  # without a state for so long, it may have begun to move
+BLIND_S = 0.5  # without a state for this long, it may have begun to move
 FALLEN_M = 0.15
 NUM_GOODBYES = 3
 KEEP_ALIVE = "battery?"  # a question: its answer is a number and can never be taken for an ``ok``
@@ -53,7 +53,7 @@ class Command:
     Attributes:
         text: The datagram.
         proof: Of its success.
-        limit_s: After so long without a believable answer it has failed.
+        limit_s: After this long without a believable answer it has failed.
         answer: Judges an answer that is not an error.
         is_repeatable: Whether doing it twice is the same as doing it once.
         turn_deg: Of a turn.

@@ -74,7 +74,7 @@ class TelloFirmware:
         return self._is_sdk_mode
 
     def drain(self, percent: float) -> None:
-        """Leaves at most so much in the battery."""
+        """Leaves at most ``percent`` in the battery."""
         self._battery_percent = min(self._battery_percent, percent)
 
     def receive(self, text: str, client: object, now_s: float) -> list[Answer]:

@@ -12,8 +12,8 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.things import Thing
 
-MARGIN_M = 0.2  # beyond an arm's reach: so far things may be pushed, or handed on
-MAX_UNANSWERED = 20  # so many orders to let go without a word: it was free already
+MARGIN_M = 0.2  # beyond an arm's reach: things may be pushed, or handed on, this far
+MAX_UNANSWERED = 20  # after this many unanswered orders to release, the thing was free already
 
 
 def graspable(model: RobotModel, home: Home, things: Iterable[Thing]) -> list[str]:

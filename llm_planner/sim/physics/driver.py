@@ -27,7 +27,7 @@ PortT_co = TypeVar("PortT_co", bound=RobotPort, covariant=True)
 Course = Generator[float | None, None, Value | None]
 """Yields a time to wait for, or None to wait until the body has settled; returns the value of the call."""
 
-LATE_S = 8.0  # a motion that takes so long has not arrived
+LATE_S = 8.0  # a motion that takes this long has not arrived
 ATTENTION_S = 0.1
 LOST = "nothing is heard of the robot's body; see that its world runs and is connected"
 

@@ -13,7 +13,7 @@ from llm_planner_lab.simulation.admission.step_time import UnitSteps
 
 NUM_JOBS = 3000
 WAVES = 25
-"""M is so chosen that the jobs come in about so many rounds."""
+"""M is chosen so that the jobs come in about this many rounds."""
 UPPER = 40
 GEOMETRIC_BOUND = 1.7
 LINEAR_BOUND = 14 / 9

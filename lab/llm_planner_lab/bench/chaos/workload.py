@@ -102,7 +102,7 @@ class Workload:
         self._bridge.post(call)
 
     def burst(self, number: int) -> None:
-        """Asks for so many plans at once, each for a robot of its own."""
+        """Asks for ``number`` plans at once, each for a robot of its own."""
         self.post(functools.partial(self._burst, number))
 
     # In the executor's thread

@@ -13,7 +13,7 @@ from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner_lab.bench.encounters.kinds import Asking, Kind
 
 ALARM_AHEAD_S = 4.0  # the robot asks for help if a mover would come too near within this time
-SPARE_S = 0.1  # the answer shall be there so long before the reflex would act
+SPARE_S = 0.1  # the answer shall come this long before the reflex would act
 LEAST_BUDGET_S = 0.1
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 HORIZON_TOKENS = 256
-"""Who would have to be preempted within so many tokens should not begin: what was computed would be lost too soon.
+"""A request that would be preempted within this many tokens should not begin: its work would be lost too soon.
 
 Looking further ahead costs more than it saves: requests that begin together then also end together, and leave
 memory empty in between.

@@ -13,7 +13,7 @@ class PipelineRequest:
         request_id: Unique within its workload.
         arrival_s: When it comes.
         num_prompt_tokens: >= 1.
-        num_output_tokens: It ends after so many, >= 1.
+        num_output_tokens: It ends after this many, >= 1.
         max_output_tokens: What a scheduler may know of that beforehand; by default the exact number, as in a benchmark
             that ignores the end-of-sequence token.
         time_utility: What its tokens are worth as time goes by.
