@@ -245,7 +245,7 @@ def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> Pl
 
     Args:
         config: Of the planner.
-        on_event: Hears all events, on one thread of the server.
+        on_event: Receives all events, on one thread of the server.
     """
     return ChildServer(
         partial(build_loop, config), admission=build_admission(config), on_event=on_event, clock=MonotonicClock()

@@ -67,7 +67,7 @@ def send(
 ) -> None:
     """Tell a running robot something, wait until it is done, and show how it went.
 
-    The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
+    The robot receives it when the planner is ready; at once if it is urgent and has a time budget, because then its
     reflex acts if the planner does not.
 
     Example: llm-planner send drone_1 "fly 1 m forward, then turn right"

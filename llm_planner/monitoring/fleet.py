@@ -24,7 +24,7 @@ MAX_ENDS = 200
 
 @dataclass(slots=True)
 class SeenRobot:
-    """A robot, when it was last heard, and whether that has been shown since."""
+    """A robot, when its last message came, and whether that was shown since."""
 
     view: RobotView
     heard_s: float
@@ -76,7 +76,7 @@ class FleetState:
         self._next_number: int | None = None
         self._revision = 0
 
-    # What is heard
+    # What is received
 
     def hear_planner(self, view: PlannerView, now_s: float) -> None:
         """Takes a planner's view of itself."""
@@ -209,7 +209,7 @@ class FleetState:
     def _forget_robots(self, now_s: float) -> None:
         for name in [name for name, robot in self.robots.items() if now_s - robot.heard_s > GONE_S]:
             del self.robots[name]
-            self._note(now_s, "warn", f"not heard for {GONE_S:g} s: taken off the map", name)
+            self._note(now_s, "warn", f"silent for {GONE_S:g} s: taken off the map", name)
 
     def _reflexes(self) -> Iterator[str]:
         return (name for name, robot in self.robots.items() if robot.view.is_in_reflex)

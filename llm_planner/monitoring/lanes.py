@@ -19,7 +19,7 @@ class LaneKind(Enum):
     """What a span of a lane shows."""
 
     GENERATION = "generation"
-    SUSPENSION = "suspension"  # the generation sleeps, or is due and not yet back
+    SUSPENSION = "suspension"  # the generation is suspended, or due and not yet back
     WAITING = "waiting"  # the robot waits for the planner
     EXECUTION = "execution"
     REFLEX = "reflex"
@@ -158,7 +158,7 @@ class Lanes:
             del self._spans[number]
 
     def _generated(self, goal: _Goal, line: Mapping[str, Any], time_s: float) -> None:
-        """A segment was written: from its start or resumption until now; before that, the generation slept."""
+        """A segment was written: from its start or resumption until now; before that, the generation was suspended."""
         start_s = max(goal.generated_until_s, time_s - number(line.get("generation_s", 0.0)))
         expected_s = number(line["expected_s"])
         p90_s = number(line.get("expected_p90_s", expected_s))

@@ -211,7 +211,7 @@ class _Decoders:
 
 
 def retell(heard: Heard, state: FleetState, now_s: float) -> None:
-    """Tells a fleet's state what was heard. What a dashboard does not show is passed over, what is broken counted."""
+    """Gives a fleet's state what was received. What a dashboard does not show is skipped, what is broken counted."""
     try:
         _retell(heard, state, now_s)
     except PlannerError:

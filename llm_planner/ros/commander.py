@@ -1,4 +1,4 @@
-"""Tells robot nodes what to do, and hears how it went: what a person's console, a script or the demo needs."""
+"""Tells robot nodes what to do, and receives how it went: what a person's console, a script or the demo needs."""
 
 import re
 import threading

@@ -279,7 +279,7 @@ class Fleet:
         return ended
 
     def stop(self) -> dict[str, int]:
-        """Stops robots, then the planner, which hears their last words, then who only looks; returns exit statuses."""
+        """Stops robots, then the planner (it gets their last messages), then the observers; returns exit statuses."""
         for group in (self._robots(), self._named({"planner"}), self._named(ONLOOKERS)):
             _terminate(group)
         return {name: process.wait() for name, process in self._processes.items()}

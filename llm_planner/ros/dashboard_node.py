@@ -38,7 +38,7 @@ class DashboardSettings:
 
 
 class DashboardNode(Node):
-    """Listens, and serves what it heard.
+    """Subscribes, and serves what it receives.
 
     Args:
         name: Node name.

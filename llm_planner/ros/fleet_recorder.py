@@ -25,7 +25,7 @@ class FleetRecorder:
         node: Spun by the caller.
         planner: Full name of the planner node.
         recorder: Receives the messages.
-        on_message: Hears how many messages were written so far.
+        on_message: Receives how many messages were written so far.
 
     Attributes:
         failure: Why nothing is written any more (a full disk, say); None while all is well.

@@ -43,7 +43,7 @@ class PlanAction:
         active_server: Returns the server while the node is active, None otherwise.
         config: Returns the planner's configuration, whose limits hold.
         memory_s: How long a result can still be asked for.
-        on_result: Hears how every goal ended, those that were refused included.
+        on_result: Receives how every goal ended, those that were refused included.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class PlanAction:
         return response
 
     def _flush(self) -> None:
-        """Publishes one feedback per goal that has news; its timer sleeps when there is none."""
+        """Publishes one feedback per goal that has news; its timer is stopped when there is none."""
         self._feedback_timer.cancel()
         for goal_id in self._dirty:
             self._publish(self._book.find(goal_id))

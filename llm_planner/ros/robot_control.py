@@ -61,7 +61,7 @@ class RobotControl:
         time_scale: How much faster than that the robot lives, > 0.
         connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
-        on_reflex: Hears of every reflex, likewise.
+        on_reflex: Receives every reflex, likewise.
 
     Attributes:
         num_faults: How many unexpected errors have halted the robot.

@@ -61,7 +61,7 @@ class TrajectoryPort:
             self._joints = tuple(math.degrees(known[name]) for name in JOINTS)
 
     def joints_deg(self) -> Joints | None:
-        """Returns where the joints were when last heard of."""
+        """Returns the last known positions of the joints."""
         return self._joints
 
     def move(self, joints_deg: Joints) -> None:

@@ -1,4 +1,4 @@
-"""Goal events become bars: who generated, slept, waited and moved, when."""
+"""Goal events become bars: who generated, was suspended, waited and moved, when."""
 
 import pytest
 from hypothesis import given

@@ -29,7 +29,7 @@ CHAIR = {"name": "chair", "kind": "chair", "position_m": [2.0, 0.0, 1.0], "size_
 
 
 class Operator:
-    """Gives a robot instructions and hears its outcomes."""
+    """Gives a robot instructions and receives its outcomes."""
 
     def __init__(self, name, **parameters):
         parameters = {"time_scale": 50.0, "startup_check_s": 0.0} | parameters

@@ -72,7 +72,7 @@ def build_nothing() -> PlannerLoop:
 
 
 class Owner:
-    """Hears events, and executes what it is told at once."""
+    """Receives events, and executes what it is told at once."""
 
     def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True, patience: Patience = PATIENCE) -> None:
         self.events: list[Event] = []

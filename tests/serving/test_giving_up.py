@@ -1,4 +1,4 @@
-"""Budgets that cannot be kept any more: the robot's reflex hears of it while it has time."""
+"""Budgets that cannot be kept any more: the robot's reflex is told while there is time."""
 
 from dataclasses import replace
 

@@ -185,7 +185,7 @@ def run_live(
         trace: As the model plans it.
         bounds_s: By request id.
         config: Of the planner.
-        on_progress: Hears the time since the start of the trace.
+        on_progress: Receives the time since the start of the trace.
         stock_policy: If given, vLLM schedules by itself (``live_stock.STOCK_POLICIES``); urgent requests come first
             under its policy ``priority``.
 

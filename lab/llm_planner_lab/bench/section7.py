@@ -35,7 +35,7 @@ class Section7:
     Args:
         lab: Shared traces and scripts.
         num_seeds: Traces per policy; one for the fleets.
-        note: Hears one line per run.
+        note: Receives one line per run.
     """
 
     lab: Lab

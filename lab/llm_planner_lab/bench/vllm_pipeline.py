@@ -29,7 +29,7 @@ class PipelineRun:
         num_requests: That run together.
         num_tokens: Which each of them writes.
         max_num_batched_tokens: Of a micro-batch.
-        on_progress: Hears what is going on, and which share of it is done.
+        on_progress: Receives what is going on, and which share of it is done.
     """
 
     def __init__(

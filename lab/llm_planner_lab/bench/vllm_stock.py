@@ -64,7 +64,7 @@ def use_stock(
         hash_block_size=ours.hash_block_size,
     )
     stock.priority_of = priority_of
-    stock.finished_req_ids = ours.finished_req_ids  # the workers have yet to hear of them
+    stock.finished_req_ids = ours.finished_req_ids  # the workers do not know of them yet
     engine.scheduler = core.scheduler = stock
     _allow_in_flight(backend, core.vllm_config.max_concurrent_batches)
 

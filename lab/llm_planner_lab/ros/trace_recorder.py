@@ -21,7 +21,7 @@ class TraceRecorder:
         file: Receives the lines, the header at once.
         name: Of the trace.
         has_past: Whether the events that the planner still remembers are recorded too.
-        on_event: Hears how many events were written so far.
+        on_event: Receives how many events were written so far.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def start_recorder(ros):
         spinner = Spinner(node)
         started.append((node, spinner))
         wait_until(lambda: node.count_publishers(f"/{name}/goal_events") > 0)
-        time.sleep(0.5)  # a late joiner hears only what comes once both sides know each other
+        time.sleep(0.5)  # a late joiner receives only what comes after discovery
 
         def stop():
             spinner.stop()

@@ -74,7 +74,7 @@ class NeuromekaPort:
             )
 
     def joints_deg(self) -> Joints | None:
-        """Returns where the joints were when last heard of."""
+        """Returns the last known positions of the joints."""
         return self._joints
 
     def move(self, joints_deg: Joints) -> None:

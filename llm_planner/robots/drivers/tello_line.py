@@ -184,7 +184,7 @@ class TelloLine:
         self.poll(now_s)
 
     def interrupt(self, command: Command, now_s: float) -> None:
-        """Sends a command at once, past the one in flight, of which no more will be heard."""
+        """Sends a command at once, past the one in flight, which gets no answer any more."""
         self._flight = _Flight(command)
         self._launch(self._flight, now_s)
 

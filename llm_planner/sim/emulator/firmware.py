@@ -193,7 +193,7 @@ class TelloFirmware:
         return answers.get(name, f"unknown command: {name}")
 
     def _halt(self, now_s: float, *, is_motor_cut: bool) -> str:
-        """Stops in the air; of the motion that it interrupts no more is heard (assumed)."""
+        """Stops in the air; the interrupted motion is not answered (assumed)."""
         self._asked_by = None
         if self._is_landing and not is_motor_cut:
             return OK

@@ -68,7 +68,7 @@ class Gripper:
             self.held = None
 
     def urge(self) -> None:
-        """Sends the orders that have not been obeyed; call it a few times per second while Gazebo is heard."""
+        """Sends the orders that have not been obeyed; call it a few times per second while Gazebo sends messages."""
         for name, is_attached in self._is_attached.items():
             is_wanted = name == self._wanted
             if is_attached is is_wanted:

@@ -122,7 +122,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
             self._advance()
         except SkillFailedError as failure:
             if self._telemetry.is_lost:
-                self._port.stop()  # it may hear us all the same
+                self._port.stop()  # it may receive this all the same
             self._fail(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
 
     def tick(self, now_s: float) -> SkillResult:

@@ -38,7 +38,7 @@ class Telemetry:
         is_armed: Whether a drone's motors run.
         is_crashed: Whether a drone lies on its back.
         is_blocked: Whether something keeps an arm from following.
-        is_lost: Whether nothing is heard of the body any more, or yet; all else is then old.
+        is_lost: Whether the body sends nothing any more, or nothing yet; all else is then old.
         battery: Share that is left.
         collisions: Names of what it has touched since the last telemetry.
         held: Name of what a gripper holds.

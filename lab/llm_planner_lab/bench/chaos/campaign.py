@@ -96,7 +96,7 @@ class _Run:
         heapq.heappush(self.due, (at_s, next(self.numbers), call))
 
     def step(self) -> None:
-        """Does what is due, and sleeps a little."""
+        """Does what is due, and waits a little."""
         now_s = time.monotonic()
         while self.due and self.due[0][0] <= now_s:
             heapq.heappop(self.due)[2]()

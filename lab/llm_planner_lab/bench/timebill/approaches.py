@@ -135,7 +135,7 @@ def paper_task(goal: Goal, length: LengthDistribution) -> Task:
 
 
 class TimedBudgets(Budgets):
-    """The planner's own budgets, with a stopwatch: ``took_s`` hears how long each first decision took."""
+    """The planner's own budgets, with a stopwatch: ``took_s`` receives how long each first decision took."""
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo, took_s: list[float], clock: Clock) -> None:
         super().__init__(scheduler, info)

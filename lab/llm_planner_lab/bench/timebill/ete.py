@@ -58,7 +58,7 @@ def measure_ete(
         backend: The engine.
         grammar: Under which it decodes, as in service.
         grid: What to measure.
-        on_progress: Hears what goes on.
+        on_progress: Receives what goes on.
     """
     prober = Prober(backend, num_repeats=grid.num_repeats, grammar=grammar)
     decodes = [(b, k) for b in grid.batches for k in grid.caches if b * k <= grid.max_kv_tokens]

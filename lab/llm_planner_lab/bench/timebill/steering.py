@@ -61,7 +61,7 @@ def run_steering(
         lab: What all runs share; generations are replayed.
         fractions: Of the vanilla time.
         encode: Text to tokens, of the model.
-        on_progress: Hears what is done, and how much of it.
+        on_progress: Receives what is done, and how much of it.
     """
     ours = [a for a in adaptive(lab.profile, [], lab.clock) if a.name in (OURS, OURS_WHOLE_SCENE)]
     points = [(f, s, a) for f in fractions for s in STRATEGIES for a in ours]

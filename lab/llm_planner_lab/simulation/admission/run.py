@@ -53,7 +53,7 @@ class AdmissionRun:
     Args:
         jobs: The truth.
         intervals: What is predicted for each.
-        policy: Decides; hears nothing of the truth unless it ``knows_lengths``.
+        policy: Decides; receives no true length unless it ``knows_lengths``.
         capacity_tokens: M.
         step_time: Of the engine.
         clock: To time decisions with; None not to.

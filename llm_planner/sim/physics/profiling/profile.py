@@ -75,7 +75,7 @@ def profile(
         seed: Of everything that is random.
         wind_m_per_s: Mean wind in the worlds.
         num_jobs: Processes that simulate.
-        on_progress: Hears what is done.
+        on_progress: Receives what is done.
 
     Raises:
         PlannerError: INVALID_ROBOT_MODEL if the robot has no body, or no skill succeeded.
