@@ -47,7 +47,7 @@ class LaneSpan:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A segment whose duration is known: what was foreseen, and what came."""
+    """A segment whose duration is known: what was predicted, and what was measured."""
 
     robot_id: str
     text: str

@@ -211,7 +211,7 @@ class _Decoders:
 
 
 def retell(heard: Heard, state: FleetState, now_s: float) -> None:
-    """Gives a fleet's state what was received. What a dashboard does not show is skipped, what is broken counted."""
+    """Passes a received message to a fleet's state; skips what a dashboard does not show, counts what is broken."""
     try:
         _retell(heard, state, now_s)
     except PlannerError:

@@ -63,7 +63,7 @@ class SegmentExecutor:
         self._interpreter = Interpreter(self._model, self._driver)
         self._waiting: dict[int, Segment] = {}
         self._next_index = 0  # the segment that runs, or will run next
-        self._awaits_detour = False  # one has failed: what comes before the detour is void
+        self._awaits_detour = False  # one has failed: what comes before the replan is void
         self._started_s: float | None = None
         self._num_segments: int | None = None
         self._is_partial = False
@@ -195,7 +195,7 @@ class SegmentExecutor:
         return False
 
     def _is_off_the_way(self) -> bool:
-        """Skips what is void; returns whether the detour has still to come."""
+        """Skips what is void; returns whether the replan has still to come."""
         while self._awaits_detour and self._next_index in self._waiting:
             self._awaits_detour = not self._waiting.pop(self._next_index).is_detour
             self._next_index += 1

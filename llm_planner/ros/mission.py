@@ -48,7 +48,7 @@ class Mission:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that came is left to be carried out: what follows a failure is void up to the next detour."""
+        """Whether nothing that came is left to be carried out: what follows a failure is void up to the next replan."""
         is_void = False
         for _, outcome in sorted(self._outcomes.items()):
             if not outcome.segment.text or outcome.status == msgs.SegmentOutcome.FAILED:

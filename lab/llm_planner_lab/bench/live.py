@@ -49,7 +49,7 @@ class LiveReplay:
 
     The network delay is added to what goes either way. Times of robots are computed, not waited for, so that a late
     wake-up of this process delays a message at most, and never counts as waiting of a robot. To the planner every
-    request comes from a robot of its own: plans of a real model may last longer than the trace foresaw, and a robot
+    request comes from a robot of its own: plans of a real model may last longer than the trace expected, and a robot
     may not have two goals.
 
     Args:
