@@ -52,7 +52,7 @@ def register_time_utility(name: str, function: UtilityFunction) -> None:
     as ``beta``. That is checked at sampled points here, and again with the parameters of each request.
 
     Raises:
-        PlannerError: INVALID_TIME_UTILITY if the name is taken or the function breaks its promise.
+        PlannerError: INVALID_TIME_UTILITY if the name is taken or the function breaks its contract.
     """
     if not name.isidentifier() or name in _functions:
         raise _invalid(f"{name!r} is taken or is no identifier; choose another name for the function")
@@ -78,7 +78,7 @@ def _declared() -> Mapping[str, EntryPoint]:
 
 @lru_cache(maxsize=4096)
 def _is_known(name: str, alpha: float, beta: float) -> bool:
-    """Returns True, or raises if there is no such function or it breaks its promise with these parameters."""
+    """Returns True, or raises if there is no such function or it breaks its contract with these parameters."""
     _check(name, _find(name), alpha, beta)
     return True
 

@@ -78,6 +78,6 @@ def widened(k: float, estimate: Estimate) -> float:
 
     Budgets count on ``k`` times the expected tokens (TimeBill, section 4.2). If the engine may be slower than expected
     by a factor, up to the slow end of the 90 % interval, they count on as many times more: a confident estimate hardly
-    changes ``k``, a guess makes the solver refuse what it cannot promise.
+    changes ``k``, a guess makes the solver refuse what it cannot guarantee.
     """
     return min(MOST_PESSIMISM, k * max(1.0, estimate.tokens_per_s / estimate.low_tokens_per_s))

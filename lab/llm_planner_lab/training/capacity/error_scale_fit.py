@@ -26,7 +26,7 @@ def fit_error_scale(
     """Returns the scale of held-out errors by ridge regression of their logarithms.
 
     Quantiles over typical errors are taken as in split conformal prediction (Lei et al., JASA 2018), so that intervals
-    hold what they promise however wrong the regression is, as long as new requests resemble those held out.
+    keep their coverage however wrong the regression is, as long as new requests resemble those held out.
 
     Args:
         combinations: Of each held-out row.
