@@ -62,7 +62,7 @@ def build_library(config: PlannerConfig) -> RobotLibrary:
 
 
 def build_admission(config: PlannerConfig) -> Admission:
-    """Returns what checks requests at the door."""
+    """Returns what checks requests at admission."""
     return Admission(config, build_library(config).names())
 
 

@@ -1,4 +1,4 @@
-"""``llm-planner doctor``: is this installation well, and how to mend what is not."""
+"""``llm-planner doctor``: is this installation well, and how to fix what is not."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,8 +1,8 @@
 """Numbered error codes, one per way to fail, and the exception that carries them.
 
-The hundreds digit says who can mend it:
+The hundreds digit says who can fix it:
 
-    1xx  the request         refused at the door; nothing was generated
+    1xx  the request         refused at admission; nothing was generated
     2xx  the plan            the model wrote something that must not reach a robot
     3xx  the execution       the robot or its client failed, or fell silent
     4xx  the time            a budget could not be, or was not, met

@@ -47,7 +47,7 @@ class CallbackHealth:
     """Tells ``/diagnostics`` once a second how many callbacks of a node have failed.
 
     Args:
-        node: An onlooker; a planner says it with everything else.
+        node: An observer; a planner reports this with its own diagnostics.
     """
 
     def __init__(self, node: Node) -> None:

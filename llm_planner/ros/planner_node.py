@@ -288,7 +288,7 @@ class PlannerNode(LifecycleNode):
             )
 
     def _is_junior_to(self, other: msgs.PlannerStatus) -> bool:
-        """Returns who of two gives way; both sides see it the same way."""
+        """Returns whether this planner yields to the other; both sides decide alike."""
 
         def seniority(instance_id: str, started_at: Time) -> tuple[int, int, str]:
             return (started_at.sec, started_at.nanosec, instance_id)

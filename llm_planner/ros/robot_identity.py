@@ -1,4 +1,4 @@
-"""One robot, one name: a robot node says who it is, and gives way while it starts if its name is taken."""
+"""One robot, one name: a robot node says who it is, and ends itself while it starts if its name is taken."""
 
 import uuid
 from collections.abc import Callable, Collection

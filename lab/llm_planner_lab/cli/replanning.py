@@ -39,7 +39,7 @@ def replanning(
 
     bench = Bench(replace(planner_config(model, config, threads), max_replans=max_replans, length_predictor=""))
     ways = " / ".join(WAYS)
-    table = Table("mishap", "family", "tasks", "achieved", "tokens", "ms", caption=ways)
+    table = Table("fault", "family", "tasks", "achieved", "tokens", "ms", caption=ways)
     by_kind: dict[str, list[dict[str, Score]]] = {}
     rows = []
 

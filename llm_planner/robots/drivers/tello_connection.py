@@ -38,7 +38,7 @@ class TelloConnection:
         clock: Source of monotonic time.
         time_scale: How much faster than real time an emulated drone lives.
         takes_off: Whether to take off now.
-        patience_s: For how long to call a drone that does not answer, in the clock's time.
+        patience_s: Timeout for a drone that does not answer, in the clock's time.
         sleep: Waits for a number of seconds.
 
     Attributes:

@@ -85,7 +85,7 @@ def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> Ch
 
 
 class JournaledEvents(GoalEvents):
-    """The planner's diary of its goals, in the journal too."""
+    """The planner's event log of its goals, in the journal too."""
 
     journal: Journal
 

@@ -49,7 +49,7 @@ class ReflexEvent(Protocol):
 
 
 class Control(Protocol):
-    """What is used of ``ros.robot_control.RobotControl``: executor, reflex and patience of a robot node."""
+    """What is used of ``ros.robot_control.RobotControl``: executor, reflex and answer timeout of a robot node."""
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
         """Starts a new goal."""

@@ -43,7 +43,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a request ended, and when; ``is_skipped`` if it was not even let in (Skip-Next)."""
+    """How a request ended, and when; ``is_skipped`` if it was not even admitted (Skip-Next)."""
 
     result: PlanResult
     arrival_s: float
@@ -53,7 +53,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Driver:
-    """Server and clock in one: the goal book at the door, the loop behind it, steps that take what they took.
+    """Server and clock in one: the goal book at admission, the loop behind it, steps that take what they took.
 
     An arrival during a step reaches the book at once and the loop when the step is over, as in the servers.
     """
