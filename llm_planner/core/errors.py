@@ -1,6 +1,6 @@
 """Numbered error codes, one per way to fail, and the exception that carries them.
 
-The hundreds digit says who can fix it:
+The hundreds digit says where to fix it:
 
     1xx  the request         refused at admission; nothing was generated
     2xx  the plan            the model wrote something that must not reach a robot

@@ -1,4 +1,4 @@
-"""How long the engine takes: what a budget solver asks, and who may answer (protocols)."""
+"""How long the engine takes: the protocols that a budget solver uses."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol

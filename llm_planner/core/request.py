@@ -48,8 +48,8 @@ class PlanRequest:
 
     Attributes:
         request_id: Unique; the ROS goal id in hexadecimal when it came over ROS.
-        robot_id: Who asked. A robot has at most one goal at a time.
-        client_id: Who sent this, by its own word; empty within one process, where no limit per client counts.
+        robot_id: The robot that asked. A robot has at most one goal at a time.
+        client_id: The sender of this, as it names itself; empty within one process, where no limit per client counts.
         robot_model: Name of its robot model (``tello``).
         instruction: Natural language, untrusted.
         scene: What the robot sees, untrusted; may be empty.

@@ -72,7 +72,7 @@ class SchedulerOutput:
         asleep: Suspended requests whose robots are busy, the one that resumes last first. Only for an engine that
             keeps its KV itself (``BackendInfo.keeps_kv``): it takes memory from them in this order, and holds back what
             its steps in flight still bring of them.
-        urgent: Of those that run, who loses more than the others by being held back (``scheduling.pipeline.urgency``).
+        urgent: Running requests that lose more than the others by being held back (``scheduling.pipeline.urgency``).
             Only for an engine with several stages (``BackendInfo.num_stages``), which divides a step among them.
     """
 

@@ -28,7 +28,7 @@ class Board:
 
     @contextmanager
     def changing(self) -> Iterator[tuple[FleetState, float]]:
-        """Yields the state and the time, for the one who changes it."""
+        """Yields the state and the time, for a caller that changes the state."""
         with self._lock:
             yield self._state, self._clock.now_s()
 

@@ -53,7 +53,7 @@ class WordWatch:
 
 
 class StepWatch:
-    """Follows a plan statement by statement: who picks and places the same things over and over gets nowhere."""
+    """Follows a plan statement by statement: one that picks and places the same things over and over gets nowhere."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()

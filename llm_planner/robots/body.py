@@ -99,7 +99,7 @@ class Body:
         """Moves along what the robot holds; called whenever the pose has changed."""
 
     def _courses(self) -> dict[type, Callable[[Any, Job], Course]]:
-        """Returns who plans a call, by the class of its effect."""
+        """Returns what plans a call, by the class of its effect."""
         return {
             **dict.fromkeys((Stop, NoEffect, Delay, Replan), lambda _, job: self._still(job)),
             Say: self._say,

@@ -139,7 +139,7 @@ def forecast_s(ahead_s: float) -> float:
 def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) -> tuple[float, float]:
     """Returns the least gap on the way, and the mean one, each gap counting at most as what is enough.
 
-    Where a collision seems certain, the mean still tells who gets out of the way from who runs along it.
+    Where a collision seems certain, the mean still tells a robot that gets out of the way from one that runs along it.
     """
     gaps = [
         min(enough_m, *(threat.gap_m(point, number * SAMPLE_S) for threat in threats))

@@ -53,7 +53,7 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
-    """Who is started.
+    """The processes to start.
 
     Attributes:
         drones: How many Tellos: ``drone_1``, ``drone_2``, ...

@@ -1,7 +1,7 @@
 """How far the messages of a fleet go: DDS authenticates no participant, so they stay on this host by default.
 
 ``ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST`` would not do: rmw_fastrtps then still listens on every interface, a stranger
-who names this host in ``ROS_STATIC_PEERS`` gets in, and it turns shared memory on, whatever
+that names this host in ``ROS_STATIC_PEERS`` gets in, and it turns shared memory on, whatever
 ``FASTDDS_BUILTIN_TRANSPORTS`` says. (With shared memory a client that died uncleanly costs the next one seconds and
 most of its feedback.) A profile of Fast DDS does: all sockets are on the loopback interface, UDP is the only transport.
 Processes of this host without that profile, such as ``ros2 topic echo`` in another terminal, are found all the same.

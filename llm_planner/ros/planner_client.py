@@ -42,7 +42,7 @@ class PlannerClient:
     Args:
         node: The robot's node; spun by the caller (with any executor).
         robot_model: Name of the robot model, e.g. ``tello``.
-        robot_id: Who asks; the node's full name unless given.
+        robot_id: The robot that asks; the node's full name unless given.
         planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.
         server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
@@ -95,7 +95,7 @@ class PlannerClient:
 
     @property
     def robot_id(self) -> str:
-        """Who asks."""
+        """The robot that asks."""
         return self._endpoints.robot_id
 
     @property

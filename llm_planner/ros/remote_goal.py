@@ -37,7 +37,7 @@ class Endpoints:
     """A robot's connections to one planner.
 
     Attributes:
-        robot_id: Who asks.
+        robot_id: The robot that asks.
         planner: Full name of the planner node.
         server_timeout_s: Without a sign of life from the planner for this long, a goal is lost.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model.

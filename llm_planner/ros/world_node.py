@@ -35,7 +35,7 @@ WORLD_PORT = 8870
 class WorldSettings:
     """Parameters of the world."""
 
-    robots: tuple[str, ...] = setting((), "Who lives there: NAME:MODEL for each robot.")
+    robots: tuple[str, ...] = setting((), "The robots in it: NAME:MODEL for each.")
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
     world: str = setting("", "Name of a bundled world, or a YAML file; empty for an empty stage for each robot.")
     port: int = setting(WORLD_PORT, "TCP port on loopback that drivers connect to.", minimum=0, maximum=65535)

@@ -72,7 +72,7 @@ def _generation(number: int, rng: random.Random) -> Generation:
 
 
 def _output(scheduler: Scheduler, scheduled: SchedulerOutput) -> StepOutput:
-    """Returns a token for everyone whose prompt is complete."""
+    """Returns a token for every request whose prompt is complete."""
     by_id = {generation.request_id: generation for generation in scheduler.running}
     token_ids = {
         request_id: (1,)

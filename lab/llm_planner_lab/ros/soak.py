@@ -83,7 +83,7 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
     """Returns what was lost and late while a fleet worked, and what its processes took of one core.
 
     Args:
-        composition: Who works.
+        composition: The fleet at work.
         seconds: For how long; in the second half browsers look at the dashboard.
         num_browsers: How many.
         log_dir: Where the processes write.

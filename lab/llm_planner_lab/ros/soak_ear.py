@@ -1,4 +1,4 @@
-"""Counts the messages of a fleet: which numbers never came, and whose way took too long."""
+"""Counts the messages of a fleet: which numbers never came, and which took too long."""
 
 import json
 import math

@@ -51,7 +51,7 @@ class Workload:
 
     Args:
         node: Spun by the caller.
-        robots: Who is told.
+        robots: The robots that are told.
         pids: Returns the present process of a robot, 0 for none.
         seed: Of plans, emergencies and cancels.
     """

@@ -1,4 +1,4 @@
-"""Encounters: where a drone flies, and who comes into its way from where. One seed, one encounter."""
+"""Encounters: where a drone flies, and what comes into its way from where. One seed, one encounter."""
 
 import math
 import random
@@ -48,7 +48,7 @@ class Encounter:
 
     Attributes:
         errand: What the drone does when it begins, in MiniSpec.
-        comer: Who comes, as a thing of the world.
+        comer: What comes, as a thing of the world.
         begins_m: How far its middle is from the drone then.
         ends_s: When it has gone to the end.
     """

@@ -160,7 +160,7 @@ class AdmissionRun:
         self._step += 1
 
     def _take_step(self, load: StepLoad) -> None:
-        """Gives each running job a token, checks the memory, and ends who is complete."""
+        """Gives each running job a token, checks the memory, and ends those that are complete."""
         self._now_s += self._step_time.step_s(load)
         self._step += 1
         self._held_tokens += len(self._began)

@@ -16,7 +16,7 @@ class Admission(Enum):
 
     FIRST_CHUNK = "first_chunk"  # what its first micro-batch computes: vLLM 0.9
     WHOLE_PROMPT = "whole_prompt"  # vLLM 0.32 (`scheduler_reserve_full_isl`)
-    LOOKAHEAD = "lookahead"  # it and how all who run will have grown within the next tokens (`kv_peak.py`)
+    LOOKAHEAD = "lookahead"  # it and the growth of all running ones within the next tokens (`kv_peak.py`)
 
 
 class PipelineScheduler:
@@ -115,7 +115,7 @@ class PipelineScheduler:
         return self.num_preemptions == began_with
 
     def _add_one(self, batch: MicroBatchBuilder, sequence: Sequence, num_tokens: int) -> bool:
-        """Adds a running sequence, at the cost of those who began last; returns whether it could stay itself."""
+        """Adds a running sequence, at the cost of those that began last; returns whether it could stay itself."""
         if sequence not in self._running:
             return True  # a sequence before it took its KV
         num_blocks = self._blocks(sequence.num_scheduled + num_tokens) - sequence.num_blocks

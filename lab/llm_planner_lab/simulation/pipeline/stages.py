@@ -1,4 +1,4 @@
-"""Stages and links as servers, first come first served: when does a micro-batch come through, who is idle meanwhile?"""
+"""Stages and links as servers, first come first served: when is a micro-batch done, which stage is idle meanwhile?"""
 
 from dataclasses import dataclass
 

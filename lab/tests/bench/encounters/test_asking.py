@@ -1,4 +1,4 @@
-"""When a drone asks, and what it says of who comes."""
+"""When a drone asks, and what it says of the mover."""
 
 from types import SimpleNamespace
 
