@@ -29,7 +29,7 @@ class DriverSettings:
         name: One of ``DRIVERS``.
         address: Of the robot.
         takes_off: Whether a drone takes off as soon as it is connected.
-        time_scale: How much faster than real time the robot lives.
+        time_scale: How much faster than real time the robot runs.
         tool_length_m: Of an arm's gripper beyond its flange.
         takes_worlds: Whether an instruction may say what there is around a real robot, and where it is.
         seed: Of the noise of a kinematic robot.
@@ -177,7 +177,7 @@ def _check_address(settings: DriverSettings) -> None:
     except ValueError as error:
         raise _invalid(f"driver {settings.name!r} needs the robot's address, such as 192.168.10.1: {error}") from error
     if settings.time_scale != 1.0 and not address.is_loopback:
-        raise _invalid(f"time_scale is {settings.time_scale:g}, but a real robot lives in real time; set it to 1")
+        raise _invalid(f"time_scale is {settings.time_scale:g}, but a real robot runs in real time; set it to 1")
 
 
 def _invalid(problem: str) -> PlannerError:

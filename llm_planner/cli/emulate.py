@@ -35,7 +35,7 @@ def tello(
     address: Annotated[str, typer.Option(help="Address of the first drone; this machine must own them all.")] = (
         FIRST_ADDRESS
     ),
-    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they live.")] = 1.0,
+    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they run.")] = 1.0,
     battery: Annotated[float, typer.Option(min=0.0, max=100.0, help="What the batteries hold, in percent.")] = 100.0,
     lost: Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram never arrives.")] = 0.0,
     late: Annotated[

@@ -189,7 +189,7 @@ def _choices(outcome: "msgs.PlanOutcome") -> str:
 
 
 def _line(outcome: "msgs.SegmentOutcome") -> str:
-    """Returns how a segment went, as one line: its mark, how long it took, its text, and what came of it."""
+    """Returns how a segment went, as one line: its mark, how long it took, its text, and its result."""
     if not outcome.segment.text:
         return "replanned"
     mark = MARKS.get(outcome.status, "?")

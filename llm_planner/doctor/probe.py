@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a probe.
+    """The result of a probe.
 
     Attributes:
         values: What it printed; empty if it did not get that far.

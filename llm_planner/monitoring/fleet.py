@@ -145,7 +145,7 @@ class FleetState:
         self._note(now_s, "warn", "a message that makes no sense was passed over", sender)
 
     def resume(self, now_s: float) -> None:
-        """Forgives the silence of a time in which there was no listener."""
+        """Ignores the silence of a time in which there was no listener."""
         self.planner_heard_s = now_s
         for robot in self.robots.values():
             robot.heard_s, robot.is_resumed = now_s, True

@@ -202,7 +202,7 @@ class _Decoders:
         return decode
 
     def _decoded(self, channel: Channel, schema: Schema, data: bytes) -> object:
-        if FIXED_ARRAY.search(schema.data):  # none of ours has one; very many things that take no data could be in it
+        if FIXED_ARRAY.search(schema.data):  # ours have none; it could hold very many elements of no size
             raise ValueError("its definition has arrays of fixed size")
         decoder = self._factory.decoder_for(channel.message_encoding, schema)
         if decoder is None:

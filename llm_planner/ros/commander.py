@@ -24,7 +24,7 @@ ANSWER_S = 5.0  # for a robot to answer
 PLANNER_TYPE = "llm_planner/msg/PlannerStatus"
 _START = "start it with `llm-planner up`, or compare ROS_DOMAIN_ID"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
-EMPTY_S = 10.0  # to find anything of ours at all
+EMPTY_S = 10.0  # to find any node of this project
 DISCOVERY_S = 3.0  # to find what is running already
 GONE_S = 2.0  # after which a node that has left the ROS graph has ended
 SILENT_S = 10.0  # a status comes twice a second
@@ -90,7 +90,7 @@ class Commander:
         A node that was found and has left the ROS graph is not waited for.
 
         Args:
-            timeout_s: For a planner that lives and takes no goals yet.
+            timeout_s: For a planner that runs and takes no goals yet.
             sign_of_life_s: For nodes that are not found: there may be none of that name.
             on_wait: Called ten times a second with what is being waited for.
 

@@ -58,7 +58,7 @@ class Composition:
     Attributes:
         drones: How many Tellos: ``drone_1``, ``drone_2``, ...
         arms: How many Indy7: ``arm_1``, ...
-        time_scale: How much faster than real time they live.
+        time_scale: How much faster than real time they run.
         seed: Of the noise of all durations; each robot adds its number.
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
@@ -148,7 +148,7 @@ class Composition:
         places = world_file.arms if is_arm else world_file.drones
         index = number - (self.drones if is_arm else num_tellos)
         if index >= len(places):
-            return {}  # the world says so, and ends
+            return {}  # the world reports it, and ends
         place = places[index]
         return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
 
@@ -168,7 +168,7 @@ class Fleet:
     """Processes that run together; a context manager that stops them.
 
     They end with their parent, however it ends: each gets SIGTERM then, so that a robot stops before its node ends. The
-    kernel means the *thread* that starts them: it must live as long as they do.
+    kernel means the *thread* that starts them: it must run as long as they do.
 
     Args:
         commands: By name, as ``Composition.commands`` returns them.
@@ -240,7 +240,7 @@ class Fleet:
         return [self._deal_with(name, status, now_s) for name, status in ended]
 
     def _deal_with(self, name: str, status: int, now_s: float) -> str:
-        """Decides whether a process that has ended starts again; returns a line that says so."""
+        """Decides whether a process that has ended starts again; returns a line for the log."""
         ends_s = self._ended_s[name]
         ends_s.append(now_s)
         how = f"{name} ended with status {status}"

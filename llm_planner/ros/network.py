@@ -2,7 +2,7 @@
 
 ``ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST`` would not do: rmw_fastrtps then still listens on every interface, a stranger
 that names this host in ``ROS_STATIC_PEERS`` gets in, and it turns shared memory on, whatever
-``FASTDDS_BUILTIN_TRANSPORTS`` says. (With shared memory a client that died uncleanly costs the next one seconds and
+``FASTDDS_BUILTIN_TRANSPORTS`` says. (With shared memory a client that ended uncleanly costs the next one seconds and
 most of its feedback.) A profile of Fast DDS does: all sockets are on the loopback interface, UDP is the only transport.
 Processes of this host without that profile, such as ``ros2 topic echo`` in another terminal, are found all the same.
 """

@@ -121,7 +121,7 @@ class PlanAction:
         self._on_result(result)
 
     def end(self, goal: Goal, verdict: PlannerError) -> None:
-        """Ends a goal because the node says so: through the server, which knows the metrics."""
+        """Ends a goal on the node's decision: through the server, which knows the metrics."""
         if (server := self._active_server()) is None or not server.cancel(
             goal.request.request_id, verdict.code, verdict.message
         ):

@@ -58,7 +58,7 @@ class RobotControl:
     Args:
         model: Of the robot.
         clock: Source of monotonic time.
-        time_scale: How much faster than that the robot lives, > 0.
+        time_scale: How much faster than that the robot runs, > 0.
         connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Receives every reflex, likewise.

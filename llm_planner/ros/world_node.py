@@ -4,7 +4,7 @@
 
 Robot nodes with ``driver:=mujoco`` connect to its port. ``/clock`` tells the world's time, ``/tf`` where bodies are,
 ``joint_states`` and ``odom`` of each robot what their names say, and ``/world/markers`` the scene for RViz. A kind of
-message whose package is not installed is left out, and the log says so.
+message whose package is not installed is left out, and the log reports it.
 """
 
 import sys

@@ -33,7 +33,7 @@ def chaos(
     ] = False,
     drones: Annotated[int, typer.Option(min=0, max=50, help="How many drones.")] = 5,
     arms: Annotated[int, typer.Option(min=0, max=50, help="How many arms.")] = 1,
-    time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster than real time robots live.")] = 5.0,
+    time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster than real time robots run.")] = 5.0,
     backend: Annotated[str, typer.Option(help="What plans: fake (scripted plans, checked to the letter) or torch.")] = (
         "fake"
     ),

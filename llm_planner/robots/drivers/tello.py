@@ -164,7 +164,7 @@ class TelloDriver:
     def attend(self, now_s: float) -> float:
         """Keeps a drone in the air that is told nothing, and lands it while the battery still can.
 
-        Only the robot's own loop calls this: where that loop has died, nothing is sent, and the drone lands by itself
+        Only the robot's own loop calls this: where that loop has ended, nothing is sent, and the drone lands by itself
         after 15 s. Returns after how many seconds to be called again.
         """
         line_s = self._epoch_s + now_s
