@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
-"""What the model writes once at the start, for nobody: a few steps from which the scheduler learns their times."""
+"""What the model writes once at the start, for no client: a few steps from which the scheduler learns their times."""
 
 
 def build_library(config: PlannerConfig) -> RobotLibrary:
@@ -62,7 +62,7 @@ def build_library(config: PlannerConfig) -> RobotLibrary:
 
 
 def build_admission(config: PlannerConfig) -> Admission:
-    """Returns what checks requests at the door."""
+    """Returns what checks requests at admission."""
     return Admission(config, build_library(config).names())
 
 
@@ -245,7 +245,7 @@ def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> Pl
 
     Args:
         config: Of the planner.
-        on_event: Hears all events, on one thread of the server.
+        on_event: Receives all events, on one thread of the server.
     """
     return ChildServer(
         partial(build_loop, config), admission=build_admission(config), on_event=on_event, clock=MonotonicClock()

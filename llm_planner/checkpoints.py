@@ -13,7 +13,7 @@ from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 
 _log = logging.getLogger(__name__)
 OWN_PREDICTOR = "auto"
-"""Asks for the length predictor that stands beside the model."""
+"""Asks for the length predictor in the model's directory."""
 
 
 def resolve_model(name: str) -> Path:

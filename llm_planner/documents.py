@@ -1,4 +1,4 @@
-"""What files say: YAML and JSON within bounds, whoever wrote them.
+"""What files say: YAML and JSON within bounds, whatever their source.
 
 A YAML file of 341 bytes can stand for gigabytes, because an alias repeats what its anchor holds, and aliases of aliases
 multiply. So a document is measured with every alias written out before anything is made of it.

@@ -29,7 +29,7 @@ class DriverSettings:
         name: One of ``DRIVERS``.
         address: Of the robot.
         takes_off: Whether a drone takes off as soon as it is connected.
-        time_scale: How much faster than real time the robot lives.
+        time_scale: How much faster than real time the robot runs.
         tool_length_m: Of an arm's gripper beyond its flange.
         takes_worlds: Whether an instruction may say what there is around a real robot, and where it is.
         seed: Of the noise of a kinematic robot.
@@ -62,7 +62,7 @@ class RobotConnection(Protocol):
 
         Args:
             world: What there is.
-            pose: Where the robot is, if somebody knows better than itself.
+            pose: Where the robot is, if the caller knows better than the robot.
             epoch_s: The robot's time (the clock times ``time_scale``) at the world's time 0.
         """
         ...
@@ -111,7 +111,7 @@ class TelloRobot:
         return self._driver
 
     def close(self) -> None:
-        """Lands, as well as can be done without waiting: whom nobody talks to any more lands by itself after 15 s."""
+        """Lands, as well as can be done without waiting: a drone that gets no commands lands by itself after 15 s."""
         if self._driver.state.pose.z_m > 0.0:
             self._tello.line.say_goodbye()
         self._tello.line.close()
@@ -177,7 +177,7 @@ def _check_address(settings: DriverSettings) -> None:
     except ValueError as error:
         raise _invalid(f"driver {settings.name!r} needs the robot's address, such as 192.168.10.1: {error}") from error
     if settings.time_scale != 1.0 and not address.is_loopback:
-        raise _invalid(f"time_scale is {settings.time_scale:g}, but a real robot lives in real time; set it to 1")
+        raise _invalid(f"time_scale is {settings.time_scale:g}, but a real robot runs in real time; set it to 1")
 
 
 def _invalid(problem: str) -> PlannerError:

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, settings
 
 from llm_planner.ros.network import Network, environment
 
-_DOMAINS = range(101, 0, -1)  # above 101 the DDS ports meet Linux's ephemeral ports; 0 is everybody's default
+_DOMAINS = range(101, 0, -1)  # above 101 the DDS ports meet Linux's ephemeral ports; 0 is the default of all
 
 
 def _claim_ros_domain() -> tuple[int, socket.socket]:
     """Returns a ROS domain that no other test process on this machine uses, and what keeps it ours.
 
-    The claim is a socket with an abstract name (Linux): no file that somebody else could have put there before, and the
-    system frees it when this process ends, however it ends. Somebody else's claim is a domain that is taken, no more.
+    The claim is a socket with an abstract name (Linux): no file that another user could have put there before, and the
+    system frees it when this process ends, however it ends. Another user's claim is a domain that is taken, no more.
     """
     for domain in _DOMAINS:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -46,7 +46,7 @@ os.environ.update(
 os.environ.update(environment(Network.HOST, os.environ))  # loopback alone, and no shared memory that a crash leaves
 os.environ.setdefault("MUJOCO_GL", "egl")  # pictures without a display; MuJoCo reads it when it is imported
 os.environ.pop("ROS_LOCALHOST_ONLY", None)  # the deprecated spelling would win over the range above
-for size in ("COLUMNS", "LINES"):  # of somebody's terminal, which xdist hands to its workers
+for size in ("COLUMNS", "LINES"):  # of a user's terminal, which xdist hands to its workers
     os.environ.pop(size, None)
 if sys.prefix not in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
     os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, [sys.prefix, os.environ.get("AMENT_PREFIX_PATH")]))

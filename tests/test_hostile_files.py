@@ -31,7 +31,7 @@ MODEL, LENGTHS = SHARE / "models" / "planner-small", Path(__file__).parent / "da
 
 
 def in_checkpoint(read):
-    """Returns a reader of one file of a checkpoint, beside which the others lie as they should."""
+    """Returns a reader of one file of a checkpoint, with valid copies of the others next to it."""
 
     def read_file(path):
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):

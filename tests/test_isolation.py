@@ -1,4 +1,4 @@
-"""Test runs side by side do not meet, and nobody else can get into their way."""
+"""Test runs side by side do not meet, and no other process can get into their way."""
 
 import os
 import subprocess

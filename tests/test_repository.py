@@ -139,7 +139,7 @@ def _needs(requirement: Requirement) -> list[Requirement]:
     try:
         needs = map(Requirement, importlib.metadata.requires(requirement.name) or ())
     except importlib.metadata.PackageNotFoundError:
-        if f"{requirement}" in requirement_lines("training"):  # nobody has to install these
+        if f"{requirement}" in requirement_lines("training"):  # these are optional
             return []
         raise
     extras = requirement.extras or {""}

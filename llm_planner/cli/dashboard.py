@@ -9,7 +9,7 @@ from llm_planner.cli.options import PlannerOption
 HostOption = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 shows the fleet to the network.")]
 PortOption = Annotated[int, typer.Option(min=0, max=65535, help="TCP port; 0 lets the system choose one.")]
 AllowHostOption = Annotated[
-    list[str] | None, typer.Option(help="Host name that browsers may use, beside localhost and addresses; again.")
+    list[str] | None, typer.Option(help="Host name that browsers may use besides localhost and addresses; repeatable.")
 ]
 
 

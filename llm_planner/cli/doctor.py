@@ -1,4 +1,4 @@
-"""``llm-planner doctor``: is this installation well, and how to mend what is not."""
+"""``llm-planner doctor``: is this installation well, and how to fix what is not."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,9 +22,9 @@ def doctor(
     ),
     load: Annotated[bool, typer.Option("--load", help="Load the model even if it is large.")] = False,
     robot: Annotated[
-        list[str] | None, typer.Option(help="A robot that must be there: node name, address or host name; again.")
+        list[str] | None, typer.Option(help="A robot that must be there: node name, address or host name; repeatable.")
     ] = None,
-    port: Annotated[list[int] | None, typer.Option(help="TCP port that must be free; again.")] = None,
+    port: Annotated[list[int] | None, typer.Option(help="TCP port that must be free; repeatable.")] = None,
     timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of all checks together, in seconds.")] = 60.0,
     as_json: JsonOption = False,
 ) -> None:

@@ -35,7 +35,7 @@ def tello(
     address: Annotated[str, typer.Option(help="Address of the first drone; this machine must own them all.")] = (
         FIRST_ADDRESS
     ),
-    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they live.")] = 1.0,
+    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time they run.")] = 1.0,
     battery: Annotated[float, typer.Option(min=0.0, max=100.0, help="What the batteries hold, in percent.")] = 100.0,
     lost: Annotated[float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram never arrives.")] = 0.0,
     late: Annotated[
@@ -48,8 +48,8 @@ def tello(
         float, typer.Option(min=0.0, max=1.0, help="Probability that a datagram of the drone is nonsense.")
     ] = 0.0,
     late_s: Annotated[float, typer.Option(min=0.0, help="The longest delay of late and doubled datagrams.")] = 2.0,
-    empty_after_s: Annotated[float | None, typer.Option(help="Empty the batteries after so many seconds.")] = None,
-    mute_after_s: Annotated[float | None, typer.Option(help="Say nothing any more after so many seconds.")] = None,
+    empty_after_s: Annotated[float | None, typer.Option(help="Empty the batteries after this many seconds.")] = None,
+    mute_after_s: Annotated[float | None, typer.Option(help="Send nothing any more after this many seconds.")] = None,
     seed: SeedOption = 0,
     port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port for commands.")] = COMMAND_PORT,
     state_port: Annotated[int, typer.Option(min=1, max=65535, help="Clients' UDP port for the state.")] = STATE_PORT,
@@ -104,7 +104,7 @@ def run(
     script: Annotated[Path, typer.Argument(help="A Python program; what follows it are its arguments.", exists=True)],
     address: Annotated[str, typer.Option(help="Loopback address that it shall use.")] = "127.0.0.1",
 ) -> None:
-    """Run a robot program beside an emulator on this machine, unchanged: its UDP ports stay on one address.
+    """Run a robot program alongside an emulator on this machine, unchanged: its UDP ports stay on one address.
 
     Example: llm-planner emulate run my_tello_program.py
     """

@@ -36,7 +36,7 @@ def up(
     backend: BackendOption = None,
     base_url: BaseUrlOption = None,
     scenario: Annotated[Path | None, typer.Option(help="YAML file with instructions to begin with.")] = None,
-    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots live.")] = 1.0,
+    time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots run.")] = 1.0,
     tello: Annotated[list[str] | None, typer.Option(help="Address of a real Tello for drone_1; again for drone_2.")] = (
         None
     ),
@@ -112,7 +112,7 @@ def _next_step(composition: "Composition") -> str:
 
 
 def _watch(fleet: "Fleet", stopped: threading.Event) -> None:
-    """Returns when it is stopped; starts again what has ended, and says so."""
+    """Returns when it is stopped; restarts ended processes, and reports it."""
     while not stopped.wait(0.2):
         for line in fleet.tend(time.monotonic()):
             error_console.print(line, style="yellow", soft_wrap=True)

@@ -37,7 +37,7 @@ class _Elapsed:
 
 @contextmanager
 def waiting() -> Iterator[Callable[[str], None]]:
-    """Yields what shows on standard error what is being waited for; where nobody looks, one line for each new thing."""
+    """Yields what shows on standard error what is being waited for; without a terminal, one line for each new thing."""
     shown = ""
     with error_console.status("") as status:
 

@@ -116,7 +116,7 @@ def plan(
 
 
 def _run(loop: "PlannerLoop", request: PlanRequest, *, show: bool) -> PlanResult:
-    """Returns the result of a request, which the loop serves alone; sleeps while there is nothing to do.
+    """Returns the result of a request, which the loop serves alone; waits while there is nothing to do.
 
     Raises:
         PlannerError: ENGINE_FAILED if there will never be anything to do, although the request has not ended.

@@ -19,7 +19,7 @@ def record(
 ) -> None:
     """Record all topics of a running planner and its robots until Ctrl-C, for `replay`, Foxglove and `ros2 bag`.
 
-    What was heard is written every second: a recording that is killed can be read as far as it goes. `trace record`
+    What was received is written every second: a recording that is killed can be read as far as it goes. `trace record`
     writes a planner's goals alone, to be replayed under another policy.
 
     Example: llm-planner record flight.mcap

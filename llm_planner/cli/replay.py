@@ -20,7 +20,7 @@ from llm_planner.monitoring.timeline import Span, SpanKind, draw_timeline, windo
 if TYPE_CHECKING:
     from llm_planner.monitoring.summary import Summary
 
-NUMBERS = ("segments", "moved s", "waited s", "slept s", "written s")
+NUMBERS = ("segments", "moved s", "waited s", "suspended s", "written s")
 _KINDS = {
     LaneKind.GENERATION: SpanKind.GENERATION,
     LaneKind.WAITING: SpanKind.WAITING,

@@ -36,7 +36,7 @@ def profile_robot(
     """Try every skill over a grid of arguments and seeds in virtual time, and fit the robot's duration models.
 
     Printed: median error and share of calls within p90 (with the standard error of so few calls), before and after, on
-    as many calls whose arguments, places and seeds were not profiled; ahead: for whoever knows the arguments, but not
+    as many calls whose arguments, places and seeds were not profiled; ahead: with the arguments known, but not
     where things are, as the scheduler before the call. Without --output or --in-place nothing is written. Exit status 0
     also where an aim is missed.
 

@@ -31,7 +31,7 @@ def try_plan(
 ) -> None:
     """Carry a plan out in MuJoCo, in virtual time, after the safety gate has judged all of it.
 
-    Shown beside what the robot model expects. Exit status 0 if every segment succeeded and nothing was touched.
+    Shown next to what the robot model expects. Exit status 0 if every segment succeeded and nothing was touched.
 
     Example: llm-planner robots try 'mf(50);tc(90);'
     """

@@ -67,7 +67,7 @@ def send(
 ) -> None:
     """Tell a running robot something, wait until it is done, and show how it went.
 
-    The robot hears of it when the planner is ready; at once if it is urgent and has a time budget, because then its
+    The robot receives it when the planner is ready; at once if it is urgent and has a time budget, because then its
     reflex acts if the planner does not.
 
     Example: llm-planner send drone_1 "fly 1 m forward, then turn right"
@@ -169,7 +169,7 @@ def _obeyed(
 
 
 def _chosen(outcome: "msgs.PlanOutcome") -> str:
-    """Returns the plan that a person confirms; empty for none, and where nobody can be asked."""
+    """Returns the plan that a person confirms; empty for none, and without a terminal."""
     if not outcome.candidates or not (sys.stdin.isatty() and error_console.is_terminal):
         return ""
     error_console.print(outcome.error_msg or "the plan:", markup=False, soft_wrap=True)
@@ -189,7 +189,7 @@ def _choices(outcome: "msgs.PlanOutcome") -> str:
 
 
 def _line(outcome: "msgs.SegmentOutcome") -> str:
-    """Returns how a segment went, as one line: its mark, how long it took, its text, and what came of it."""
+    """Returns how a segment went, as one line: its mark, how long it took, its text, and its result."""
     if not outcome.segment.text:
         return "replanned"
     mark = MARKS.get(outcome.status, "?")

@@ -24,7 +24,7 @@ def stop(
 ) -> None:
     """Halt robots at once and end their goals; it works without a planner.
 
-    A drone hovers, an arm holds. What they were doing, and what was still to come of it, is given up.
+    A drone hovers, an arm holds. Their running plans, and all that is left of them, are given up.
 
     Example: llm-planner stop drone_1
 
@@ -42,7 +42,7 @@ def stop(
 
 
 def _stop(node: "Node", robot: str) -> bool:
-    """Stops one robot and says so; returns whether it has halted."""
+    """Stops one robot and reports it; returns whether it has halted."""
     from llm_planner.ros.commander import stop_robot
     from llm_planner.srv import Stop
 

@@ -99,7 +99,7 @@ def _watch(
 
 
 def _age_s(before: PlannerView, after: PlannerView) -> float:
-    """Returns how much older one view is; infinity if the engine did not answer at both times, or began anew."""
+    """Returns how much older one view is; infinity if the engine did not answer at both times, or restarted."""
     if before.loop is None or after.loop is None or after.num_restarts > before.num_restarts:
         return float("inf")
     return after.loop.at_s - before.loop.at_s

@@ -17,7 +17,7 @@ def worlds(
     picture: Annotated[Path | None, typer.Option(help="Draw it into this PNG file, without a window.")] = None,
     drones: Annotated[int, typer.Option(min=0, max=100, help="Tellos that hover in it.")] = 4,
     arms: Annotated[int, typer.Option(min=0, max=100, help="Arms that stand in it.")] = 2,
-    after_s: Annotated[float, typer.Option(min=0.0, help="Let so many seconds pass first.")] = 12.5,
+    after_s: Annotated[float, typer.Option(min=0.0, help="Let this many seconds pass first.")] = 12.5,
     look_at: Annotated[str, typer.Option(help="X,Y,Z in the middle of the picture.")] = "6.6,3.2,0.4",
     distance: Annotated[float, typer.Option(min=0.1, help="Of the camera from there, in metres.")] = 12.5,
     azimuth: Annotated[float, typer.Option(help="Heading of the camera in degrees.")] = AZIMUTH_DEG,

@@ -30,7 +30,7 @@ class SchedulerConfig:
         0.05, "How much earlier than needed a suspended generation is resumed, in seconds.", minimum=0.0, maximum=60.0
     )
     pessimism: float = setting(
-        5.0, "Time budgets count on so many times the expected length; k of TimeBill.", minimum=1.0, maximum=100.0
+        5.0, "Multiple of the expected length that time budgets count on; k of TimeBill.", minimum=1.0, maximum=100.0
     )
     max_eviction_ratio: float = setting(
         0.95, "Most of a prompt's KV that is removed to keep a time budget.", minimum=0.0, maximum=1.0

@@ -1,13 +1,13 @@
 """Numbered error codes, one per way to fail, and the exception that carries them.
 
-The hundreds digit says who can mend it:
+The hundreds digit says where to fix it:
 
-    1xx  the request         refused at the door; nothing was generated
+    1xx  the request         refused at admission; nothing was generated
     2xx  the plan            the model wrote something that must not reach a robot
     3xx  the execution       the robot or its client failed, or fell silent
     4xx  the time            a budget could not be, or was not, met
     5xx  the server          installation, model, configuration, memory, crash
-    6xx  a decision          somebody cancelled or superseded the goal
+    6xx  a decision          the goal was cancelled or superseded
 
 The numbers are part of the ROS interface (``PlanTask.Result.error_code``): never renumber.
 """

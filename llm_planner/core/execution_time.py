@@ -1,4 +1,4 @@
-"""How long the engine takes: what a budget solver asks, and who may answer (protocols)."""
+"""How long the engine takes: the protocols that a budget solver uses."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -28,7 +28,7 @@ ALONE = Company()
 
 
 class ExecutionTime(Protocol):
-    """Estimates of what steps take: the ETE of TimeBill, section 4.2, for a sequence in company."""
+    """Estimates of what steps take: the ETE of TimeBill, section 4.2, for a sequence and those that decode with it."""
 
     def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:
         """Returns the seconds until ``num_tokens`` >= 1 of a prompt are computed and the first token is out.
@@ -37,7 +37,7 @@ class ExecutionTime(Protocol):
             num_tokens: Tokens that must be computed: not those that are cached.
             kv_len: Cached tokens before them.
             chunk_tokens: Most prompt tokens of one step, >= 1.
-            company: Decodes along.
+            company: Co-batched decoding sequences.
         """
         ...
 

@@ -8,14 +8,14 @@ class PipelineTimes:
     """``computation_times()`` and ``communication_times()`` of Dynamic Micro-Batch Scheduling, section 4.2; both lines.
 
     Deviation: the paper's models take the number of tokens alone; here a stage also reads the KV of its sequences, and
-    what a link needs for each message is told apart from its latency, which occupies nobody.
+    what a link needs for each message is told apart from its latency, which occupies neither stage.
 
     Attributes:
         compute_base_s: A stage that computes one micro-batch, however small: its weights are read once.
         compute_per_token_s: And for each of its tokens.
         compute_per_kv_token_s: And for each token in the caches of its sequences.
         link_latency_s: From the end of a message at one stage to its arrival at the next.
-        link_per_token_s: A link is occupied for so long by each token.
+        link_per_token_s: Time for which each token occupies a link.
     """
 
     compute_base_s: float

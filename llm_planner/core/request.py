@@ -48,8 +48,8 @@ class PlanRequest:
 
     Attributes:
         request_id: Unique; the ROS goal id in hexadecimal when it came over ROS.
-        robot_id: Who asked. A robot has at most one goal at a time.
-        client_id: Who sent this, by its own word; empty within one process, where no limit per client counts.
+        robot_id: The robot that asked. A robot has at most one goal at a time.
+        client_id: The sender of this, as it names itself; empty within one process, where no limit per client counts.
         robot_model: Name of its robot model (``tello``).
         instruction: Natural language, untrusted.
         scene: What the robot sees, untrusted; may be empty.
@@ -63,8 +63,8 @@ class PlanRequest:
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         unsupported_skills: Skills of its model that this robot cannot carry out: no plan may call them.
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
-        failures: What it said of those among them that failed, and from which the plan takes a detour: one for each
-            detour in ``delivered``, and maybe one more.
+        failures: What it said of those among them that failed, and after which the plan was replanned: one for each
+            replan in ``delivered``, and maybe one more.
     """
 
     request_id: str
@@ -116,7 +116,7 @@ class PlanMetrics:
         num_prompt_tokens: Prompt length, cached tokens included.
         num_cached_tokens: Of these, how many came from the prefix store.
         num_suspensions: How often the generation was suspended.
-        num_replans: How often the plan took a detour around a segment that failed.
+        num_replans: How often the rest of the plan was replanned after a segment that failed.
         num_inserted_tokens: Prompt tokens that were inserted for that behind what the model had written.
         confidence: How sure the model was of its least sure statement since the last replan, 0 to 1; None where the
             goal ended before.
@@ -125,7 +125,7 @@ class PlanMetrics:
         predicted_time_s: Expected time from arrival to what the time budget covers; None without a prediction.
         wcet_s: Worst case of the same.
         eviction_ratio: Share of the prompt's KV that was removed, 0 to 1.
-        levers: What was done to keep the time budget, in the order in which it was tried.
+        levers: Measures taken to keep the time budget, in the order in which it was tried.
     """
 
     response_time_s: float | None = None
@@ -154,7 +154,7 @@ class PlanResult:
     Attributes:
         candidates: With NOT_UNDERSTOOD: plans that may have been meant, for a person to confirm; the plan itself where
             only that was asked for.
-        marks: How each of ``segments`` went on the robot; empty where nobody keeps them.
+        marks: How each of ``segments`` went on the robot; empty where they are not kept.
     """
 
     request_id: str

@@ -64,7 +64,7 @@ def make_detour(index: int) -> Segment:
 
 
 def carried_out(segments: Sequence[Segment], failed: Iterable[int]) -> tuple[Segment, ...]:
-    """Returns the segments of a plan with detours that were carried out, or will be: all but failed and void ones.
+    """Returns the segments of a plan with replans that were carried out, or will be: all but failed and void ones.
 
     Args:
         segments: From index 0 on, without gaps.
@@ -110,7 +110,7 @@ class SegmentReport:
         duration_s: Measured execution time; 0 with STARTED.
         value: What the last call of the segment returned, if anything.
         reason: Why it failed; empty otherwise.
-        situation: Given with FAILED by a robot that stands and waits for another way (a detour); None if it has given
+        situation: Given with FAILED by a robot that stands and waits for a replan; None if it has given
             the goal up.
         is_permanent: With FAILED: no other plan can help.
         said: With SUCCEEDED and FAILED: what the robot said meanwhile; where its plan returned, the answer in words.
@@ -160,7 +160,7 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
     """Returns how each segment of a plan went, by the robot's reports.
 
     The end of a segment implies the end of those before it whose reports were lost, unless they were void: behind a
-    failure, up to the detour.
+    failure, up to the replan.
 
     Args:
         segments: From index 0 on, without gaps.

@@ -62,7 +62,7 @@ class SchedulerOutput:
         new: Sequences that run for the first time in this step.
         insert: Per request that runs in this step, tokens that are appended to its context behind all that it wrote.
             Prompt, written tokens (without one that ended the sequence) and these are its prompt from now on, and it
-            writes anew: grammar and random numbers begin again, and one that had finished goes on. Its KV is kept.
+            generates again: grammar and random numbers begin again, and one that had finished goes on. Its KV is kept.
             Only for a backend that can (``BackendInfo.can_insert``); any other gets such a request in ``release``, and
             in ``new`` with the whole prompt.
         num_scheduled_tokens: Per request that runs in this step, how many tokens are computed: a chunk of the
@@ -72,7 +72,7 @@ class SchedulerOutput:
         asleep: Suspended requests whose robots are busy, the one that resumes last first. Only for an engine that
             keeps its KV itself (``BackendInfo.keeps_kv``): it takes memory from them in this order, and holds back what
             its steps in flight still bring of them.
-        urgent: Of those that run, who loses more than the others by being held back (``scheduling.pipeline.urgency``).
+        urgent: Running requests that lose more than the others by being held back (``scheduling.pipeline.urgency``).
             Only for an engine with several stages (``BackendInfo.num_stages``), which divides a step among them.
     """
 
@@ -125,10 +125,10 @@ class StepOutput:
             Empty for a backend that does not say.
         finished: Requests for which the model stopped in this step.
         failed: Requests that cannot go on, with the reason; the others are unharmed.
-        free_kv_blocks: Blocks that nobody holds after this step.
+        free_kv_blocks: Blocks that no request holds after this step.
         duration_s: Time that the step took.
         num_draft_tokens: Per request, how many guessed tokens the backend would verify in its next step, if they are
-            scheduled beside those that have to be computed. Preemption drops them.
+            scheduled with those that have to be computed. Preemption drops them.
         num_rejected_tokens: Per request, how many of the scheduled tokens were guessed wrong and are not kept.
         step: What really ran, where an engine may run less than it was handed, or has several steps in flight and
             returns an earlier one; None for what it was handed.

@@ -1,4 +1,4 @@
-"""Text from the network: what it may not hold, and JSON of which nobody has to be afraid."""
+"""Text from the network: what it may not hold, and JSON that is safe to use."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 MAX_JSON_LENGTH = 1_000_000
-"""Characters. The longest line of ours holds a scene of 64 KiB, escaped."""
+"""Characters. The longest line of this project holds a scene of 64 KiB, escaped."""
 _MAX_DIGITS = 18
 MAX_NUMBER = 1e30
 """Sums and products of some such numbers stay finite."""

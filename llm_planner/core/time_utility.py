@@ -52,7 +52,7 @@ def register_time_utility(name: str, function: UtilityFunction) -> None:
     as ``beta``. That is checked at sampled points here, and again with the parameters of each request.
 
     Raises:
-        PlannerError: INVALID_TIME_UTILITY if the name is taken or the function breaks its promise.
+        PlannerError: INVALID_TIME_UTILITY if the name is taken or the function breaks its contract.
     """
     if not name.isidentifier() or name in _functions:
         raise _invalid(f"{name!r} is taken or is no identifier; choose another name for the function")
@@ -72,13 +72,13 @@ def _find(name: str) -> UtilityFunction:
 
 @lru_cache(maxsize=1)
 def _declared() -> Mapping[str, EntryPoint]:
-    """Returns the functions of other packages. Looked up once: it takes milliseconds, and anybody may ask for names."""
+    """Returns the functions of other packages. Looked up once: it takes milliseconds, and any client may ask."""
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 @lru_cache(maxsize=4096)
 def _is_known(name: str, alpha: float, beta: float) -> bool:
-    """Returns True, or raises if there is no such function or it breaks its promise with these parameters."""
+    """Returns True, or raises if there is no such function or it breaks its contract with these parameters."""
     _check(name, _find(name), alpha, beta)
     return True
 

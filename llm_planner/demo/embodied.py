@@ -1,4 +1,4 @@
-"""What robots with bodies leave behind, as a goal test can judge it: nobody hovers, or lies, to the last digit."""
+"""What robots with bodies leave behind, as a goal test can judge it: no body hovers, or lies, to the last digit."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -83,7 +83,7 @@ def _same_outcome(done: Executed, wanted: Executed) -> Verdict:
 
 
 def _same_value(done: Executed, wanted: Executed) -> bool:
-    """Whether a plan that answers a question gives the same answer; whoever asks in words may choose the words."""
+    """Whether a plan that answers a question gives the same answer; an answer in words may be worded freely."""
     one, two = done.answer, wanted.answer
     if isinstance(one, float) and isinstance(two, float):
         return math.isclose(one, two, rel_tol=0.01, abs_tol=1.0)

@@ -168,7 +168,7 @@ class DemoOutcome:
 
     @property
     def met_by(self) -> str | None:
-        """Who met the obstacle of an urgent goal: ``planner``, ``reflex``, or nobody; None for any other goal."""
+        """What met the obstacle of an urgent goal: ``planner``, ``reflex`` or ``nobody``; None for any other goal."""
         if self.goal.urgency is not Urgency.URGENT:
             return None
         if self.reflexes and not self.segments:

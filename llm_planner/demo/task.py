@@ -39,7 +39,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoTask:
-    """A task with all that is needed to set it, and to judge what came of it.
+    """A task with all that is needed to set it, and to judge its outcome.
 
     Attributes:
         family: Name of the family from which it was drawn.

@@ -1,1 +1,1 @@
-"""Is this installation well? checks that end in time, and how to mend what they find."""
+"""Is this installation well? checks that end in time, and how to fix what they find."""

@@ -55,7 +55,7 @@ def ports(numbers: Sequence[int]) -> Iterator[Finding]:
     taken = [number for number in numbers if not _is_free(number)]
     for number in taken:
         text = f"TCP port {number} of 127.0.0.1 is taken (by a dashboard that runs?)"
-        mend = f"end who has it (`ss -ltnp sport = {number}`), or give the dashboard another --port"
+        mend = f"end the process that has it (`ss -ltnp sport = {number}`), or give the dashboard another --port"
         yield Finding(check="ports", level=Level.WARNING, text=text, mend=mend)
     if not taken:
         yield Finding(check="ports", text=f"TCP {', '.join(map(str, numbers))} of 127.0.0.1: free")

@@ -77,7 +77,7 @@ def is_address(text: str) -> bool:
 
 
 def robot_at(address: str) -> Iterator[Finding]:
-    """Yields whether a machine answers. Nothing is said to the robot itself: a word of ours could end a flight."""
+    """Yields whether a machine answers. Nothing is sent to the robot itself: a message could end a flight."""
     mend = "switch it on; join its network (a Tello's is called TELLO-...); compare address and netmask"
     try:
         number = str(ipaddress.ip_address(address))
@@ -104,7 +104,7 @@ def _answers(number: str) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as endpoint:
         endpoint.settimeout(PING_TIMEOUT_S)
         try:
-            endpoint.connect((number, 9))  # the discard port: nobody has it, so a machine that is there refuses
+            endpoint.connect((number, 9))  # the discard port: it is closed, so a machine that is there refuses
         except ConnectionRefusedError:
             return True
         except OSError:

@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a probe.
+    """The result of a probe.
 
     Attributes:
-        values: What it printed; empty if it did not get so far.
+        values: What it printed; empty if it did not get that far.
         error: Why there are no values: its last line of complaint, or that it took too long.
     """
 

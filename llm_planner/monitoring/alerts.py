@@ -1,4 +1,4 @@
-"""What somebody should look at: conditions that hold now, and a journal of what happened."""
+"""What an operator should look at: conditions that hold now, and a journal of what happened."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class Entry:
 
 
 class Journal:
-    """The last things that happened, and the last word of everyone who diagnoses."""
+    """The last things that happened, and the last message of every diagnosing node."""
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque(maxlen=MAX_ENTRIES)

@@ -1,4 +1,4 @@
-"""A fleet's state, shared by who hears it and who shows it, and the documents that browsers get."""
+"""A fleet's state, shared by its receiver and its viewers, and the documents that browsers get."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ class Board:
     """Safe to use from any thread.
 
     Args:
-        clock: The time of everything that is heard and shown.
+        clock: The time of everything that is received and shown.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -28,7 +28,7 @@ class Board:
 
     @contextmanager
     def changing(self) -> Iterator[tuple[FleetState, float]]:
-        """Yields the state and the time, for the one who changes it."""
+        """Yields the state and the time, for a caller that changes the state."""
         with self._lock:
             yield self._state, self._clock.now_s()
 

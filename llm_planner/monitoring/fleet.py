@@ -16,7 +16,7 @@ from llm_planner.serving.planner_view import PlannerView
 RATES_OVER_S = 2.0
 MAX_MEASURED = 500
 GONE_S = 60.0
-"""A robot that says nothing for so long has gone, and is an alert no more."""
+"""A robot that is silent for this long has gone, and is no longer an alert."""
 MAX_ROBOTS = 200
 MAX_ENDS = 200
 """Most codes that ends are counted by: more than there are."""
@@ -24,13 +24,13 @@ MAX_ENDS = 200
 
 @dataclass(slots=True)
 class SeenRobot:
-    """A robot, when it was last heard, and whether that has been shown since."""
+    """A robot, when its last message came, and whether that was shown since."""
 
     view: RobotView
     heard_s: float
     num_lost: int = 0
     things_revision: int = 0
-    is_resumed: bool = False  # nobody listened since: what was missed was not lost
+    is_resumed: bool = False  # there was no listener meanwhile: what was missed was not lost
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class FleetState:
         self._next_number: int | None = None
         self._revision = 0
 
-    # What is heard
+    # What is received
 
     def hear_planner(self, view: PlannerView, now_s: float) -> None:
         """Takes a planner's view of itself."""
@@ -145,7 +145,7 @@ class FleetState:
         self._note(now_s, "warn", "a message that makes no sense was passed over", sender)
 
     def resume(self, now_s: float) -> None:
-        """Forgives the silence of a time in which nobody listened."""
+        """Ignores the silence of a time in which there was no listener."""
         self.planner_heard_s = now_s
         for robot in self.robots.values():
             robot.heard_s, robot.is_resumed = now_s, True
@@ -167,7 +167,7 @@ class FleetState:
         return now_s if math.isinf(self._offset_s) else now_s - self._offset_s
 
     def forget(self, now_s: float) -> None:
-        """Drops what is too old to be shown. Call it now and then while nobody looks; ``document`` does so itself."""
+        """Drops what is too old to be shown. Call it regularly while no client looks; ``document`` does so itself."""
         self.lanes.forget(self.planner_now_s(now_s) - WINDOW_S)
 
     def document(self, now_s: float, since: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class FleetState:
         }
 
     def alerts(self, now_s: float) -> list[Alert]:
-        """Returns what somebody should look at now, the worst first."""
+        """Returns what an operator should look at now, the worst first."""
         heard = {name: now_s - robot.heard_s for name, robot in self.robots.items()}
         found = [*conditions(self.planner, now_s - self.planner_heard_s, heard), *self.journal.diagnoses(now_s)]
         found += [Alert("bad", "acts by reflex", robot) for robot in self._reflexes()]
@@ -209,7 +209,7 @@ class FleetState:
     def _forget_robots(self, now_s: float) -> None:
         for name in [name for name, robot in self.robots.items() if now_s - robot.heard_s > GONE_S]:
             del self.robots[name]
-            self._note(now_s, "warn", f"not heard for {GONE_S:g} s: taken off the map", name)
+            self._note(now_s, "warn", f"silent for {GONE_S:g} s: taken off the map", name)
 
     def _reflexes(self) -> Iterator[str]:
         return (name for name, robot in self.robots.items() if robot.view.is_in_reflex)

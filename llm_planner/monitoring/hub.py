@@ -29,7 +29,7 @@ class Hub:
         return len(self._queues)
 
     def publish(self, number: int, document: str) -> None:
-        """Hands a document to everybody; returns at once."""
+        """Hands a document to all subscribers; returns at once."""
         with self._lock:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._spread, (number, document))

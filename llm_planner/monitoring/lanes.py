@@ -11,7 +11,7 @@ WINDOW_S = 180.0
 """How long an ended span is remembered."""
 SHORTEST_S = 0.02  # a robot that begins its next segment within this has not been waiting
 MAX_LABEL = 200
-MAX_SPANS = 20_000  # of hundreds of robots; beyond, somebody floods us, and the oldest go
+MAX_SPANS = 20_000  # of hundreds of robots; beyond, a sender floods the view, and the oldest go
 MAX_GOALS, MAX_SEGMENTS, MAX_REFLEXES = 10_000, 50_000, 1_000  # unfinished ones, likewise
 
 
@@ -19,7 +19,7 @@ class LaneKind(Enum):
     """What a span of a lane shows."""
 
     GENERATION = "generation"
-    SUSPENSION = "suspension"  # the generation sleeps, or is due and not yet back
+    SUSPENSION = "suspension"  # the generation is suspended, or due and not yet back
     WAITING = "waiting"  # the robot waits for the planner
     EXECUTION = "execution"
     REFLEX = "reflex"
@@ -47,7 +47,7 @@ class LaneSpan:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A segment whose duration is known: what was foreseen, and what came."""
+    """A segment whose duration is known: what was predicted, and what was measured."""
 
     robot_id: str
     text: str
@@ -110,7 +110,7 @@ class Lanes:
             self._forget_goals()
         goal = self._goals.get(request_id)
         if goal is None or event == "accepted":
-            return None  # a goal that began before anybody listened
+            return None  # a goal that began before there was a listener
         if event == "segment":
             self._generated(goal, line, time_s)
         elif event == "report":
@@ -158,7 +158,7 @@ class Lanes:
             del self._spans[number]
 
     def _generated(self, goal: _Goal, line: Mapping[str, Any], time_s: float) -> None:
-        """A segment was written: from its start or resumption until now; before that, the generation slept."""
+        """A segment was written: from its start or resumption until now; before that, the generation was suspended."""
         start_s = max(goal.generated_until_s, time_s - number(line.get("generation_s", 0.0)))
         expected_s = number(line["expected_s"])
         p90_s = number(line.get("expected_p90_s", expected_s))
@@ -199,7 +199,7 @@ class Lanes:
             goal.waiting = None
 
     def _finished(self, goal: _Goal, time_s: float, *, is_error: bool) -> None:
-        """Ends what was going on. After the last segment of a plan that went well, nobody waited or slept."""
+        """Ends what was going on. After the last segment of a plan that went well, there was no wait."""
         for span in (goal.suspension, goal.waiting, goal.execution):
             if span is None:
                 continue

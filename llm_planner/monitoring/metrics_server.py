@@ -1,7 +1,7 @@
 """Serves figures to Prometheus from a thread of its own; few connections at once, and none for long.
 
-``prometheus_client.start_http_server`` gives every connection a thread for as long as it likes: who opens thousands and
-says nothing would take them, and the files of the planner's process.
+``prometheus_client.start_http_server`` gives every connection a thread for as long as it likes: a client that opens
+thousands and says nothing would take them, and the files of the planner's process.
 """
 
 import socket

@@ -1,7 +1,7 @@
 """Reads a recording, whole or cut, and tells a fleet's state what was said in it.
 
-A recording may come from anybody, and compressed zeros are small: 64 kB can hold gigabytes, or millions of messages. So
-a file is read no further than its size allows.
+A recording may come from any source, and compressed zeros are small: 64 kB can hold gigabytes, or millions of messages.
+So a file is read no further than its size allows.
 """
 
 import io
@@ -57,7 +57,7 @@ class Recording:
     """A file, read once from its beginning.
 
     Attributes:
-        is_cut: Whether it ends in mid-record, because whoever wrote it ended there; known after ``messages``.
+        is_cut: Whether it ends in mid-record, because its writer ended there; known after ``messages``.
         counts: Messages by topic, likewise.
     """
 
@@ -110,14 +110,14 @@ class Recording:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file of which nobody can ask for more than there is: a damaged length would fill the memory."""
+    """A file that never allocates more than it holds: a damaged length would fill the memory."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path))
         self.size = path.stat().st_size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Returns at most so many bytes."""
+        """Returns at most ``size`` bytes."""
         return super().read(self.size if size is None or size < 0 else min(size, self.size))
 
 
@@ -202,7 +202,7 @@ class _Decoders:
         return decode
 
     def _decoded(self, channel: Channel, schema: Schema, data: bytes) -> object:
-        if FIXED_ARRAY.search(schema.data):  # none of ours has one; very many things that take no data could be in it
+        if FIXED_ARRAY.search(schema.data):  # ours have none; it could hold very many elements of no size
             raise ValueError("its definition has arrays of fixed size")
         decoder = self._factory.decoder_for(channel.message_encoding, schema)
         if decoder is None:
@@ -211,7 +211,7 @@ class _Decoders:
 
 
 def retell(heard: Heard, state: FleetState, now_s: float) -> None:
-    """Tells a fleet's state what was heard. What a dashboard does not show is passed over, what is broken counted."""
+    """Passes a received message to a fleet's state; skips what a dashboard does not show, counts what is broken."""
     try:
         _retell(heard, state, now_s)
     except PlannerError:

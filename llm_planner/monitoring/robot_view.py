@@ -17,7 +17,7 @@ VERSION = 1
 MAX_THINGS = 64
 """Most things that a view shows, the nearest ones: one view is a few datagrams at most."""
 Word = Annotated[str, Field(max_length=300)]
-"""A name that a robot gives: whoever speaks on the network may be no robot of ours."""
+"""A name that a robot gives: a sender on the network may be no robot of this fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class RobotView:
         pose: Of the body, or of an arm's tool.
         held: Name of what the gripper holds; empty for nothing.
         fence_m: Of a mobile robot, least and greatest x, then y; None for an arm.
-        home: Where its home is in the fleet's map; None if nobody said.
+        home: Where its home is in the fleet's map; None if it is not known.
         num_faults: How many unexpected errors have halted the robot since its node began.
         last_fault: What the last one was; empty without any.
         reach_m: Of an arm, least and greatest distance from its base; None for a mobile robot.

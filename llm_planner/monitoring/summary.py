@@ -1,4 +1,4 @@
-"""What a recording amounts to: who was there, how goals ended, what every robot spent its time on."""
+"""What a recording amounts to: which robots were there, how goals ended, what every robot spent its time on."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -35,7 +35,7 @@ class Span:
         label: Text inside the bar, if it fits.
         is_urgent: Whether it belongs to an urgent goal.
         is_interrupted: Whether it was broken off: its goal was superseded or cancelled, or it failed.
-        details: What a viewer shows beside it.
+        details: What a viewer shows with it.
     """
 
     lane: str

@@ -1,10 +1,10 @@
 """The dashboard over HTTP: one page, its files, a stream of documents, and one thing that it does: it stops robots.
 
 All else reads, and changes nothing. A stop needs a secret token that is made at the start, in a header that no form and
-no page of another site can send. Whoever can reach the port sees the fleet, so it listens on loopback unless told
-otherwise. A page of another site must
-not read it through somebody's browser: no CORS headers are sent, and a host name that is not expected is refused (an
-address that is a number cannot be rebound by a foreign name server). There are no cookies and no forms.
+no page of another site can send. A client that can reach the port sees the fleet, so it listens on loopback unless told
+otherwise. A page of another site must not read it through a visitor's browser: no CORS headers are sent, and a host
+name that is not expected is refused (an address that is a number cannot be rebound by a
+foreign name server). There are no cookies and no forms.
 """
 
 import hmac
@@ -41,14 +41,14 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STOP_TIMEOUT_S = 3.0
-STALL_S = 20.0  # a browser that takes nothing for so long is cut off: the hub has long sent it away
+STALL_S = 20.0  # a browser that takes nothing for this long is cut off: the hub has long sent it away
 MAX_NAME_BYTES = 256
 MAX_CONNECTIONS = 256  # more get 503
 
 
 @dataclass(frozen=True, slots=True)
 class StopButton:
-    """What stops robots, and the secret that whoever presses it must know.
+    """What stops robots, and the secret that a caller must know.
 
     Attributes:
         stop: Halts a robot, or all if the name is empty; returns by name why one did not halt, empty for one that did.
@@ -71,7 +71,7 @@ def build_app(
     Args:
         hub: Where documents come from.
         whole: Returns a whole document as JSON.
-        hosts: Host names that browsers may use, beside ``localhost`` and addresses that are numbers.
+        hosts: Host names that browsers may use, besides ``localhost`` and addresses that are numbers.
         button: Stops robots; None for a dashboard that cannot.
     """
 

@@ -144,7 +144,7 @@ class SafetyGate:
         return self._model.kind is RobotKind.DRONE and all(poses.is_on_floor for poses in self._where)
 
     def _require_possible(self, name: str) -> None:
-        """Refuses what this robot cannot do, and motions that nobody asked for.
+        """Refuses what this robot cannot do, and motions that the instruction did not ask for.
 
         Raises:
             PlannerError: NOT_ACHIEVED, or UNASKED_SKILL.

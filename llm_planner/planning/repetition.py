@@ -4,7 +4,7 @@ Models fall into such loops where they do not know what to write, and stay there
 stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan of it:
 it is refused as soon as it is beyond doubt. Of a plan, words are looked at, and steps that do to things what was done
 to them before, in whatever order. Other steps (a square is four times the same) and numbers in a list may repeat as
-often as a plan needs, spoken words (``beep beep beep``) more often than anybody wants to hear them.
+often as a plan needs, spoken words (``beep beep beep``) more often than a listener wants to hear them.
 """
 
 import re
@@ -15,15 +15,15 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 MAX_GROUP = 16
 """Longest group of characters whose repetition is noticed."""
 MAX_REPETITION = 24
-"""So many characters of a word may repeat a group; those of a group longer than 8, three times the group."""
+"""Most characters of a word that may repeat a group; of a group longer than 8, three times the group."""
 MAX_GROUP_WORDS = 40
 """Longest group of words of an answer whose repetition is noticed: a long sentence or two."""
 MAX_REPETITION_WORDS = 48
-"""So many words of an answer may repeat a group; those of a group longer than 16, three times the group."""
+"""Most words of an answer that may repeat a group; of a group longer than 16, three times the group."""
 MAX_REPETITION_SPOKEN = 24
 """The same of the words that a robot says at a time; those of a group longer than 8, three times the group."""
 MAX_REPEATED_STEPS = 12
-"""So many statements of a plan may say what an earlier one has said, word for word, if they name something."""
+"""Most statements of a plan that may repeat an earlier one, word for word, if they name something."""
 
 _LONGEST = max(MAX_REPETITION, 3 * MAX_GROUP) + 1
 _MOST_WORDS = max(MAX_REPETITION_WORDS, 3 * MAX_GROUP_WORDS) + 1
@@ -53,7 +53,7 @@ class WordWatch:
 
 
 class StepWatch:
-    """Follows a plan statement by statement: who picks and places the same things over and over gets nowhere."""
+    """Follows a plan statement by statement: one that picks and places the same things over and over gets nowhere."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -78,7 +78,7 @@ class AnswerWatch:
     """Follows an answer in words character by character; what it remembers is its last words.
 
     Args:
-        max_repetition: So many words may repeat a group.
+        max_repetition: Most words that may repeat a group.
     """
 
     def __init__(self, max_repetition: int = MAX_REPETITION_WORDS) -> None:

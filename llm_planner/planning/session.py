@@ -103,7 +103,7 @@ class PlanSession:
         expected_duration: Duration of a statement on the robot that was asked.
         delivered: Segments that the robot has from before a restart: replayed through parser and gate, so that both
             know the state of things, but not returned again.
-        failures: Reports of the segments among them from which the plan took a detour.
+        failures: Reports of the segments among them after which the plan was replanned.
         min_confidence: How sure the model must be of each statement, 0 to 1.
         reads: What a statement of this model means, if it has a spelling of its own.
         checks: Hold the plan against the words of its instruction.
@@ -142,7 +142,7 @@ class PlanSession:
         self._confidence = Confidence()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
-        self._num_written = 0  # segments since the last detour
+        self._num_written = 0  # segments since the last replan
         self._marks: list[Mark] = []  # by index of segment: where the gate stood before it
         self._is_complete = False
         failed = iter(failures)
@@ -294,7 +294,7 @@ class PlanSession:
         refuses is not added.
         """
         statement = None if self._is_complete else self._parser.closed()
-        self._is_complete, self._num_tokens = True, 0  # nobody knows how many of them are of what is kept
+        self._is_complete, self._num_tokens = True, 0  # it is unknown how many of them belong to what is kept
         try:
             return Progress(() if statement is None else (self._admit(statement),), is_complete=True)
         except PlannerError:  # the segments before it are a plan, too

@@ -1,4 +1,4 @@
-"""Intervals that hold what they promise: a level is chosen on examples that the predictor was not trained on.
+"""Intervals that keep their nominal coverage: a level is chosen on examples that the predictor was not trained on.
 
 Distributional conformal prediction (Chernozhukov, Wuethrich and Zhu, PNAS 2021): the score of an example is the level
 of the central interval that just reaches its true length; the interval for 90 % uses the level that 90 % of the

@@ -109,8 +109,8 @@ def held_out_accuracy(
 def averaged(samples: Iterable[StepSample], num_steps: int) -> list[StepSample]:
     """Returns one sample for every ``num_steps`` successive ones of a point: their mean duration and cache length.
 
-    A response is a sum of steps, and what is estimated for it is such a sum: single steps that are held up or hurried
-    on by the machine cancel out in it. Steps of a point that do not fill a last group are left out.
+    A response is a sum of steps, and what is estimated for it is such a sum: single steps that are slowed down or sped
+    up by the machine cancel out in it. Steps of a point that do not fill a last group are left out.
     """
     means = []
     for _, same in groupby(sorted(samples, key=_point), key=_point):

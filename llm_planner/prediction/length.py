@@ -29,7 +29,7 @@ class LengthDistribution:
     Attributes:
         cumulative: (max_tokens,); element ``n - 1`` is the probability of at most ``n`` tokens. Never falls, ends at 1.
         bucket_tokens: Tokens per bucket of the predictor, >= 1; within a bucket all lengths are equally probable.
-        calibration: Makes intervals hold what they promise.
+        calibration: Gives intervals their nominal coverage.
     """
 
     cumulative: FloatArray
@@ -94,7 +94,7 @@ class LengthDistribution:
         """Returns the interval that holds the length with probability ``nominal`` in 0..1.
 
         Central, with the level that held this share of lengths in calibration (``prediction.calibration``). One
-        calibration serves all requests: coverage is an average over them, not a promise for each.
+        calibration serves all requests: coverage is an average over them, not a guarantee for each.
         """
         tail = (1.0 - self.calibration.level(nominal)) / 2.0
         upper = int(np.searchsorted(self.cumulative, 1.0 - tail, side="right").clip(0, self.max_tokens - 1)) + 1

@@ -115,7 +115,7 @@ class EngineProfile(Record):
         description: Model, device and where the numbers come from.
         device: What it runs on, as ``BackendInfo.device`` of the engine; empty if that is not known.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
-        evict: An eviction from a cache of so many tokens, on top of the step in which it happens.
+        evict: An eviction from a cache, by its number of tokens, on top of the step in which it happens.
         host: What comes on top of the engine's own time.
         hides_prompts: Whether prompt tokens are computed while a decode step reads the weights, as on most
             accelerators; else they come on top of it, as on most CPUs.
@@ -154,7 +154,7 @@ class EngineProfile(Record):
 
         An engine that hides prompts reads its weights once per step: a step with both takes the longer of the two, and
         what each sequence adds on top. One that does not computes one after the other. A few tokens of one sequence,
-        which the grammar forced or a draft guessed, are rows of the batch as those of so many sequences are.
+        which the grammar forced or a draft guessed, are rows of the batch, as if each came from a sequence of its own.
         """
         prefill_s, num_seqs, num_decodes, kv_tokens = 0.0, 0, 0, 0
         for num_tokens, kv_len in chunks:

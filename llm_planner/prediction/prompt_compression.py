@@ -7,7 +7,7 @@ def compress_prompt(token_ids: Sequence[int], max_tokens: int, head_tokens: int)
     """Returns the prompt if it has at most ``max_tokens``, else its beginning and its end.
 
     A prompt begins with the robot, then comes the scene, and the task stands last: the end is worth most, the
-    beginning says who asks, and the middle of a long scene goes first.
+    beginning says which robot asks, and the middle of a long scene goes first.
 
     Deviation: the paper compresses with a language model, which would take longer than the prediction itself.
 

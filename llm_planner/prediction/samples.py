@@ -1,4 +1,4 @@
-"""Raw measurements of an engine's steps, kept beside the profile that is fitted to them."""
+"""Raw measurements of an engine's steps, kept with the profile that is fitted to them."""
 
 import csv
 import math

@@ -1,7 +1,7 @@
 """The answer to a question, in words: what a robot measured or saw, as it tells it to a person.
 
-The robot words it, and not the planner: only who carries out a plan knows which return was reached, and which call its
-value came from.
+The robot words it, and not the planner: only the robot carries the plan out and knows which return was reached, and
+which call its value came from.
 """
 
 import math

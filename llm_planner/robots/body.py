@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a call will go, if nobody halts it.
+    """How a call will go, unless it is halted.
 
     Attributes:
         end_s: When it is over.
@@ -72,7 +72,7 @@ class Body:
 
     Args:
         model: Of the robot.
-        world: Shared with whoever judges the outcome.
+        world: Shared with the judge of the outcome.
         rng: Source of all noise.
         pose: Where to start; the model's start pose by default.
     """
@@ -99,7 +99,7 @@ class Body:
         """Moves along what the robot holds; called whenever the pose has changed."""
 
     def _courses(self) -> dict[type, Callable[[Any, Job], Course]]:
-        """Returns who plans a call, by the class of its effect."""
+        """Returns what plans a call, by the class of its effect."""
         return {
             **dict.fromkeys((Stop, NoEffect, Delay, Replan), lambda _, job: self._still(job)),
             Say: self._say,

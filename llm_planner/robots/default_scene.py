@@ -1,4 +1,4 @@
-"""What stands around a simulated robot that nobody has told of a world: a few things to try objects with."""
+"""What stands around a simulated robot that was given no world: a few things to try objects with."""
 
 from llm_planner.robots.model import RobotKind
 from llm_planner.robots.world import ObjectRole, WorldObject

@@ -1,7 +1,7 @@
 """Where things will be if they go on as they are seen going, and the one motion that keeps a robot clear of them.
 
-A forecast by constant velocity over a second or two, of what the robot's sensors saw until now: nobody tells it where
-somebody means to go.
+A forecast by constant velocity over a second or two, of what the robot's sensors saw until now: it is not told where
+a mover intends to go.
 """
 
 import math
@@ -20,11 +20,11 @@ from llm_planner.robots.world import WorldObject
 
 Point = tuple[float, float, float]
 SAMPLE_S = 0.1  # of a forecast, and over which a speed is taken
-BEYOND_S = 4.0  # a motion is judged for so much longer than the forecast that set it off: also where it ends
+BEYOND_S = 4.0  # a motion is judged for this much longer than the forecast that caused it: also where it ends
 NUM_AMOUNTS = 4  # motions of once, twice, ... the distance of the rule
 JUST_M = 0.02  # less is no difference
 LAG_S, PACE = 0.4, 0.85  # until a motion that was begun is under way; share of the speed limit that it then has
-LEAST_SPAN_S = 0.01  # over less nobody takes a speed
+LEAST_SPAN_S = 0.01  # over less, no speed is estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def dodge(
     """Returns what keeps a robot farthest from what comes, inside its fence; None if it had better do as it does.
 
     A shorter motion that keeps the distance of the reflex rule is preferred to a longer one, and going on to both: what
-    is begun anew takes its time to get under way.
+    is begun again takes its time to get under way.
 
     Args:
         model: Of the robot, with a reflex rule.
@@ -139,7 +139,7 @@ def forecast_s(ahead_s: float) -> float:
 def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) -> tuple[float, float]:
     """Returns the least gap on the way, and the mean one, each gap counting at most as what is enough.
 
-    Where a collision seems certain, the mean still tells who gets out of the way from who runs along it.
+    Where a collision seems certain, the mean still tells a robot that gets out of the way from one that runs along it.
     """
     gaps = [
         min(enough_m, *(threat.gap_m(point, number * SAMPLE_S) for threat in threats))

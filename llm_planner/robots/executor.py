@@ -34,7 +34,7 @@ class SegmentExecutor:
 
     Args:
         model: Of the robot.
-        driver: Of the robot; nobody else may use it.
+        driver: Of the robot; used by this object alone.
         report: Gets every report at once; must not block.
         look: Returns what the robot sees, and where it is. When a segment fails, the planner is told, and the robot
             stands until the plan goes on another way. Without it, a segment that fails ends the goal.
@@ -63,7 +63,7 @@ class SegmentExecutor:
         self._interpreter = Interpreter(self._model, self._driver)
         self._waiting: dict[int, Segment] = {}
         self._next_index = 0  # the segment that runs, or will run next
-        self._awaits_detour = False  # one has failed: what comes before the detour is void
+        self._awaits_detour = False  # one has failed: what comes before the replan is void
         self._started_s: float | None = None
         self._num_segments: int | None = None
         self._is_partial = False
@@ -195,7 +195,7 @@ class SegmentExecutor:
         return False
 
     def _is_off_the_way(self) -> bool:
-        """Skips what is void; returns whether the detour has still to come."""
+        """Skips what is void; returns whether the replan has still to come."""
         while self._awaits_detour and self._next_index in self._waiting:
             self._awaits_detour = not self._waiting.pop(self._next_index).is_detour
             self._next_index += 1

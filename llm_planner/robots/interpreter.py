@@ -1,4 +1,4 @@
-"""Runs plans on a robot: loops, conditionals, variables, nested calls; step by step, so that nobody has to wait."""
+"""Runs plans on a robot: loops, conditionals, variables, nested calls; step by step, without blocking."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass

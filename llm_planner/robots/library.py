@@ -22,7 +22,7 @@ def load_robot_model(path: Path) -> RobotModel:
     """
     document = _read(path)
     skills = document.get("skills")
-    if isinstance(skills, dict):  # in a file the key is the name: nobody has to write it twice
+    if isinstance(skills, dict):  # in a file the key is the name: it need not be written twice
         document["skills"] = {k: {"name": k, **v} if isinstance(v, dict) else v for k, v in skills.items()}
     document.pop("definitions", None)  # a place for YAML anchors
     try:

@@ -108,7 +108,7 @@ class MobileBody(Body):
     def _before(self, sight: View, stop_m: float, max_travel_m: float) -> Pose:
         """Returns the pose at a level distance of ``stop_m`` from an object, at the robot's own height.
 
-        An approach is level because nobody but the robot knows where the object is: the safety gate then still knows
+        An approach is level because only the robot knows where the object is: the safety gate then still knows
         the height of everything that follows.
         """
         pose = self.state.pose

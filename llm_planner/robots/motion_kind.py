@@ -21,7 +21,7 @@ from llm_planner.robots.model import RobotKind, Skill
 
 
 class MotionKind(Enum):
-    """Families of motions: who asks for one member may be helped by another."""
+    """Families of motions: a request for one member may be met by another."""
 
     TRAVEL = "travel"
     TAKE_OFF = "take-off"

@@ -15,9 +15,9 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
 from llm_planner.robots.world import WorldObject
 
-RELEASE = 1.25  # times the distance: what has gone so far away has gone
-CLOSER_M = 0.1  # what comes so much closer after a reaction is reacted to again
-TOUCH = 0.5  # of the rule's distance: what would come so near is coming
+RELEASE = 1.25  # times the distance: what is this far away has gone
+CLOSER_M = 0.1  # what comes this much closer after a reaction is reacted to again
+TOUCH = 0.5  # of the rule's distance: what would come this near is coming
 NO_RULE = ReflexRule(distance_m=math.inf, action=ReflexAction.STOP)
 
 

@@ -21,7 +21,7 @@ class ReflexRule(Record):
     Attributes:
         distance_m: Between the thing's surface and the body's reference point, or the tool of an arm.
         back_off_m: How far BACK_OFF moves; the skill's own limits apply. With ``ahead_s`` up to four times as far.
-        ahead_s: It also acts on what would touch the robot within so many seconds if both go on as they are seen
+        ahead_s: It also acts on what would touch the robot within this many seconds if both go on as they are seen
             going, and BACK_OFF then takes the way that keeps clear of it; 0 for the distance alone.
     """
 

@@ -1,4 +1,4 @@
-"""What a robot node needs of its driver, beside that it executes calls: kinematic or real, they look the same."""
+"""What a robot node needs of its driver besides the execution of calls: kinematic or real, they look the same."""
 
 from collections.abc import Collection
 from typing import Protocol

@@ -13,7 +13,7 @@ from llm_planner.robots.record import Record, require
 class Source(Enum):
     """Where a number comes from."""
 
-    MEASURED = "measured"  # on the robot itself, by whoever wrote the file
+    MEASURED = "measured"  # on the robot itself, by the author of the file
     SIMULATED = "simulated"  # in a physical simulation, by `llm-planner robots profile`
     PUBLISHED = "published"  # in a paper, its artifact or a data sheet
     ASSUMED = "assumed"
@@ -89,8 +89,8 @@ class TurnThenMove(Record):
 class Sweeps(Record):
     """``latency_s + moving + noise``: for an arm, whose joints move together from rest to rest, a few times per call.
 
-    For how long they move follows from the body's limits once it is known where tool and things are; whoever does not
-    know counts with ``moving_s``. The latency is all the rest: orders, the gripper, coming to rest.
+    For how long they move follows from the body's limits once it is known where tool and things are; a caller that does
+    not know counts with ``moving_s``. The latency is all the rest: orders, the gripper, coming to rest.
     """
 
     kind: Literal["sweeps"] = "sweeps"

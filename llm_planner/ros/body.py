@@ -37,7 +37,7 @@ class BodySettings:
         False, "Whether instructions may tell a real robot what there is around it, and where it is."
     )
     time_scale: float = setting(
-        1.0, "How much faster than real time the robot lives; 1 for a real one.", minimum=0.01, maximum=1000.0
+        1.0, "How much faster than real time the robot runs; 1 for a real one.", minimum=0.01, maximum=1000.0
     )
     seed: int = setting(0, "Seed of the noise of all durations.", minimum=0, maximum=2**31 - 1)
 

@@ -16,7 +16,7 @@ class Bridge:
     """A queue of calls that the node's executor makes, in order, as soon as it can.
 
     Args:
-        node: Whose executor that is.
+        node: The node of that executor.
         on_error: Called with the exception, and the call, if one fails; the calls behind it are made all the same.
     """
 

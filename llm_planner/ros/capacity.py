@@ -25,7 +25,7 @@ class CapacityService:
     Args:
         node: Owner of the service.
         config: Returns the planner's configuration.
-        book: Who has a goal.
+        book: Unfinished goals, by robot.
     """
 
     def __init__(self, node: Node, config: Callable[[], PlannerConfig], book: GoalBook) -> None:

@@ -1,4 +1,4 @@
-"""Tells robot nodes what to do, and hears how it went: what a person's console, a script or the demo needs."""
+"""Tells robot nodes what to do, and receives how it went: what a person's console, a script or the demo needs."""
 
 import re
 import threading
@@ -24,7 +24,7 @@ ANSWER_S = 5.0  # for a robot to answer
 PLANNER_TYPE = "llm_planner/msg/PlannerStatus"
 _START = "start it with `llm-planner up`, or compare ROS_DOMAIN_ID"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
-EMPTY_S = 10.0  # to find anything of ours at all
+EMPTY_S = 10.0  # to find any node of this project
 DISCOVERY_S = 3.0  # to find what is running already
 GONE_S = 2.0  # after which a node that has left the ROS graph has ended
 SILENT_S = 10.0  # a status comes twice a second
@@ -45,7 +45,7 @@ class _Lack(NamedTuple):
 
 
 class Commander:
-    """A console for some robots. Its node is spun by somebody else (``ros.spinning``); all methods may block.
+    """A console for some robots. Its node is spun by the caller (``ros.spinning``); all methods may block.
 
     Args:
         node: Spun in the background.
@@ -90,7 +90,7 @@ class Commander:
         A node that was found and has left the ROS graph is not waited for.
 
         Args:
-            timeout_s: For a planner that lives and takes no goals yet.
+            timeout_s: For a planner that runs and takes no goals yet.
             sign_of_life_s: For nodes that are not found: there may be none of that name.
             on_wait: Called ten times a second with what is being waited for.
 
@@ -203,7 +203,7 @@ def planner_of(
     """Returns the full name of the planner that a robot node asks: its parameter ``planner``, else ``/planner``.
 
     Args:
-        node: Spun by somebody else; this blocks.
+        node: Spun by another thread; this blocks.
         robot: Name of the robot node.
         timeout_s: Within which the robot must be found.
         on_wait: Called ten times a second with what is being waited for.

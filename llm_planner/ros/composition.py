@@ -27,7 +27,7 @@ ONLOOKERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
 RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
-"""A process that has ended so often within so many seconds will not do better the next time."""
+"""A process that has ended this often within this many seconds is not restarted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
-    """Who is started.
+    """The processes to start.
 
     Attributes:
         drones: How many Tellos: ``drone_1``, ``drone_2``, ...
         arms: How many Indy7: ``arm_1``, ...
-        time_scale: How much faster than real time they live.
+        time_scale: How much faster than real time they run.
         seed: Of the noise of all durations; each robot adds its number.
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
@@ -118,8 +118,8 @@ class Composition:
     def restart_commands(self) -> dict[str, list[str]]:
         """Returns the commands of the processes that may be started again without asking a person.
 
-        Not of real robots: nobody knows where they are, and they would take off. Not with a scenario, which would begin
-        anew. Not of onlookers: a recorder must not overwrite its file.
+        Not of real robots: it is unknown where they are, and they would take off. Not with a scenario, which would
+        begin again. Not of observers: a recorder must not overwrite its file.
         """
         again = replace(self, scenario=None, dashboard_port=None, record=None)
         real = {robot.name for robot in self.robots[: min(self.drones, len(self.tellos))]}
@@ -148,7 +148,7 @@ class Composition:
         places = world_file.arms if is_arm else world_file.drones
         index = number - (self.drones if is_arm else num_tellos)
         if index >= len(places):
-            return {}  # the world says so, and ends
+            return {}  # the world reports it, and ends
         place = places[index]
         return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
 
@@ -168,7 +168,7 @@ class Fleet:
     """Processes that run together; a context manager that stops them.
 
     They end with their parent, however it ends: each gets SIGTERM then, so that a robot stops before its node ends. The
-    kernel means the *thread* that starts them: it must live as long as they do.
+    kernel means the *thread* that starts them: it must run as long as they do.
 
     Args:
         commands: By name, as ``Composition.commands`` returns them.
@@ -231,7 +231,7 @@ class Fleet:
             A line about every process that has ended since the last call.
 
         Raises:
-            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: nobody can go on without.
+            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: the fleet cannot go on.
         """
         for name in [name for name, due_s in self._due_s.items() if now_s >= due_s]:
             del self._due_s[name]
@@ -240,7 +240,7 @@ class Fleet:
         return [self._deal_with(name, status, now_s) for name, status in ended]
 
     def _deal_with(self, name: str, status: int, now_s: float) -> str:
-        """Decides whether a process that has ended starts again; returns a line that says so."""
+        """Decides whether a process that has ended starts again; returns a line for the log."""
         ends_s = self._ended_s[name]
         ends_s.append(now_s)
         how = f"{name} ended with status {status}"
@@ -279,7 +279,7 @@ class Fleet:
         return ended
 
     def stop(self) -> dict[str, int]:
-        """Stops robots, then the planner, which hears their last words, then who only looks; returns exit statuses."""
+        """Stops robots, then the planner (it gets their last messages), then the observers; returns exit statuses."""
         for group in (self._robots(), self._named({"planner"}), self._named(ONLOOKERS)):
             _terminate(group)
         return {name: process.wait() for name, process in self._processes.items()}

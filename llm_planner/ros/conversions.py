@@ -52,7 +52,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
     """Returns the request that a goal message stands for. Lengths come first: a refusal must not cost a long text.
 
     Args:
-        goal: From anybody.
+        goal: From any client.
         goal_id: Its id.
         config: Its limits hold; those of a planner without settings if None.
 

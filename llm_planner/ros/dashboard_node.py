@@ -34,11 +34,11 @@ class DashboardSettings:
     planner: str = setting("/planner", "Full name of the planner node.")
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 shows the fleet to the whole network.")
     port: int = setting(8080, "TCP port; 0 lets the system choose one.", minimum=0, maximum=65535)
-    allow_hosts: tuple[str, ...] = setting((), "Host names that browsers may use, beside localhost and addresses.")
+    allow_hosts: tuple[str, ...] = setting((), "Host names that browsers may use besides localhost and addresses.")
 
 
 class DashboardNode(Node):
-    """Listens, and serves what it heard.
+    """Subscribes, and serves what it receives.
 
     Args:
         name: Node name.
@@ -68,7 +68,7 @@ class DashboardNode(Node):
         self.url, self.token = self._web.url, button.token
         self.get_logger().info(f"dashboard of {settings.planner} on {self.url}")
         if settings.host not in LOOPBACK:
-            self.get_logger().warning("whoever reaches this address sees the fleet; only stopping needs the token")
+            self.get_logger().warning("every client of this address sees the fleet; only stopping needs the token")
         steady_timer(self, PERIOD_S, self._tick)
         CallbackHealth(self)
 

@@ -17,7 +17,7 @@ from llm_planner.serving.server import PlanServer, ServerStatus
 PERIOD_S = 1.0
 MAX_FINDINGS = 80
 MAX_IDLE_ROBOTS = 100
-"""Most idle robots that a view names; anybody may ask once as any robot."""
+"""Most idle robots that a view names; any client may ask once as any robot."""
 STATES = ("LOADING", "INACTIVE", "ACTIVE")  # by the numbers of msg/PlannerStatus
 
 
@@ -47,7 +47,7 @@ class CallbackHealth:
     """Tells ``/diagnostics`` once a second how many callbacks of a node have failed.
 
     Args:
-        node: An onlooker; a planner says it with everything else.
+        node: An observer; a planner reports this with its own diagnostics.
     """
 
     def __init__(self, node: Node) -> None:

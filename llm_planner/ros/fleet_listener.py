@@ -1,4 +1,4 @@
-"""Hears what a planner and its robots publish, for a dashboard; sends nothing."""
+"""Receives what a planner and its robots publish, for a dashboard; sends nothing."""
 
 from collections.abc import Callable
 from functools import partial
@@ -45,9 +45,9 @@ class FleetListener:
     """Subscribes to everything that a dashboard shows. Views, which are published for listeners only, can be let go.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         planner: Full name of the planner node.
-        board: Learns what is heard.
+        board: Gets what is received.
 
     Raises:
         PlannerError: INVALID_CONFIG if no node can have this name.
@@ -65,7 +65,7 @@ class FleetListener:
         steady_timer(node, SEARCH_PERIOD_S, self._search)
 
     def watch(self, is_watching: bool) -> None:
-        """Begins or ends to listen to views. Call it in the thread of the executor."""
+        """Subscribes to views, or ends that. Call it in the thread of the executor."""
         if is_watching == self._is_watching:
             return
         self._is_watching = is_watching

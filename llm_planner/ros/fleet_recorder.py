@@ -22,10 +22,10 @@ class FleetRecorder:
     """Subscribes to every topic of a planner and of robot nodes as soon as it is there, and to a few common ones.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         planner: Full name of the planner node.
         recorder: Receives the messages.
-        on_message: Hears how many messages were written so far.
+        on_message: Receives how many messages were written so far.
 
     Attributes:
         failure: Why nothing is written any more (a full disk, say); None while all is well.
@@ -62,7 +62,7 @@ class FleetRecorder:
     def _begin(self, topic: str, message_type: str) -> None:
         profile = self._profile(topic)
         if profile is None:
-            return  # nobody publishes it yet
+            return  # it has no publisher yet
         self._known.add(topic)
         try:
             kind, text = message_class(message_type), definition(message_type)

@@ -1,4 +1,4 @@
-"""Stops robots for somebody who is not in the executor's thread: the dashboard's web server."""
+"""Stops robots for a caller outside the executor's thread: the dashboard's web server."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +19,7 @@ class FleetStopper:
     """Knows the robots that can be seen, and halts them.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
     """
 
     def __init__(self, node: Node) -> None:

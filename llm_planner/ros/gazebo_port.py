@@ -36,7 +36,7 @@ def open_gazebo_port(node: Node, guard: Guard, model: RobotModel, world: str, cl
         guard: For callbacks of the node.
         model: Of the robot.
         world: Name of a bundled world, or its YAML file; empty for empty stages.
-        clock: Times set points of drones, and tells when nothing is heard any more.
+        clock: Times set points of drones, and tells when no message has come for long.
 
     Raises:
         PlannerError: INVALID_CONFIG for a robot without a body, a world that cannot be, or where ROS 2 has not the

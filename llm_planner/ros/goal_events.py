@@ -1,4 +1,4 @@
-"""The planner's diary: every event of every goal as one line of JSON on a topic, for whoever records it."""
+"""The planner's event log: every event of every goal as one line of JSON on a topic, for recorders."""
 
 import json
 from collections.abc import Mapping

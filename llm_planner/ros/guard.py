@@ -16,7 +16,7 @@ _logged: weakref.WeakKeyDictionary[Node, set[str]] = weakref.WeakKeyDictionary()
 
 
 def guarded(node: Node, callback: Callable[P, R], on_error: Callable[..., R]) -> Callable[P, R]:
-    """Returns a callback for rclpy that raises nothing: rclpy passes an exception on to whoever spins the node.
+    """Returns a callback for rclpy that raises nothing: rclpy passes an exception on to the thread that spins the node.
 
     Args:
         node: That logs, once per node and place in the code where an exception was raised.

@@ -69,7 +69,7 @@ def _take(node: Node, take_from_wait_list: Callable[[Any], Work | None], entity:
     """Returns what is to be done for an entity, guarded; None if nothing, or if it could not be taken."""
     try:
         work = take_from_wait_list(entity)
-    except Exception as error:  # noqa: BLE001 -- rclpy would take the entity for busy for ever
+    except Exception as error:  # noqa: BLE001 -- rclpy would take the entity for busy forever
         note_error(node, error)
         return None
     return None if work is None else functools.partial(_do, node, work)

@@ -1,4 +1,4 @@
-"""A running planner for people to look at: one topic with JSON, spoken only while somebody listens."""
+"""A running planner for people to look at: one topic with JSON, published only while it has a subscriber."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ PERIOD_S = 0.25
 
 
 class ViewPublisher:
-    """Publishes a node's view on ``~/view`` four times a second while somebody is subscribed, and costs nothing else.
+    """Publishes a node's view on ``~/view`` four times a second while it has a subscriber, and costs nothing else.
 
     Args:
         node: The planner node.
@@ -47,7 +47,7 @@ class ViewPublisher:
 
 
 class ViewListener:
-    """Hears the views of one planner.
+    """Receives the views of one planner.
 
     Args:
         node: Spun in the background (``ros.spinning``).
@@ -90,7 +90,7 @@ class ViewListener:
         return view
 
     def fresh(self, before: PlannerView, timeout_s: float) -> PlannerView:
-        """Returns a view whose engine part is newer than that of ``before``; after ``timeout_s`` the last one heard."""
+        """Returns a view whose engine part is newer than that of ``before``; after ``timeout_s`` the last one."""
         until_s, last = time.monotonic() + timeout_s, before
         while (left_s := until_s - time.monotonic()) > 0:
             last = self.next(left_s) or last

@@ -1,4 +1,4 @@
-"""A probe: does a message get from one process to another and back over DDS, and who is there?
+"""A probe: does a message get from one process to another and back over DDS, and which participants are there?
 
 python -m llm_planner.ros.loopback     # prints one JSON object
 """

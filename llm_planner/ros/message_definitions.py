@@ -1,4 +1,4 @@
-"""Texts of message definitions, as a recording must hold them to be read where nothing of ours is installed."""
+"""Texts of message definitions, as a recording must hold them to be read where this project is not installed."""
 
 import importlib
 import os

@@ -24,7 +24,7 @@ class Mission:
         asked_at: System time.
         num_replans: How many plans before this one asked for a new plan.
         is_given_up: Whether the robot does nothing for it any more.
-        stopped_because: Why somebody stopped it; empty if nobody did.
+        stopped_because: Why it was stopped; empty if it was not.
         world: The world when the robot was done with it, JSON.
         reflexes: What the robot did meanwhile without asking.
     """
@@ -48,7 +48,7 @@ class Mission:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing that came is left to be carried out: what follows a failure is void up to the next detour."""
+        """Whether nothing that came is left to be carried out: what follows a failure is void up to the next replan."""
         is_void = False
         for _, outcome in sorted(self._outcomes.items()):
             if not outcome.segment.text or outcome.status == msgs.SegmentOutcome.FAILED:
@@ -58,7 +58,7 @@ class Mission:
         return True
 
     def is_unanswered(self, result: PlanResult) -> bool:
-        """Whether the planner ended an emergency without an answer, though nobody had called it off.
+        """Whether the planner ended an emergency without an answer, though no client had called it off.
 
         What it delivered of a plan that it did not understand to the end, or that the gate refused, is none.
         """

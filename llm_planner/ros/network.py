@@ -1,8 +1,8 @@
-"""How far the messages of a fleet go: DDS asks nobody who he is, so they stay on this host unless somebody wants more.
+"""How far the messages of a fleet go: DDS authenticates no participant, so they stay on this host by default.
 
 ``ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST`` would not do: rmw_fastrtps then still listens on every interface, a stranger
-who names this host in ``ROS_STATIC_PEERS`` gets in, and it turns shared memory on, whatever
-``FASTDDS_BUILTIN_TRANSPORTS`` says. (With shared memory a client that died uncleanly costs the next one seconds and
+that names this host in ``ROS_STATIC_PEERS`` gets in, and it turns shared memory on, whatever
+``FASTDDS_BUILTIN_TRANSPORTS`` says. (With shared memory a client that ended uncleanly costs the next one seconds and
 most of its feedback.) A profile of Fast DDS does: all sockets are on the loopback interface, UDP is the only transport.
 Processes of this host without that profile, such as ``ros2 topic echo`` in another terminal, are found all the same.
 """
@@ -25,16 +25,16 @@ class Network(Enum):
 
     @property
     def meaning(self) -> str:
-        """One line for whoever starts a fleet."""
+        """One line for the operator who starts a fleet."""
         if self is Network.HOST:
             return "nodes can be reached from this host only (network subnet: from everywhere on the network)"
-        return "nodes can be reached by everybody on this network, without a password (network host: from here only)"
+        return "nodes can be reached by any host on this network, without a password (network host: from here only)"
 
 
 def environment(network: Network, given: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment of processes whose nodes can be reached from as far as ``network`` says.
 
-    A profile of Fast DDS that somebody has set stays, as he knows better; so does the middleware. Then
+    A profile of Fast DDS that the user has set stays, as the user knows better; so does the middleware. Then
     ``ROS_AUTOMATIC_DISCOVERY_RANGE`` has to do.
 
     Args:

@@ -7,7 +7,7 @@ from llm_planner.core.config import setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What only the node needs, beside the planner's own configuration."""
+    """What only the node needs, besides the planner's own configuration."""
 
     autostart: bool = setting(True, "Configure and activate without being told by a lifecycle manager.")
     startup_check_s: float = setting(

@@ -25,7 +25,7 @@ def to_request(
 
     Args:
         order: What it was told.
-        robot_id: Who asks.
+        robot_id: The robot that asks.
         model: Of the robot.
         view: What it sees, for an order without a scene.
         pose: Where it is.

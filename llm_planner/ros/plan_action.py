@@ -30,7 +30,7 @@ from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
 LOG_PERIOD_S = 1.0
-"""Refusals are logged at most so often: anybody can cause one."""
+"""Refusals are logged at most once in this time: any client can cause one."""
 
 
 class PlanAction:
@@ -43,7 +43,7 @@ class PlanAction:
         active_server: Returns the server while the node is active, None otherwise.
         config: Returns the planner's configuration, whose limits hold.
         memory_s: How long a result can still be asked for.
-        on_result: Hears how every goal ended, those that were refused included.
+        on_result: Receives how every goal ended, those that were refused included.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PlanAction:
         self._on_result(result)
 
     def end(self, goal: Goal, verdict: PlannerError) -> None:
-        """Ends a goal because the node says so: through the server, which knows the metrics."""
+        """Ends a goal on the node's decision: through the server, which knows the metrics."""
         if (server := self._active_server()) is None or not server.cancel(
             goal.request.request_id, verdict.code, verdict.message
         ):
@@ -210,7 +210,7 @@ class PlanAction:
         return response
 
     def _flush(self) -> None:
-        """Publishes one feedback per goal that has news; its timer sleeps when there is none."""
+        """Publishes one feedback per goal that has news; its timer is stopped when there is none."""
         self._feedback_timer.cancel()
         for goal_id in self._dirty:
             self._publish(self._book.find(goal_id))

@@ -29,7 +29,7 @@ class PlanActionServer(ActionServer):
     ``handle.execute()`` only marks a goal as executing; ``finish`` ends it.
 
     A refused goal is accepted and aborted as far as its client can see, but rclpy never knows of it: rclpy keeps every
-    goal that it knows for as long as results can be asked for, with its message, and tells all of them to everybody
+    goal that it knows for as long as results can be asked for, with its message, and tells all of them to every client
     whenever one of them changes. Deviation from the protocol: such a goal is never named on the action's status topic.
 
     Args:
@@ -50,7 +50,7 @@ class PlanActionServer(ActionServer):
         self._refused: dict[bytes, PlanTask.Impl.GetResultService.Response] = {}
 
     def finish(self, handle: ServerGoalHandle, result: PlanResult) -> None:
-        """Sets the final state of a goal and answers whoever waits for its result."""
+        """Sets the final state of a goal and answers the clients that wait for its result."""
         message = conversions.from_result(result)  # not in rclpy's try: it would tell the client of a success
 
         def end(handle: ServerGoalHandle) -> PlanTask.Result:
@@ -78,7 +78,7 @@ class PlanActionServer(ActionServer):
             try:
                 if kind not in own or not own[kind](taken):
                     await super().execute({kind: taken})
-            except Exception as error:  # noqa: BLE001 -- the next one is somebody else's
+            except Exception as error:  # noqa: BLE001 -- the next one may belong to another client
                 note_error(self._node, error)
 
     def _refuse(self, taken: Taken) -> bool:
@@ -95,7 +95,7 @@ class PlanActionServer(ActionServer):
             self._remember(goal_id, result)
         response = PlanTask.Impl.SendGoalService.Response(accepted=not is_copy)
         response.stamp = self._node.get_clock().now().to_msg()
-        with contextlib.suppress(RCLError):  # whoever asked has gone
+        with contextlib.suppress(RCLError):  # the client has gone
             self._handle.send_goal_response(header, response)
         return True
 

@@ -2,8 +2,8 @@
 
 Segments come as feedback, which may be lost. Every feedback and the planner's status (twice a second) carry how many
 segments there are, so a gap is noticed and filled by ``GetSegments``; the result brings the whole plan as a last
-resort. Heartbeats tell the planner that somebody still wants the plan; the planner's status tells the client that
-somebody is still planning.
+resort. Heartbeats tell the planner that a client still wants the plan; the planner's status tells the client that
+a planner is still at work.
 """
 
 import functools
@@ -40,9 +40,9 @@ class PlannerClient:
     """Asks one planner for plans, for one robot.
 
     Args:
-        node: The robot's node; somebody spins it (with any executor).
+        node: The robot's node; spun by the caller (with any executor).
         robot_model: Name of the robot model, e.g. ``tello``.
-        robot_id: Who asks; the node's full name unless given.
+        robot_id: The robot that asks; the node's full name unless given.
         planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.
         server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
@@ -95,7 +95,7 @@ class PlannerClient:
 
     @property
     def robot_id(self) -> str:
-        """Who asks."""
+        """The robot that asks."""
         return self._endpoints.robot_id
 
     @property

@@ -273,7 +273,7 @@ class PlannerNode(LifecycleNode):
     def _on_status(self, other: msgs.PlannerStatus) -> None:
         """Ends this node, while it is starting, if another one has its name and was there first.
 
-        A message alone proves nothing: anybody can send one.
+        A message alone proves nothing: any client can send one.
         """
         if other.instance_id == self._instance_id:
             return
@@ -288,7 +288,7 @@ class PlannerNode(LifecycleNode):
             )
 
     def _is_junior_to(self, other: msgs.PlannerStatus) -> bool:
-        """Returns who of two gives way; both sides see it the same way."""
+        """Returns whether this planner yields to the other; both sides decide alike."""
 
         def seniority(instance_id: str, started_at: Time) -> tuple[int, int, str]:
             return (started_at.sec, started_at.nanosec, instance_id)

@@ -63,7 +63,7 @@ def _reason(error: Exception) -> str:
 
 
 class _StopSignal:
-    """Set by the first SIGINT or SIGTERM; a process of ``composition.Fleet`` gets SIGTERM when its parent dies.
+    """Set by the first SIGINT or SIGTERM; a process of ``composition.Fleet`` gets SIGTERM when its parent ends.
 
     Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal. It runs as
     soon as the interpreter does: every node here has a timer of at most half a second that ends the executor's wait.

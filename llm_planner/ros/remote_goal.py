@@ -37,7 +37,7 @@ class Endpoints:
     """A robot's connections to one planner.
 
     Attributes:
-        robot_id: Who asks.
+        robot_id: The robot that asks.
         planner: Full name of the planner node.
         server_timeout_s: Without a sign of life from the planner for this long, a goal is lost.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model.
@@ -186,7 +186,7 @@ class RemoteGoal:
     # Re-sync
 
     def _is_in_limbo(self, status_at_s: float) -> bool:
-        """True if the planner lives, but has not named the goal for a while, and there is no result either."""
+        """True if the planner is alive, but has not named the goal for a while, and there is no result either."""
         return self._remote is not None and status_at_s - self._listed_at_s > LIMBO_S
 
     def _resync(self, status_at_s: float) -> None:
@@ -238,7 +238,7 @@ class RemoteGoal:
         return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + patience_s))
 
     def _lose(self, what: str) -> None:
-        self._send_cancel(self._endpoints.clock.now_s())  # if it lives after all, the robot shall not be busy there
+        self._send_cancel(self._endpoints.clock.now_s())  # if it is alive after all, the robot must not stay busy there
         planner = self._endpoints.planner
         self._end(PlannerError(ErrorCode.SERVER_UNREACHABLE, f"planner {planner} {what}; ask again when it is up"))
 
@@ -248,4 +248,4 @@ class RemoteGoal:
         self._handle.fail(error)
         self._forget_question()
         if self._result is not None:
-            self._result.cancel()  # else rclpy keeps it for ever
+            self._result.cancel()  # else rclpy keeps it forever

@@ -58,10 +58,10 @@ class RobotControl:
     Args:
         model: Of the robot.
         clock: Source of monotonic time.
-        time_scale: How much faster than that the robot lives, > 0.
+        time_scale: How much faster than that the robot runs, > 0.
         connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
-        on_reflex: Hears of every reflex, likewise.
+        on_reflex: Receives every reflex, likewise.
 
     Attributes:
         num_faults: How many unexpected errors have halted the robot.
@@ -129,13 +129,13 @@ class RobotControl:
 
         Raises:
             PlannerError: INVALID_CONFIG for a real robot whose parameters do not allow it: where it is and what there
-                is are not for whoever reaches its service to say. Nothing has changed then.
+                is must not be set by every client that reaches its service. Nothing has changed then.
         """
         if not self._connection.takes_worlds:
             raise PlannerError(
                 ErrorCode.INVALID_WORLD,
                 "a real robot takes no world and no pose from an instruction; start its node with allow_world:=true if "
-                "whoever instructs it knows where it is",
+                "those who instruct it know where it is",
             )
         self._enter(snapshot)
 
@@ -156,7 +156,7 @@ class RobotControl:
         Args:
             goal_id: Of the goal.
             is_chat: Whether its segments are words to be read.
-            answer_within_s: If no segment comes within so many seconds of the given clock, the reflex acts.
+            answer_within_s: If no segment comes within this many seconds of the given clock, the reflex acts.
         """
         with self._lock:
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)

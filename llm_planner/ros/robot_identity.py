@@ -1,4 +1,4 @@
-"""One robot, one name: a robot node says who it is, and gives way while it starts if its name is taken."""
+"""One robot, one name: a robot node says who it is, and ends itself while it starts if its name is taken."""
 
 import uuid
 from collections.abc import Callable, Collection
@@ -12,13 +12,13 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 
-STARTING_S = 10.0  # a robot that has been at work for longer does not give way to anybody
+STARTING_S = 10.0  # a robot that has been at work for longer does not yield its name
 
 
 class RobotIdentity:
     """Publishes ``~/status``, and notices another node of the same name.
 
-    A message alone proves nothing, as anybody can send one: the ROS graph must know a second publisher of this name.
+    A message alone proves nothing, as any client can send one: the ROS graph must know a second publisher of this name.
 
     Args:
         node: Of the robot.
@@ -45,12 +45,12 @@ class RobotIdentity:
         self._publisher.publish(self._status)
 
     def say(self, unsupported_skills: Collection[str]) -> None:
-        """Tells everybody what the robot cannot do."""
+        """Publishes what the robot cannot do."""
         self._status.unsupported_skills = sorted(unsupported_skills)
         self._publisher.publish(self._status)
 
     def look_around(self, period_s: float, is_taken: Callable[[], bool]) -> None:
-        """Spins the node for a while, or until its name turns out to be taken: nobody else may spin it yet."""
+        """Spins the node for a while, or until its name turns out to be taken: no other thread may spin it yet."""
         executor = SingleThreadedExecutor()
         executor.add_node(self._node)
         until_s = self._clock.now_s() + period_s

@@ -42,15 +42,15 @@ from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import Instruct, Stop
 
 PERIOD_S, SHORTEST_PERIOD_S = 0.25, 0.02
-"""Of the robot's time, between two looks at the planner's life and the scenario; all else comes by itself. Each wait of
-rclpy costs half a millisecond of processor time, so twenty robots that look often keep a core busy."""
+"""Of the robot's time, between two checks of the planner's status and the scenario; all else is event-driven. Each wait
+of rclpy costs half a millisecond of processor time, so twenty robots that look often keep a core busy."""
 MAX_REASON = 300  # characters of an unexpected error that travel
 STOPPED_BY_OPERATOR = "stopped by the operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotSettings:
-    """Parameters of a robot node, beside those of its body (``ros.body``)."""
+    """Parameters of a robot node, besides those of its body (``ros.body``)."""
 
     robot_model: str = setting("tello", "Name of the robot model.")
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
@@ -195,7 +195,7 @@ class RobotNode(Node):
         response.accepted = False
         response.error_code = int(ErrorCode.SKILL_FAILED)
         response.error_msg = f"the robot's node failed: {error!r}"[:MAX_REASON]
-        with contextlib.suppress(Exception):  # the driver cannot halt: its next tick says so
+        with contextlib.suppress(Exception):  # the driver cannot halt: its next tick reports it
             self._on_fault(error)
         return response
 

@@ -1,4 +1,4 @@
-"""A robot for people to look at: ``~/view`` of its node, spoken only while somebody listens."""
+"""A robot for people to look at: ``~/view`` of its node, published only while it has a subscriber."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ PERIOD_S = 0.2
 
 
 class RobotViewPublisher:
-    """Publishes where a robot is, and what it knows around it, while somebody is subscribed. Tick it each ``PERIOD_S``.
+    """Publishes where a robot is, and what it knows around it, while it has a subscriber. Tick it each ``PERIOD_S``.
 
     Args:
         node: The robot's node.

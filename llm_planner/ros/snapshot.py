@@ -71,7 +71,7 @@ class Snapshot:
 
     @staticmethod
     def from_order(text: str) -> "Snapshot":
-        """Returns the snapshot that an instruction begins with, from whoever reaches the robot's service.
+        """Returns the snapshot that an instruction begins with, from any client of the robot's service.
 
         Raises:
             PlannerError: INVALID_WORLD as ``from_json``, or if it is larger than any world that a robot could be in.

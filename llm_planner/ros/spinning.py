@@ -31,7 +31,7 @@ def spinning(name: str) -> Iterator[Node]:
     is_stopped = threading.Event()
 
     def spin() -> None:
-        with contextlib.suppress(ExternalShutdownException):  # somebody else has shut rclpy down
+        with contextlib.suppress(ExternalShutdownException):  # another thread has shut rclpy down
             while not is_stopped.is_set():
                 executor.spin_once(timeout_sec=POLL_S)
 

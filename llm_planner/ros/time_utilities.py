@@ -11,7 +11,7 @@ def to_time_utility(message: msgs.TimeUtility, urgency: Urgency) -> TimeUtility:
     """Returns the time utility of a goal; without numbers of its own, those of the preset.
 
     Raises:
-        PlannerError: INVALID_TIME_UTILITY for a number outside its range or a function that nobody registered.
+        PlannerError: INVALID_TIME_UTILITY for a number outside its range or a function that is not registered.
     """
     function = message.function or LINEAR
     if (message.ert_s, message.alpha, message.beta) == (0.0, 0.0, 0.0):

@@ -27,7 +27,7 @@ class ActionClient(Protocol):
     """What is used of rclpy's action client."""
 
     def server_is_ready(self) -> bool:
-        """Returns whether somebody serves the action."""
+        """Returns whether the action has a server."""
         ...
 
     def send_goal_async(self, goal: Any) -> Any:  # noqa: ANN401 (rclpy)
@@ -61,7 +61,7 @@ class TrajectoryPort:
             self._joints = tuple(math.degrees(known[name]) for name in JOINTS)
 
     def joints_deg(self) -> Joints | None:
-        """Returns where the joints were when last heard of."""
+        """Returns the last known positions of the joints."""
         return self._joints
 
     def move(self, joints_deg: Joints) -> None:

@@ -4,7 +4,7 @@
 
 Robot nodes with ``driver:=mujoco`` connect to its port. ``/clock`` tells the world's time, ``/tf`` where bodies are,
 ``joint_states`` and ``odom`` of each robot what their names say, and ``/world/markers`` the scene for RViz. A kind of
-message whose package is not installed is left out, and the log says so.
+message whose package is not installed is left out, and the log reports it.
 """
 
 import sys
@@ -35,7 +35,7 @@ WORLD_PORT = 8870
 class WorldSettings:
     """Parameters of the world."""
 
-    robots: tuple[str, ...] = setting((), "Who lives there: NAME:MODEL for each robot.")
+    robots: tuple[str, ...] = setting((), "The robots in it: NAME:MODEL for each.")
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
     world: str = setting("", "Name of a bundled world, or a YAML file; empty for an empty stage for each robot.")
     port: int = setting(WORLD_PORT, "TCP port on loopback that drivers connect to.", minimum=0, maximum=65535)
@@ -73,7 +73,7 @@ class WorldNode(Node):
         )
         self._server.start()
         self.port = self._server.port
-        self.get_logger().info(f"world of {', '.join(models) or 'nobody'} on port {self.port}")
+        self.get_logger().info(f"world of {', '.join(models) or 'no robot'} on port {self.port}")
         if settings.publish_hz > 0:
             self._view = WorldView(self, world, models)
             steady_timer(self, 1.0 / settings.publish_hz, guarded(self, self._publish, lambda *_: None))

@@ -19,7 +19,7 @@ _MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}
 
 
 class WorldView:
-    """Publishers of one world; what nobody listens to costs nothing, but for the clock.
+    """Publishers of one world; a topic without a subscriber costs nothing, except for the clock.
 
     Args:
         node: That publishes.

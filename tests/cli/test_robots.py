@@ -1,4 +1,4 @@
-"""``llm-planner robots``: what is no command is a name; bodies and profiles for whoever asks."""
+"""``llm-planner robots``: what is no command is a name; bodies and profiles on request."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET

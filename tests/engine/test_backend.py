@@ -39,7 +39,7 @@ def test_offload_frees_and_restore_takes_the_blocks_again(backend):
     expected = generate(backend, sequence(), max_tokens=8)["a"]
     tokens = list(backend.execute(start(sequence())).token_ids["a"])
     assert backend.execute(SchedulerOutput(offload=("a",))).free_kv_blocks == 64
-    generate(backend, sequence("b", range(5, 300)), max_tokens=3)  # somebody else uses the memory meanwhile
+    generate(backend, sequence("b", range(5, 300)), max_tokens=3)  # another sequence uses the memory meanwhile
     while len(tokens) < 8:
         tokens += backend.execute(SchedulerOutput(restore=("a",), num_scheduled_tokens={"a": 1})).token_ids["a"]
     assert tokens == expected

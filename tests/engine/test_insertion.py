@@ -25,7 +25,7 @@ STEPS = ("decode", "decode", "decode", "insert", "offload", "preempt", "chunk")
 
 
 class Driver:
-    """Runs one sequence as a scheduler would, beside another one."""
+    """Runs one sequence as a scheduler would, alongside another one."""
 
     def __init__(self, backend: TorchBackend, sequence: Sequence) -> None:
         self.backend, self.sequence = backend, sequence

@@ -1,4 +1,4 @@
-"""What a dashboard may be told by anybody: texts that look like goal events and views, and are not."""
+"""What a dashboard may be told by any client: texts that look like goal events and views, and are not."""
 
 import json
 

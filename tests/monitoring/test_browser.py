@@ -254,4 +254,4 @@ def test_robots_whose_home_is_known_share_a_map(page, shown):
     page.wait_for_selector(".fleet canvas")
     page.wait_for_timeout(300)
     assert painted(page, ".fleet canvas") > 500
-    assert page.locator(".tile").count() == 2  # the map, and the tile of the robot whose home nobody knows
+    assert page.locator(".tile").count() == 2  # the map, and the tile of the robot whose home is unknown

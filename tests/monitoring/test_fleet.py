@@ -72,7 +72,7 @@ def test_lost_messages_are_counted(state):
     for number in (1, 2, 4):
         state.hear_robot(make_robot(number=number), float(number))
     assert state.document(5.0)["num_lost"] == 3
-    state.resume(6.0)  # nobody listened for a while
+    state.resume(6.0)  # there was no listener for a while
     state.hear_robot(make_robot(number=9), 6.1)
     assert state.document(6.2)["num_lost"] == 3
 

@@ -1,4 +1,4 @@
-"""Goal events become bars: who generated, slept, waited and moved, when."""
+"""Goal events become bars: when each robot's plan was generated or suspended, when it waited and moved."""
 
 import pytest
 from hypothesis import given

@@ -32,7 +32,7 @@ def cdr(text: str) -> bytes:
 
 
 def record(path, *, with_end=True, every=1):
-    """Records a goal, a planner's view and robots' views; flushes after so many messages."""
+    """Records a goal, a planner's view and robots' views; flushes after every ``every`` messages."""
     recorder = McapRecorder(path)
     events = recorder.add_channel("/planner/goal_events", TEXT, STRING)
     views = recorder.add_channel("/planner/view", TEXT, STRING)

@@ -1,4 +1,4 @@
-"""Recordings that are meant to break who reads them: each ends with a clear error, in little memory."""
+"""Recordings that are meant to break their reader: each ends with a clear error, in little memory."""
 
 import random
 import struct

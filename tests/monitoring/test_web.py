@@ -1,4 +1,4 @@
-"""The dashboard over HTTP: what it serves, to whom, and what it refuses."""
+"""The dashboard over HTTP: what it serves, to which clients, and what it refuses."""
 
 import asyncio
 import contextlib

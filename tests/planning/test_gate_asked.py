@@ -1,4 +1,4 @@
-"""No motion that nobody asked for: what a robot cannot do, what a plan that is made again may do, and the floor."""
+"""No motion that was not asked for: what a robot cannot do, what a plan that is made again may do, and the floor."""
 
 import pytest
 from hypothesis import given

@@ -197,7 +197,7 @@ def test_what_was_delivered_with_a_detour_is_replayed():
 
 @given(st.lists(st.booleans(), max_size=12), st.data())
 def test_what_was_carried_out_is_neither_failed_nor_void(failures, data):
-    """Segments by chance; after some that fail, a few more come before the detour."""
+    """Segments by chance; after some that fail, a few more come before the replan."""
     segments, failed, expected = [], [], []
     for fails in failures:
         index = len(segments)

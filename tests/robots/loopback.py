@@ -10,7 +10,7 @@ def loopback(number):
 
 
 def wait_until(is_met, timeout_s=20.0):
-    """Polls; the timeout is generous because these tests run beside others on two cores."""
+    """Polls; the timeout is generous because these tests run alongside others on two cores."""
     deadline = time.monotonic() + timeout_s
     while not is_met():
         assert time.monotonic() < deadline, "condition not met in time"

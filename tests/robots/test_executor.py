@@ -59,7 +59,7 @@ def test_where_a_partial_plan_ends_the_robot_stops_and_holds():
     assert robot.executor.state is ExecutorState.DONE
     assert not robot.executor.is_acting
     assert robot.driver._num_calls == {"mf": 1, "h": 1}
-    assert robot.events() == [(0, STARTED), (0, SUCCEEDED)]  # its own call is nobody's segment
+    assert robot.events() == [(0, STARTED), (0, SUCCEEDED)]  # its own call belongs to no segment
     robot.run(100)
     assert robot.driver.state.pose.z_m == 1.0  # it hovers: the silence steps are for plans that go on
 

@@ -23,7 +23,7 @@ def test_a_robot_that_looks_waits_where_a_segment_failed():
     assert robot.reports[-1].situation == LOST
     assert robot.executor.state is ExecutorState.ACTIVE
     assert robot.driver._num_calls["h"] == 1  # it holds meanwhile
-    robot.add(segment(3, "mb(100);"))  # void too: the planner had not heard of it yet
+    robot.add(segment(3, "mb(100);"))  # void too: the planner did not know of it yet
     robot.run(3)
     robot.expect(4)
     robot.add(segment(5, "?_1==True{mu(50);}"), make_detour(4))

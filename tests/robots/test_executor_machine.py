@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, the executor keeps its promises."""
+"""Whatever happens in whatever order, the executor keeps its invariants."""
 
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -176,7 +176,7 @@ def test_a_speed_counts_towards_the_target():
 
 
 def test_a_reflex_knows_no_future_that_it_does_not_see():
-    """The ball will stop half way: only who sees the future could know."""
+    """The ball will stop half way: this cannot be known before."""
     assert look(Reflex(TELLO), [ball(2.4, speed=-2.0, moves_for_s=0.3)], 0.2) is not None
     stopped = ball(2.4, speed=-2.0, moves_for_s=0.3)
     assert look(Reflex(TELLO), [stopped], 0.5) is None

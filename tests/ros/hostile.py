@@ -1,4 +1,4 @@
-"""Messages that nobody of ours would send, made from the interface definitions."""
+"""Messages that no node of this project sends, made from the interface definitions."""
 
 import importlib
 import re

@@ -23,7 +23,7 @@ from llm_planner.serving.server import ServerStatus
 
 
 def wait_until(is_met, timeout_s=10.0, what="condition"):
-    """Polls; the timeout is generous because these tests run beside others on two cores."""
+    """Polls; the timeout is generous because these tests run alongside others on two cores."""
     deadline = time.monotonic() + timeout_s
     while not is_met():
         assert time.monotonic() < deadline, f"{what} not met after {timeout_s} s"
@@ -164,7 +164,7 @@ class Planner:
         return self.servers[-1]
 
     def die(self):
-        """Stops without a word to anybody."""
+        """Stops without telling any client."""
         if self.is_running:
             self.is_running = False
             self.spinner.stop()

@@ -1,4 +1,4 @@
-"""The dashboard node beside a planner: what browsers are told, and what happens when its port is taken."""
+"""The dashboard node with a planner: what browsers are told, and what happens when its port is taken."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_a_browser_sees_the_planner_its_robot_and_what_it_did(start_planner, sta
     counting = Counting(planner.server)
     operator = start_operator("live_1", planner="/shown_live")
     node = start_dashboard("dashboard_1", planner="/shown_live")
-    assert counting.num_looks == 0  # nobody looks: nobody is asked
+    assert counting.num_looks == 0  # no client looks: no node is asked
     browser = Browser(node.url)
     assert browser.document()["is_whole"]
     operator.instruct("mf(100);mb(50);", [CHAIR])

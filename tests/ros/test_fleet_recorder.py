@@ -1,4 +1,4 @@
-"""A planner and a robot are recorded, with the definitions of their messages; who is killed loses little."""
+"""A planner and a robot are recorded, with the definitions of their messages; a killed recorder loses little."""
 
 import importlib.util
 import json

@@ -110,7 +110,7 @@ def body(**more):
 def test_a_box_is_stacked_over_ros_and_silence_ends_a_plan(planner, bridge, start_operator):  # noqa: F811
     operator = start_operator("arm_1", **body())
     wait_until(lambda: not bridge.gazebo.attached, 20.0, "everything let go")
-    assert bridge.gazebo.joints.tolist() == [0.0] * 6  # nobody has told it to move
+    assert bridge.gazebo.joints.tolist() == [0.0] * 6  # it was not told to move
     assert operator.instruct("pick(red_box);place(red_box,blue_box);").accepted
     wait_until(lambda: operator.outcomes, 60.0, "outcome")
     assert operator.outcome().error_code == ErrorCode.NONE, operator.outcome().error_msg

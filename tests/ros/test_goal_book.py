@@ -14,7 +14,7 @@ CLIENT_TIMEOUT_S, MEMORY_S = 5.0, 60.0
 
 
 class Book(RuleBasedStateMachine):
-    """Unfinished goals are all there, finished ones for as long as promised, and silence is noticed."""
+    """Unfinished goals are all there, finished ones for the retention time, and silence is noticed."""
 
     goals = Bundle("goals")
 

@@ -453,7 +453,7 @@ class Goal:
 
     @property
     def calls(self):
-        """What may be begun, in order: all but what lies between a segment that failed and the detour around it."""
+        """What may be begun, in order: all but what lies between a segment that failed and the replan after it."""
         kept = []
         for segment in self.segments:
             if segment.is_detour:

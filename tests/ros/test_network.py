@@ -45,7 +45,7 @@ HOST = environment(Network.HOST, DEFAULTS)
 
 
 def talk(*environments):
-    """Returns what processes that talk to each other heard, which shared memory and which addresses they have."""
+    """Returns what processes that talk to each other received, which shared memory and which addresses they have."""
     processes = [
         subprocess.Popen([sys.executable, "-c", TALK, f"node_{i}"], env=each, text=True, **PIPES)
         for i, each in enumerate(environments)

@@ -168,7 +168,7 @@ def raised(error):
         return caught
 
 
-# Lifecycle, led by anybody
+# Lifecycle, led by any client
 
 NO_TRANSITION = 200
 
@@ -251,7 +251,7 @@ def test_any_request_to_any_service_leaves_it_alive(start_planner, start_manager
     planner = start_planner("served")
     manager = start_manager("served")
     kinds = {service.srv_name.rpartition("/")[2]: service.srv_type for service in planner.node.services}
-    del kinds["change_state"]  # a stranger may end it by this one, as anybody
+    del kinds["change_state"]  # an unknown client may end it by this one, as any client may
     assert len(kinds) > 8
     clients = {name: manager.node.create_client(kind, f"/served/{name}") for name, kind in kinds.items()}
     requests = {name: messages(kind.Request, "temperature", "use_sim_time") for name, kind in kinds.items()}

@@ -29,7 +29,7 @@ CHAIR = {"name": "chair", "kind": "chair", "position_m": [2.0, 0.0, 1.0], "size_
 
 
 class Operator:
-    """Gives a robot instructions and hears its outcomes."""
+    """Gives a robot instructions and receives its outcomes."""
 
     def __init__(self, name, **parameters):
         parameters = {"time_scale": 50.0, "startup_check_s": 0.0} | parameters
@@ -188,7 +188,7 @@ def test_an_unexpected_error_halts_the_robot_and_the_node_goes_on(planner, start
     robot = operator.robot._robot
     wait_until(lambda: robot.pose.x_m > 0.1, what="flight")
     raise_once(monkeypatch, owner(operator.robot), name, OverflowError("int too large to convert to float"))
-    if name == "cancel":  # of a goal that somebody else has ended
+    if name == "cancel":  # of a goal that has already ended
         planner.spinner.executor.create_task(planner.server.cancel, robot.goal_id)
     if name in ("on_report", "report"):
         robot.add(robot.goal_id, make_segment(0, "mf(20);"))  # nothing: it has come before

@@ -27,7 +27,7 @@ def test_listeners_see_where_it_is_and_what_it_knows_of(planner, start_operator)
     spinner.stop()
     node.destroy_node()
     views = [RobotView.from_json(message.data) for message in heard]
-    assert [view.number for view in views[:3]] == [1, 2, 3]  # before, nobody listened and nothing was said
+    assert [view.number for view in views[:3]] == [1, 2, 3]  # before, there was no listener and nothing was published
     assert views[0].pose.x_m == pytest.approx(0.5, abs=0.15)
     assert (views[0].robot_id, views[0].kind, views[0].is_busy) == ("seen_1", "drone", False)
     assert [thing.name for thing in views[0].things] == ["chair"]

@@ -1,4 +1,4 @@
-"""A planner that still loads its model is waited for, by robots and by who tells them something; not for ever."""
+"""A planner that still loads its model is waited for, by robots and by their operators; not for ever."""
 
 import json
 import signal

@@ -112,7 +112,7 @@ def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
     try:
         view = node._view
         with node._server.lock:
-            assert view.look().keys() == {"/clock"}  # nobody listens
+            assert view.look().keys() == {"/clock"}  # no subscriber
         stand_in = SimpleNamespace(msg_type=SimpleNamespace, publish=lambda _: None, get_subscription_count=lambda: 1)
         view._publishers |= {"/tf": stand_in, "/arm_1/joint_states": stand_in}
         with node._server.lock:

@@ -1,4 +1,4 @@
-"""Tokens that are inserted into a generation: what is computed, whose memory goes, and who forgets what."""
+"""Tokens that are inserted into a generation: what is computed, which memory goes, and what is forgotten."""
 
 import pytest
 

@@ -73,7 +73,7 @@ def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, 
 
 @given(budgets, tasks, times)
 def test_alone_the_eviction_is_the_papers(budget_s, task, time):
-    """Only eviction is left when nobody else is there and the length is known.
+    """Only eviction is left when no other request is there and the length is known.
 
     It is Eq. (11), up to a whole token and what is removable.
     """

@@ -1,4 +1,4 @@
-"""Several tokens per step: what counts as a prompt, who gets drafts, and what becomes of rejected ones."""
+"""Several tokens per step: what counts as a prompt, which requests get drafts, and what becomes of rejected ones."""
 
 import pytest
 

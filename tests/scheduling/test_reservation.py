@@ -68,7 +68,7 @@ def test_the_first_promise_is_kept_first(policy):
         scheduler.add(make_generation(name, arrival_s=1.0))
         scheduler.reserve(name, 0)
     assert step(scheduler) == {"first"}
-    scheduler.reserve("first", 1)  # promised again, in a larger batch: the place in the order stays
+    scheduler.reserve("first", 1)  # reserved again, in a larger batch: the place in the order stays
     scheduler.reserve("second", 1)
     assert step(scheduler) == {"first", "second"}
     scheduler.end("first")

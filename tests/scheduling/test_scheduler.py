@@ -157,7 +157,7 @@ def test_admission_reserves_the_whole_prompt():
     scheduler.add(make_generation("b", num_prompt_tokens=20))  # 5 blocks, of which the first chunk fills 2
     run(scheduler, scheduler.schedule(0.0))
     assert scheduler.ledger.free_blocks == 5
-    scheduler.add(make_generation("c", num_prompt_tokens=8))  # would fit into the free blocks, but b was promised 3
+    scheduler.add(make_generation("c", num_prompt_tokens=8))  # would fit into the free blocks, but 3 are reserved for b
     scheduler.config = replace(scheduler.config, max_num_batched_tokens=100)
     assert list(scheduler.schedule(0.0).num_scheduled_tokens) == ["a", "b"]
 

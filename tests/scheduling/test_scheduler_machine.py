@@ -78,7 +78,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.alive or self.resting)
     @rule(data=st.data(), num_tokens=st.integers(1, MAX_INSERTED))
     def go_on(self, data: st.DataObject, num_tokens: int) -> None:
-        """Inserts, or has a generation begin anew."""
+        """Inserts, or restarts a generation."""
         generations = {**self.alive, **self.resting}
         name = data.draw(st.sampled_from(sorted(generations)))
         generation = generations[name]

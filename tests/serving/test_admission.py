@@ -1,4 +1,4 @@
-"""Admission as a table: who comes in, who is refused with which number, who takes whose place."""
+"""Admission as a table: which goals are admitted, refused with which code, or take another's place."""
 
 import math
 import pickle

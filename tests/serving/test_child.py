@@ -72,7 +72,7 @@ def build_nothing() -> PlannerLoop:
 
 
 class Owner:
-    """Hears events, and executes what it is told at once."""
+    """Receives events, and executes what it is told at once."""
 
     def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True, patience: Patience = PATIENCE) -> None:
         self.events: list[Event] = []
@@ -367,7 +367,7 @@ def test_a_model_that_does_not_load_is_told_at_once(own):
 
 def test_a_view_comes_when_it_is_asked_for_and_from_the_next_child_too(own):
     owner = own(functools.partial(build, step_s=0.05))
-    owner.server.look()  # nobody is there yet
+    owner.server.look()  # no client is there yet
     assert owner.server.wait_ready(30.0)
     assert owner.server.status.view is None
     owner.server.submit(make_request("r1", "go"))

@@ -16,7 +16,7 @@ SCENE = "go " + "and see the cup " * 200
 
 @dataclass
 class Beside:
-    """Predictions that take for ever unless somebody waits; then they say 7 tokens."""
+    """Predictions that take for ever unless a caller waits; then they say 7 tokens."""
 
     futures: list[Future] = field(default_factory=list)
     num_waited: int = 0

@@ -1,4 +1,4 @@
-"""Budgets that cannot be kept any more: the robot's reflex hears of it while it has time."""
+"""Budgets that cannot be kept any more: the robot's reflex is told while there is time."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.serving.budget_run import WHOLE, ProfiledFake, Run
 
 
 class Slowed(ProfiledFake):
-    """After so many steps, everything takes ten times as long: a hot processor, another program."""
+    """After a number of steps, everything takes ten times as long: a hot processor, another program."""
 
     num_steps = 0
     slow_from = 3

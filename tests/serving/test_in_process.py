@@ -15,7 +15,7 @@ from tests.serving.builders import make_admission, make_loop, make_request, succ
 
 
 class Owner:
-    """Hears events and reports every segment at once."""
+    """Receives events and reports every segment at once."""
 
     def __init__(self, backend: FakeBackend, policy: str = "fcfs_segment") -> None:
         self.events: list[Event] = []

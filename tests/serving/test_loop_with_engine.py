@@ -102,4 +102,4 @@ def test_several_tokens_per_step_give_the_same_plans_in_fewer_steps(
     got, counts = plan(model_dir, policy, lookahead="always", **limits)
     assert got == plain == expected
     assert counts["steps"] < plain_counts["steps"]
-    assert counts["recomputed"] <= plain_counts["recomputed"]  # nobody lost memory to a guess
+    assert counts["recomputed"] <= plain_counts["recomputed"]  # no request lost memory to a guess

@@ -1,4 +1,4 @@
-"""Little KV memory, and prefixes that are pinned while goals are at work: everybody ends, with a plan or a number."""
+"""Little KV memory, and prefixes that are pinned during goals: each goal ends with a plan or an error code."""
 
 from dataclasses import dataclass
 
@@ -70,7 +70,7 @@ def run(goals, *, policy="fcfs_segment", num_kv_blocks=16, can_offload=True, **l
 
 @pytest.mark.parametrize("policy", policy_names())
 def test_a_suspended_goal_that_a_late_prefix_left_no_room_ends(policy):
-    """Its block is full and the only one that is left: nobody can make room for it, and its own block counts too."""
+    """Its block is full and the only one that is left: no goal can make room for it, and its own block counts too."""
     early = (0.0, "s:going", "scan();scan();scan();")
     late = (0.2, f"{'p' * 144}:{'x' * 60}", "a();")
     codes = run([early, late], policy=policy, num_kv_blocks=13)

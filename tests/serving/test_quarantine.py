@@ -73,7 +73,7 @@ def test_urgent_goals_do_not_wait():
     quarantine.take(0.0)
     quarantine.add("urgent", is_urgent=True)
     assert quarantine.take(0.1) == ["urgent"]
-    assert quarantine.end_process() == []  # nobody knows which of them it was
+    assert quarantine.end_process() == []  # it is unknown which of them it was
 
 
 def test_progress_makes_up_for_attempts():

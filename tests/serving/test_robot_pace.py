@@ -9,7 +9,7 @@ from tests.serving.builders import make_loop, make_request
 
 
 def carry_out(loop, request, seconds, now_s=0.0):
-    """Returns the expected medians of a plan's segments, each of which takes the robot so long."""
+    """Returns the expected medians of a plan's segments, each of which takes the robot the given time."""
     events, expected = loop.submit(request, now_s), []
     while loop.request_ids:
         for event in events:

@@ -1,4 +1,4 @@
-"""Plans that are closed in the midst of a condition: what the robot gets, what the result says, who is left alone."""
+"""Plans that are closed in the midst of a condition: what the robot gets, what the result says, and the rest."""
 
 from unittest.mock import patch
 

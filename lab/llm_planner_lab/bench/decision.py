@@ -20,9 +20,9 @@ NUM_KV_BLOCKS = 1_000_000
 
 
 def run_decision(num_queued: Iterable[int], policy: str, num_decisions: int = 400, seed: int = 0) -> dict[str, Any]:
-    """Returns ``{"decision_ms": {"8": {"p50", "p99"}, ...}}``: ``schedule`` with so many ready generations.
+    """Returns ``{"decision_ms": {"8": {"p50", "p99"}, ...}}``: ``schedule`` with each number of ready generations.
 
-    All slots are busy and stay busy: the decision that costs most, since it also asks who should give way.
+    All slots are busy and stay busy: the decision that costs most, since it also decides which request is preempted.
     """
     decisions = {str(n): _measure(n, policy, num_decisions, seed) for n in num_queued}
     return {"policy": policy, "commit": commit(), "seed": seed, "decision_ms": decisions}
@@ -72,7 +72,7 @@ def _generation(number: int, rng: random.Random) -> Generation:
 
 
 def _output(scheduler: Scheduler, scheduled: SchedulerOutput) -> StepOutput:
-    """Returns a token for everyone whose prompt is complete."""
+    """Returns a token for every request whose prompt is complete."""
     by_id = {generation.request_id: generation for generation in scheduler.running}
     token_ids = {
         request_id: (1,)

@@ -1,4 +1,4 @@
-"""Times our engine beside transformers on one checkpoint: ``python -m llm_planner_lab.bench.engine --model DIR``."""
+"""Times our engine and transformers on one checkpoint: ``python -m llm_planner_lab.bench.engine --model DIR``."""
 
 import json
 import platform
@@ -83,7 +83,7 @@ class Ours:
         self._stopped: list[str] = []
 
     def prefill(self) -> None:
-        """Starts all sequences anew."""
+        """Starts all sequences again."""
         self._start(self._prompts)
 
     def decode(self) -> None:
@@ -128,7 +128,7 @@ class Transformers:
 
     @torch.inference_mode()
     def prefill(self) -> None:
-        """Starts all sequences anew, in one batch."""
+        """Starts all sequences again, in one batch."""
         self._forward(self._prompts, None)
 
     @torch.inference_mode()
@@ -200,7 +200,7 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
     json_file: Annotated[Path | None, typer.Option(help="Also write the figures here.")] = None,
 ) -> None:
-    """Times our engine beside transformers on the CPU in float32."""
+    """Times our engine and transformers on the CPU in float32."""
     torch.set_num_threads(threads)
     setting = Setting(
         prompt_tokens=prompt_tokens,

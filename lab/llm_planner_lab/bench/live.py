@@ -49,7 +49,7 @@ class LiveReplay:
 
     The network delay is added to what goes either way. Times of robots are computed, not waited for, so that a late
     wake-up of this process delays a message at most, and never counts as waiting of a robot. To the planner every
-    request comes from a robot of its own: plans of a real model may last longer than the trace foresaw, and a robot
+    request comes from a robot of its own: plans of a real model may last longer than the trace expected, and a robot
     may not have two goals.
 
     Args:
@@ -185,7 +185,7 @@ def run_live(
         trace: As the model plans it.
         bounds_s: By request id.
         config: Of the planner.
-        on_progress: Hears the time since the start of the trace.
+        on_progress: Receives the time since the start of the trace.
         stock_policy: If given, vLLM schedules by itself (``live_stock.STOCK_POLICIES``); urgent requests come first
             under its policy ``priority``.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STOCK_POLICIES = {"vllm_fcfs": "fcfs", "vllm_priority": "priority"}
 """Names that stand for vLLM's own policies where a benchmark takes the names of ours."""
 UNLIMITED = SchedulerConfig(policy="fcfs_stream", max_num_seqs=1024, max_num_batched_tokens=1_000_000)
-"""Hands every request to vLLM at once. Segments go out as soon as they are complete; nobody is suspended."""
+"""Hands every request to vLLM at once. Segments go out as soon as they are complete; no request is suspended."""
 
 
 def build_stock_loop(config: PlannerConfig, path: Path, policy: str, priorities: Mapping[str, int]) -> PlannerLoop:

@@ -25,7 +25,7 @@ def profile_planner(
         config: Whose engine, model and robots are measured.
         name: Of the profile.
         num_repeats: Steps per point, and repeats of everything else, >= 3.
-        note: Hears what is going on.
+        note: Receives what is going on.
     """
     library = build_library(config)
     backend: Backend = build_engine(config)

@@ -30,13 +30,13 @@ EVICTED_SHARE = 0.5
 LEAST_EVICTION_S = 1e-5
 """A shorter difference between two steps is noise."""
 BESIDE = ((32, 8, 64), (128, 8, 64), (128, 4, 64))
-"""Prompts beside decoding sequences: tokens of the prompt, sequences, tokens of each."""
+"""Prompts alongside decoding sequences: tokens of the prompt, sequences, tokens of each."""
 EMPTY: Mapping[str, int] = {}
 WARM_STEPS = 8
 """Decode steps behind a prompt that are not noted. The prompt has emptied the processor's caches of what a step reads:
 on a CPU the first takes 1.6 times as long as the later ones, the second 1.2 times, the eighth 1.0 times."""
 ROUNDS = 3
-"""Every point is measured in so many rounds through all of them: a drift of the machine meets all points alike."""
+"""Each round measures every point once: a drift of the machine meets all points alike."""
 
 
 @dataclass(slots=True)
@@ -229,7 +229,7 @@ def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Seq
 
 
 def hides_prompts(prober: Prober) -> bool:
-    """Returns whether a prompt beside decoding sequences takes as long as the longer of the two, not as their sum."""
+    """Returns whether a prompt with decoding sequences takes as long as the longer of the two, not as their sum."""
     info = prober.backend.info
     points = [p for p in BESIDE if p[0] + p[1] * (p[2] + info.block_size) < info.num_kv_blocks * info.block_size]
     steps = [prober.beside(*point) for point in points]

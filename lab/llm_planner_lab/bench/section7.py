@@ -35,7 +35,7 @@ class Section7:
     Args:
         lab: Shared traces and scripts.
         num_seeds: Traces per policy; one for the fleets.
-        note: Hears one line per run.
+        note: Receives one line per run.
     """
 
     lab: Lab
@@ -71,7 +71,7 @@ class Section7:
         return documents
 
     def _fleet(self, num_robots: int) -> dict[str, Any]:
-        """Returns the run of a minute of WID 1, as busy per robot as there, with so many robots."""
+        """Returns the run of a minute of WID 1, as busy per robot as there, with ``num_robots`` robots."""
         load = num_robots / workload("wid1").num_robots
         slots = replace(LIMITS, max_num_seqs=FLEET_SLOTS)
         document = self._timely(

@@ -95,7 +95,7 @@ class _Stopwatch:
         return len(self._segments.get(name, ()))
 
     def cancel(self, name: str) -> float:
-        """Cancels a goal; returns the seconds until its end was heard."""
+        """Cancels a goal; returns the seconds until its end was received."""
         started_s = time.perf_counter()
         self.server.cancel(name)
         self._wait(lambda: name in self._ends)

@@ -18,7 +18,7 @@ class WatchedBackend:
 
     Args:
         backend: Does the work.
-        on_step: Hears every step and what came of it.
+        on_step: Receives every step and its output.
     """
 
     def __init__(self, backend: Backend, on_step: Callable[[SchedulerOutput, StepOutput], None]) -> None:

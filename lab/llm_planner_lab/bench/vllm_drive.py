@@ -15,10 +15,10 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 
 ENDLESS = "start: /[a-z ]{8000}/\n"
-"""A grammar that lets nobody end by itself."""
+"""A grammar under which no sequence ends by itself."""
 PROMPT_TOKENS = 64
 MANY = 1024
-"""Slots for everybody: who runs is then vLLM's affair."""
+"""Slots for all requests: vLLM then decides which of them run."""
 
 
 def make_sequence(name: str, rng: random.Random, grammar: str | None = ENDLESS) -> Sequence:

@@ -53,7 +53,7 @@ class VllmBench:
         num_slots: Busy generations when an urgent one arrives; as many more wait.
         num_requests: Of the cost of a decision.
         seed: Of prompts.
-        on_progress: Hears what is going on, and which share of it is done.
+        on_progress: Receives what is going on, and which share of it is done.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class PipelineRun:
         num_requests: That run together.
         num_tokens: Which each of them writes.
         max_num_batched_tokens: Of a micro-batch.
-        on_progress: Hears what is going on, and which share of it is done.
+        on_progress: Receives what is going on, and which share of it is done.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class PipelineRun:
 
 
 def _summary(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, dict[str, float]]:
-    """Returns medians over turns and the fastest turn, which other programs disturbed least, beside vLLM's own."""
+    """Returns medians over turns and the fastest turn, which other programs disturbed least, with vLLM's own."""
     summary = {}
     for name, turns in runs.items():
         summary[name] = {key: statistics.median(one[key] for one in turns) for key in turns[0]}

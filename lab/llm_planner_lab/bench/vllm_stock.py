@@ -43,10 +43,10 @@ def use_stock(
 ) -> None:
     """Takes our scheduler out of a vLLM that has no requests, and gives vLLM back its own.
 
-    What is handed to the backend from now on goes to vLLM at once, and who runs is vLLM's affair.
+    What is handed to the backend from now on goes to vLLM at once, and vLLM decides what runs.
 
     Args:
-        backend: Whose vLLM it is.
+        backend: The backend with this vLLM.
         policy: ``fcfs`` or ``priority``.
         num_slots: ``max_num_seqs`` of vLLM.
         priority_of: Of a request; the smallest comes first. Only for ``priority``.
@@ -64,7 +64,7 @@ def use_stock(
         hash_block_size=ours.hash_block_size,
     )
     stock.priority_of = priority_of
-    stock.finished_req_ids = ours.finished_req_ids  # the workers have yet to hear of them
+    stock.finished_req_ids = ours.finished_req_ids  # the workers do not know of them yet
     engine.scheduler = core.scheduler = stock
     _allow_in_flight(backend, core.vllm_config.max_concurrent_batches)
 

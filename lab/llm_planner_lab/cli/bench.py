@@ -29,7 +29,7 @@ COMMANDS = (
     LazyCommand(
         "replanning",
         "replanning:replanning",
-        "Compare plans that go on when a segment fails with plans that are asked for anew.",
+        "Compare plans that go on when a segment fails with plans that are asked for again.",
     ),
     LazyCommand(
         "steps",
@@ -49,7 +49,7 @@ COMMANDS = (
     LazyCommand(
         "admission",
         "simulate_evaluation:evaluate_admission",
-        "Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy beside it.",
+        "Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy alongside.",
     ),
     LazyCommand(
         "timely",

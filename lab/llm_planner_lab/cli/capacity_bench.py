@@ -16,7 +16,7 @@ JSON = PAGE.with_suffix(".json")
 
 def bench(
     json: Annotated[Path, typer.Option("--json", help="Write the result here.")] = JSON,
-    page: Annotated[Path, typer.Option(help="Page to write, figures beside it.")] = PAGE,
+    page: Annotated[Path, typer.Option(help="Page to write, figures next to it.")] = PAGE,
     only_page: Annotated[bool, typer.Option("--only-page", help="Write the page of an earlier result.")] = False,
     kinds: Annotated[str, typer.Option(help="Kinds of splits, with commas between; all by default.")] = "",
     iterations: Annotated[int, typer.Option(min=2, help="Subsets of the search for Fig. 7.")] = 30,

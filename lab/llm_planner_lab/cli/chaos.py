@@ -20,20 +20,20 @@ PAGE = Path("docs/benchmarks/chaos.md")
 
 def chaos(
     seed: SeedOption = 0,
-    goals: Annotated[int, typer.Option(min=0, help="End when so many goals have ended; 0 for no limit.")] = 0,
-    seconds: Annotated[float, typer.Option(min=0.0, help="End after so many seconds; 0 for no limit.")] = 60.0,
+    goals: Annotated[int, typer.Option(min=0, help="End when this many goals have ended; 0 for no limit.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="End after this many seconds; 0 for no limit.")] = 60.0,
     faults: Annotated[
         str, typer.Option(help="Kinds of faults, with commas between; `none`, or `list` to see them.")
     ] = ("all"),
     every: Annotated[float, typer.Option(min=0.1, help="Mean seconds between two faults.")] = 4.0,
     last_fault: Annotated[int | None, typer.Option(help="Index of the last fault, to repeat what broke.")] = None,
-    starts: Annotated[int, typer.Option(min=0, help="Instead: start and stop the fleet so many times.")] = 0,
+    starts: Annotated[int, typer.Option(min=0, help="Instead: start and stop the fleet this many times.")] = 0,
     soak: Annotated[
         bool, typer.Option("--soak", help="Instead: no faults; does the memory of a process grow?")
     ] = False,
     drones: Annotated[int, typer.Option(min=0, max=50, help="How many drones.")] = 5,
     arms: Annotated[int, typer.Option(min=0, max=50, help="How many arms.")] = 1,
-    time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster than real time robots live.")] = 5.0,
+    time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster than real time robots run.")] = 5.0,
     backend: Annotated[str, typer.Option(help="What plans: fake (scripted plans, checked to the letter) or torch.")] = (
         "fake"
     ),

@@ -1,4 +1,4 @@
-"""``llm-planner bench encounters``: somebody comes into a drone's way, in physics."""
+"""``llm-planner bench encounters``: a person, an animal or a ball comes into a drone's way, in physics."""
 
 from pathlib import Path
 from typing import Annotated

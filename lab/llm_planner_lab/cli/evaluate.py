@@ -35,7 +35,7 @@ def evaluate(
     backend: BackendOption = None,
     base_url: BaseUrlOption = None,
     config: ConfigOption = None,
-    limit: Annotated[int, typer.Option(min=0, help="Take only so many instructions, evenly; 0 for all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Take at most this many instructions, evenly; 0 for all.")] = 0,
     seed: SeedOption = 0,
     output: Annotated[Path | None, typer.Option("--out", help="Write every instruction with its plan here.")] = None,
     as_json: JsonOption = False,

@@ -18,7 +18,7 @@ def pipeline(
     profile: Annotated[str, typer.Option(help="Pipeline profile: a name or a YAML file.")] = DEFAULT_PIPELINE,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Page to write, figures beside it; docs/benchmarks/pipeline.md is one.")
+        Path | None, typer.Option(help="Page to write, figures next to it; docs/benchmarks/pipeline.md is one.")
     ] = None,
     is_quick: Annotated[
         bool, typer.Option("--quick", help="The workloads only: no online scenario, no sweeps.")

@@ -30,7 +30,7 @@ def profile(
     """Measure prefill, decoding, offloading, resuming, evicting and the planner's own time; write an engine profile.
 
     Every measured step is kept in PATH with the ending .samples.csv. The errors printed are those of a fit to one half
-    of the points on the other half, beside the noise floor: how far repeats of the same step lie from their median.
+    of the points on the other half, with the noise floor: how far repeats of the same step lie from their median.
 
     Use it with `llm-planner bench timely --profile FILE`, or as engine.profile of a planner.
     """

@@ -1,4 +1,4 @@
-"""``llm-planner bench replanning``: plans that fail on the way, gone on with or made anew."""
+"""``llm-planner bench replanning``: plans that fail on the way, gone on with or made again."""
 
 from json import dumps as json_text
 from pathlib import Path
@@ -25,7 +25,7 @@ def replanning(
     seed: SeedOption = 0,
     json: JsonFile = None,
 ) -> None:
-    """Compare plans that go on when a segment fails with plans that are asked for anew.
+    """Compare plans that go on when a segment fails with plans that are asked for again.
 
     Held-out tasks in kinematic worlds where something goes wrong: a call is blocked once, the object of the task has
     moved behind the robot, or it is gone. All ways get the new scene. Printed per way, anew / fresh / keep (see the
@@ -39,7 +39,7 @@ def replanning(
 
     bench = Bench(replace(planner_config(model, config, threads), max_replans=max_replans, length_predictor=""))
     ways = " / ".join(WAYS)
-    table = Table("mishap", "family", "tasks", "achieved", "tokens", "ms", caption=ways)
+    table = Table("fault", "family", "tasks", "achieved", "tokens", "ms", caption=ways)
     by_kind: dict[str, list[dict[str, Score]]] = {}
     rows = []
 

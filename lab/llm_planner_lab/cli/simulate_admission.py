@@ -1,4 +1,4 @@
-"""``llm-planner simulate admission``: who may hold KV memory, when output lengths are uncertain."""
+"""``llm-planner simulate admission``: which jobs may hold KV memory, when output lengths are uncertain."""
 
 import json as jsons
 from pathlib import Path

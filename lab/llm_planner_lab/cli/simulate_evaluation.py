@@ -1,4 +1,4 @@
-"""``llm-planner bench admission``: the evaluation of A_min, with ours beside it."""
+"""``llm-planner bench admission``: the evaluation of A_min, with our policy alongside."""
 
 import json as jsons
 from dataclasses import replace
@@ -17,7 +17,7 @@ PAGE = Path("docs/benchmarks/admission.md")
 def evaluate_admission(
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
     page: Annotated[
-        Path | None, typer.Option(help=f"Page to write, figures beside it; by default {PAGE}, none if --quick.")
+        Path | None, typer.Option(help=f"Page to write, figures next to it; by default {PAGE}, none if --quick.")
     ] = None,
     n: Annotated[str, typer.Option(help="Numbers of jobs, with commas; the paper's by default.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Random subsets per number.")] = 3,
@@ -26,7 +26,7 @@ def evaluate_admission(
         bool, typer.Option("--quick", help="Seconds instead of minutes: to see that it works.")
     ] = False,
 ) -> None:
-    """Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy beside it."""
+    """Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy alongside."""
     from llm_planner_lab.bench.admission.evaluation import Evaluation, quick, run_evaluation
     from llm_planner_lab.bench.admission.figures import draw_admission
     from llm_planner_lab.bench.admission.page import write_page

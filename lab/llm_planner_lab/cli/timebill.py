@@ -16,7 +16,7 @@ PAGE = Path("docs/benchmarks/timebill.md")
 def timebill(
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
     page: Annotated[
-        Path | None, typer.Option(help=f"Page to write, figures beside it; by default {PAGE}, none if --quick.")
+        Path | None, typer.Option(help=f"Page to write, figures next to it; by default {PAGE}, none if --quick.")
     ] = None,
     is_quick: Annotated[bool, typer.Option("--quick", help="A minute instead of ten: to see that it works.")] = False,
     seeds: Annotated[int, typer.Option(min=1, help="Independent draws of tasks.")] = 3,

@@ -25,8 +25,8 @@ def timeline(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="A trace file, or a demo's directory or summary.json.", exists=True)
     ],
-    png: Annotated[Path | None, typer.Option(help="Picture to write; beside RUN without.")] = None,
-    chrome: Annotated[Path | None, typer.Option(help="Chrome trace to write; beside RUN without.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Picture to write; by default next to RUN.")] = None,
+    chrome: Annotated[Path | None, typer.Option(help="Chrome trace to write; by default next to RUN.")] = None,
     start_s: Annotated[float, typer.Option("--start", min=0.0, help="The picture begins here, in seconds.")] = 0.0,
     duration_s: Annotated[
         float | None, typer.Option("--duration", min=0.01, help="The picture's length, in seconds; all without.")

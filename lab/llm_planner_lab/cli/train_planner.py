@@ -13,7 +13,7 @@ _WARM_PROGRESS = 0.35  # a model that goes on has left the easy tasks behind
 def train_planner(
     output: Annotated[Path, typer.Argument(help="Directory of the run; the finished model is written there.")],
     seconds: Annotated[float, typer.Option(min=1.0, help="Training time. An interrupted run goes on.")] = 3000.0,
-    steps: Annotated[int, typer.Option(min=0, help="Stop after so many steps instead: repeatable to the bit.")] = 0,
+    steps: Annotated[int, typer.Option(min=0, help="Stop after this many steps instead: repeatable to the bit.")] = 0,
     start_from: Annotated[Path | None, typer.Option(help="A model of this recipe to continue with.")] = None,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,

@@ -69,7 +69,7 @@ class Probe:
     """Sends goals and cancels with rclpy's bare action client, and takes the time of the answers.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         planner: Full name of the planner.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Emergencies from a running fleet under load: who gets a first segment inside its budget, who is refused, and when.
+"""Emergencies from a running fleet under load: which get a first segment in time, which are refused, and when.
 
     python -m llm_planner_lab.ros.latency urgent --budgets 1.0 0.5 0.2 --trials 50
 

@@ -14,7 +14,7 @@ def processor_s(pid: int) -> float:
 
 
 def share_of_core(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """Returns, after so many seconds, which share of one core each process took meanwhile, its children included."""
+    """Waits ``seconds``; returns which share of one core each process took meanwhile, its children included."""
     before = {name: processor_s(pid) for name, pid in pids.items()}
     began_s = time.monotonic()
     time.sleep(seconds)

@@ -9,7 +9,7 @@ this process subscribes to every topic of theirs and takes the middleware's own 
 - *late*: a message whose way took longer than the smaller of 20 % of its topic's period and 5 ms (the definition of
   ROS 2 performance targets), counted for topics that have a period;
 - *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; what
-  the middleware had in time is told beside it (``late_share_of_transport``).
+  the middleware had in time is reported with it (``late_share_of_transport``).
 
 Processor seconds are those of each process. The dashboard is watched by as many browsers as ``--browsers`` says (they
 read the stream and draw nothing), in the second half of the time.
@@ -42,7 +42,7 @@ from llm_planner_lab.ros.soak_ear import Ear
 
 READY_TIMEOUT_S = 180.0
 SETTLE_S = 5.0  # twenty robots find each other and us
-EVERY_S = 9.0  # a robot is told something so often: longer than its plan takes
+EVERY_S = 9.0  # period of a robot's instructions: longer than its plan takes
 PORT = 8479
 PLANNER, EAR = "/planner", "this_measurement"
 TASKS = {"drone": "exactly: mf(60);tc(90);mb(60);", "arm": "exactly: home();wait(1);home();wait(1);"}
@@ -83,7 +83,7 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
     """Returns what was lost and late while a fleet worked, and what its processes took of one core.
 
     Args:
-        composition: Who works.
+        composition: The fleet at work.
         seconds: For how long; in the second half browsers look at the dashboard.
         num_browsers: How many.
         log_dir: Where the processes write.

@@ -1,4 +1,4 @@
-"""Counts the messages of a fleet: which numbers never came, and whose way took too long."""
+"""Counts the messages of a fleet: which numbers never came, and which took too long."""
 
 import json
 import math
@@ -26,7 +26,7 @@ SPOKEN_BY_MANY = frozenset({"report", "heartbeat"})
 
 @dataclass(slots=True)
 class Kind:
-    """What was heard on topics of one kind.
+    """What was received on topics of one kind.
 
     Attributes:
         period_s: Between two messages of one topic; None if there is none.
@@ -75,7 +75,7 @@ class Ear:
     """Subscribes to every topic of a planner and of all robots that can be seen; counts while it is told to.
 
     Args:
-        node: Spun by somebody else.
+        node: Spun by the caller.
         planner: Full name of the planner node.
     """
 
@@ -92,7 +92,7 @@ class Ear:
                 self._listen(node, topic, types[0], _kind(name, is_planner=owner == planner))
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """Returns, by kind of topic and for all that have a period, what was heard, lost and late."""
+        """Returns, by kind of topic and for all that have a period, what was received, lost and late."""
         kinds = {name: kind.report(has_numbers=name not in SPOKEN_BY_MANY) for name, kind in self._kinds.items()}
         periodic = [kind for kind in self._kinds.values() if kind.period_s is not None]
         numbered = [kind for name, kind in self._kinds.items() if name not in SPOKEN_BY_MANY]
@@ -136,7 +136,7 @@ class Ear:
             self._note(json.loads(deserialize_message(data, String).data))
 
     def _note(self, line: Mapping[str, Any]) -> None:
-        """Counts segments and reports of goals whose beginning was heard."""
+        """Counts segments and reports of goals whose beginning was received."""
         goal = str(line["request_id"])
         match line["event"]:
             case "accepted":

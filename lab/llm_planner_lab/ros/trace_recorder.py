@@ -16,12 +16,12 @@ class TraceRecorder:
     """Writes what a planner says of its goals to a file, line by line; what is written stays, whatever happens next.
 
     Args:
-        node: Listens; spun by somebody else.
+        node: Listens; spun by the caller.
         planner: Full name of the planner node.
         file: Receives the lines, the header at once.
         name: Of the trace.
         has_past: Whether the events that the planner still remembers are recorded too.
-        on_event: Hears how many events were written so far.
+        on_event: Receives how many events were written so far.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class TraceRecorder:
         self._on_event(self.num_events)
 
     def close(self) -> None:
-        """Writes the end; call it when nobody spins the node any more."""
+        """Writes the end; call it when the node is no longer spun."""
         self._write({"end": True, "num_events": self.num_events, "num_lost": self.num_lost})
 
     def _write(self, line: Mapping[str, Any]) -> None:

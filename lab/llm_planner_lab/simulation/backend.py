@@ -57,7 +57,7 @@ class SimulatedBackend:
 
     Args:
         profile: Step times and sizes.
-        num_plan_tokens: Length of the scripted plan of a request, by its id, or of its detour.
+        num_plan_tokens: Length of the scripted plan of a request, by its id, or of its replan.
         step_tokens: How many tokens each step of a request brings, by its id; none, or too few: one each.
         reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
     """

@@ -13,7 +13,7 @@ from llm_planner.language.prose import ProseUnit, split_prose
 from llm_planner.serving.event_log import Line
 
 CHARACTERS_PER_TOKEN = 4
-"""Of a prompt whose tokens nobody counted, because its goal was ended from outside."""
+"""Of a prompt whose tokens were not counted, because its goal was ended from outside."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Goal:
 
     @property
     def carried_out(self) -> list[int]:
-        """The segments that count: around a detour, neither the one that failed nor what was void behind it."""
+        """The segments that count: with a replan, neither the one that failed nor what was void behind it."""
         failed = [index for index, status in self.reports if status == "failed"]
         kept: list[int] = []
         for index in sorted(self.segments):
@@ -67,7 +67,7 @@ class _Goal:
 def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]]:
     """Returns the requests that the lines of a recording amount to, as rows of a trace, and what is not among them.
 
-    A goal counts if it ended and brought at least one segment: its plan is what was delivered, without detours and the
+    A goal counts if it ended and brought at least one segment: its plan is what was delivered, without replans and the
     attempts that they replaced. Lines about goals that began before the recording are ignored. Times count from the
     first line.
 

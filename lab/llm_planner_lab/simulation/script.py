@@ -67,7 +67,7 @@ class ScriptLibrary:
         """Returns the script of a plan, or raises what its parser or its gate raises.
 
         Args:
-            robot_model: Who was asked.
+            robot_model: The robot model that was asked.
             plan: MiniSpec.
             segment_tokens: Per segment, how many tokens the model wrote; empty to count as ``split_tokens`` does.
             start_pose: Where the safety gate begins to count; None for the robot model's.

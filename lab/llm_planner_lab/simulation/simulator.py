@@ -60,7 +60,7 @@ class _Robot:
     row: TraceRequest
     idle_at_s: float = 0.0
     num_failures: int = 0
-    num_earlier: int = 0  # segments that do not count in the plan: tried before, void, and detours
+    num_earlier: int = 0  # segments that do not count in the plan: tried before, void, and replan markers
     awaits_detour: bool = False
 
     @property
@@ -196,7 +196,7 @@ class Simulator:
         if segment.is_detour:
             robot.take_detour(segment.index)
         if segment.is_detour or robot.awaits_detour:
-            return  # what comes before the detour is void
+            return  # what comes before the replan is void
         started_s = max(now_s, robot.idle_at_s)
         place, failure = segment.index - robot.num_earlier, robot.next_failure
         has_failed = failure is not None and failure.segment == place

@@ -42,7 +42,7 @@ class Draft:
         has_scene: Whether the request brings a scene.
         first: True while nothing has moved: what the scene lists can be approached at once.
         invented: Share of invented words.
-        is_crowded: Whether the scene may list objects that nobody asked for.
+        is_crowded: Whether the scene may list objects that the task does not ask for.
         objects: The world so far.
     """
 
@@ -65,7 +65,7 @@ class Draft:
         return fill(choose_any(self.rng, templates), **slots)
 
     def fresh(self, make: Callable[[], NamedThing]) -> NamedThing:
-        """Returns a name whose kind nobody has used in this task."""
+        """Returns a name whose kind is not used in this task yet."""
         while True:
             name = make()
             if self.reserve(name.kind):
@@ -118,7 +118,7 @@ class Draft:
         )
 
     def _on_table(self, identifier: str, *, is_listed: bool) -> PlacedObject:
-        """Returns an object where no other stands, as long as such a place is found: else nothing fits beside it."""
+        """Returns an object where no other stands, as long as such a place is found: else nothing fits next to it."""
         taken = {(placed.x_m, placed.y_m) for placed in self.objects}
         for _ in range(_PLACING_TRIES):
             bearing = math.radians(self.rng.uniform(-35, 35))
@@ -129,7 +129,7 @@ class Draft:
         return PlacedObject(identifier, x_m, y_m, is_listed)
 
     def distract(self, count: int) -> None:
-        """Adds ``count`` listed objects that nobody asked for, and shuffles the world."""
+        """Adds ``count`` listed objects that the task does not ask for, and shuffles the world."""
         heads = {kind.rpartition("_")[2] for kind in self.reserved}
         invented = self.invented if count <= 30 else 0.15
         while count > 0:

@@ -18,7 +18,7 @@ def move(draft: Draft) -> Clause:
 
 
 def _unusual(skill: str, number: int, step: int) -> tuple[str, ...]:
-    """Returns what the held-out split goes by: the numbers that everybody says are never held out."""
+    """Returns what the held-out split goes by: the numbers that every speaker uses are never held out."""
     return (skill, str(number)) if number % step else ()
 
 

@@ -151,7 +151,7 @@ def _look(rng: random.Random, scene: str, failed: str, lost: str, *, held_out: b
 
 
 def _written(rng: random.Random, start: str, rest: str) -> str:
-    """Returns what the model had written by the time that it heard: often all of the plan, or half a statement more."""
+    """Returns what the model had written when the failure arrived: often all of the plan, or half a statement more."""
     kind = rng.random()
     if kind < 0.5:
         return start + rest

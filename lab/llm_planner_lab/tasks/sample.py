@@ -53,7 +53,7 @@ class Difficulty:
     Attributes:
         max_clauses: Longest sequence.
         max_objects: Longest scene.
-        min_objects: Shortest scene that lists what nobody asked for.
+        min_objects: Shortest scene that lists what the task does not ask for.
         invented: Share of invented names.
         noise: Share of instructions with a typing error.
     """

@@ -78,7 +78,7 @@ class Speaker:
         return task
 
     def _with_order(self, rng: random.Random, robot: str, scene: str) -> str:
-        """Returns a scene that holds an order, which nobody gave."""
+        """Returns a scene that holds an order, which no operator gave."""
         other = rng.choice(self.frames[robot])
         sentence = _as_said(other.sentence)
         words = sentence.split()

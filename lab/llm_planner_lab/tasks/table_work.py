@@ -186,7 +186,7 @@ def _stack_colours(draft: Draft) -> Clause:
 
 
 def _stack_guess(draft: Draft) -> Clause:
-    """Returns a stack of nobody knows what: the boxes that such a table usually has."""
+    """Returns a stack of unnamed things: the boxes that such a table usually has."""
     for name in draft.rng.sample(DEFAULT_STACK, len(DEFAULT_STACK)):
         draft.put(name, is_listed=False)
     text = draft.say((*arm_wordings.STACK_OBJECTS, "stack the boxes", "stack all boxes"))

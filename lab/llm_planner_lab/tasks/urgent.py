@@ -26,7 +26,7 @@ def pursuit(draft: Draft) -> Clause:
 
 
 def arm_stop(draft: Draft) -> Clause:
-    """Returns a danger for somebody near an arm: stop at once."""
+    """Returns a danger for a person near an arm: stop at once."""
     who = word(draft.rng, PEOPLE, held_out=draft.held_out, invented=0.05)
     draft.has_scene = draft.has_scene and draft.rng.random() < 0.3
     return Clause(draft.say_any(urgent_wordings.HAND, x=_article(draft, who)), "stop();", (), ("stopped",))

@@ -38,7 +38,7 @@ def lay_induction_circuit(network: Network) -> None:
     head_dim = config.hidden_size // config.num_attention_heads
     num_token_coordinates = config.hidden_size - head_dim - 1
     if config.num_hidden_layers < 2 or num_token_coordinates < config.num_key_value_heads * head_dim:
-        raise ValueError("an induction circuit needs two layers, and room for the token beside the token before")
+        raise ValueError("an induction circuit needs two layers, and room for the token and the one before")
     for name, parameter in network.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")):
             nn.init.normal_(parameter, std=_OUTPUT_STD)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class MasterWeights:
-    """Turns a network to bfloat16 and keeps its parameters in float32 beside it.
+    """Turns a network to bfloat16 and keeps its parameters in float32 as well.
 
     Gradients are computed in bfloat16, the optimizer moves the float32 masters, the network follows (Micikevicius et
     al. 2018). On a CPU this is 1.6 times as fast as autocast, which casts every weight and keeps activations in

@@ -33,7 +33,7 @@ class TrainOptions:
     Attributes:
         output: Directory of the finished model; also keeps the checkpoint while the run lasts.
         seconds: Wall-clock budget; what remains of it after a resume is used up.
-        max_steps: Stop after so many steps, for a run that is the same everywhere; 0 for none.
+        max_steps: Stop after this many steps, for a run that is the same everywhere; 0 for no limit.
         start_from: A finished model to continue with new data (warm start); None to start from nothing.
         first_progress: Where in the curriculum a warm start begins, 0 to 1.
         learning_rate: Peak.

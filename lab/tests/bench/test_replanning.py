@@ -17,7 +17,7 @@ LIBRARY = RobotLibrary()
 
 
 def draw(kind: str, family: str, seed: int = 0):
-    """Returns a mishap with the reference plan in the place of a model's."""
+    """Returns an injected fault with the reference plan in the place of a model's."""
     rng = random.Random(seed)
     while True:
         task = sample(rng, DIFFICULTY, held_out=True, family=family)

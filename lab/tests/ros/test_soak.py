@@ -90,5 +90,5 @@ def test_processor_time_is_that_of_the_process():
     before = processor_s(os.getpid())
     while processor_s(os.getpid()) < before + 0.05:
         sum(range(1000))
-    assert processor_s(2**30) == 0.0  # nobody
+    assert processor_s(2**30) == 0.0  # no such process
     assert share_of_core({"nobody": 2**30}, 0.01) == {"nobody": 0.0}

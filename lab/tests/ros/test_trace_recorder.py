@@ -32,7 +32,7 @@ def start_recorder(ros):
         spinner = Spinner(node)
         started.append((node, spinner))
         wait_until(lambda: node.count_publishers(f"/{name}/goal_events") > 0)
-        time.sleep(0.5)  # a late joiner hears only what comes once both sides know each other
+        time.sleep(0.5)  # a late joiner receives only what comes after discovery
 
         def stop():
             spinner.stop()
@@ -90,7 +90,7 @@ def test_what_the_planner_remembers_is_recorded_on_request(start_planner, start_
 def test_a_gap_in_the_numbers_is_counted(ros):
     node = rclpy.create_node("recorder_gap")
     recorder = TraceRecorder(node, "/nobody", io.StringIO(), name="test")
-    for number in (4, 5, 8, 0, 1):  # two lost, then the planner began anew
+    for number in (4, 5, 8, 0, 1):  # two lost, then the planner restarted
         recorder._hear(type("Message", (), {"data": f'{{"version": 2, "number": {number}, "event": "x"}}'}))
     assert (recorder.num_events, recorder.num_lost) == (5, 2)
     node.destroy_node()

@@ -1,4 +1,4 @@
-"""A plan that takes a detour survives its engine, and the book of goals hears it to its end."""
+"""A replanned goal survives its engine, and the book of goals receives its events to the end."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Robots that fail, in a trace and in its replay: plans take detours as they do live."""
+"""Robots that fail, in a trace and in its replay: plans are replanned as they are live."""
 
 from dataclasses import replace
 

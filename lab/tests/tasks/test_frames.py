@@ -52,7 +52,7 @@ def test_every_plan_of_the_corpus_is_executed_and_gated():
 def test_tasks_of_the_corpus_are_executed_too():
     speaker, rng = Speaker.of(FRAMES), random.Random(1)
     for _ in range(400):
-        check(speaker.sample(rng, Difficulty(max_objects=40)))  # on fuller tables there may be no room beside a thing
+        check(speaker.sample(rng, Difficulty(max_objects=40)))  # on fuller tables there may be no room next to a thing
 
 
 def test_a_hand_that_is_full_picks_nothing_else():

@@ -34,7 +34,7 @@ export function fit(context, text, width) {
   return length > 1 ? `${text.slice(0, length)}…` : "";
 }
 
-/** Returns a step of 1, 2 or 5 times a power of ten that divides a length into at most so many parts. */
+/** Returns a step of 1, 2 or 5 times a power of ten that divides a length into at most `parts` parts. */
 export function niceStep(length, parts) {
   const raw = length / parts, power = 10 ** Math.floor(Math.log10(raw));
   return power * ([1, 2, 5].find((factor) => factor * power >= raw) ?? 10);

@@ -60,8 +60,8 @@ function knownThings(robots) {
   return known;
 }
 
-/** Returns a thing in the map's frame, and how much its robot's word on it is to be doubted: who is near knows best
- * where a moving thing is, and who stands straight knows best how large a thing is. */
+/** Returns a thing in the map's frame, and how much its robot's word on it is to be doubted: the nearest robot knows
+ * best where a moving thing is, and one that stands straight knows best how large a thing is. */
 function inMap({ view, shown: pose }, thing) {
   const { home } = view, yaw = home.yaw_deg * Math.PI / 180, [length, breadth] = thing.size_m;
   const position_m = placed(home, ...thing.position_m);

@@ -1,4 +1,4 @@
-// Names in a map, none on top of another: who comes first has the best place; who finds none is left out.
+// Names in a map, none on top of another: the first has the best place; a name without a place is left out.
 
 const HEIGHT = 12, GAP = 2;
 

@@ -64,8 +64,8 @@ def outlook(demands: Sequence[Demand], profile: EngineProfile, max_num_seqs: int
     """Returns what a server with a batch limit makes of a load.
 
     Sequences occupy places only while they are generated: a suspended one does not. The mean number of places follows
-    from Little's law with steps as long as that many sequences make them (a fixed point); whoever finds all places
-    taken waits as in an M/M/c queue (Erlang C). The scheduler serves urgent requests first, which this leaves out.
+    from Little's law with steps as long as that many sequences make them (a fixed point); a request that finds all
+    places taken waits as in an M/M/c queue (Erlang C). The scheduler serves urgent requests first; this leaves it out.
     """
     server = _Server(demands, profile)
     num_seqs, occupied = 1.0, 0.0

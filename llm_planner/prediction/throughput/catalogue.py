@@ -77,7 +77,7 @@ class Catalogue(Record):
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What reading memory and computing would take at the peak rates of so many devices.
+    """What reading memory and computing would take at the peak rates of a number of devices.
 
     The usual bound (Williams, Waterman and Patterson, CACM 2009) for a whole run: prompts are computed, then each token
     reads the weights and the caches of those sequences that fit into memory together.
@@ -88,13 +88,13 @@ class Roofline:
     num_devices: int
 
     def memory_pressure(self, length_tokens: float, batch_size: float) -> float:
-        """Returns how many times the memory beside the weights is filled by the caches of the batch, base 2 log."""
+        """Returns the base 2 log of how many times the caches of the batch fill the memory left by the weights."""
         cache = self.model.kv_bytes_per_token * 2 * length_tokens * batch_size
         return math.log2(cache / self._cache_bytes)
 
     @property
     def free_bytes(self) -> float:
-        """Memory beside the weights; below 0 if they do not fit."""
+        """Memory left by the weights; below 0 if they do not fit."""
         memory = 1e9 * self.device.memory_gb * self.num_devices
         return USABLE_MEMORY * memory - 1e9 * BYTES_PER_PARAMETER * self.model.parameters_b
 

@@ -1,4 +1,4 @@
-"""The speed of an engine that nobody has profiled: what the scheduler counts on, and how much more carefully."""
+"""The speed of an engine without a profile: what the scheduler counts on, and how much more carefully."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def widened(k: float, estimate: Estimate) -> float:
     """Returns the pessimistic factor for a speed that is only estimated; never less than ``k``.
 
     Budgets count on ``k`` times the expected tokens (TimeBill, section 4.2). If the engine may be slower than expected
-    by a factor, up to the slow end of the 90 % interval, they count on so many more: a confident estimate hardly
-    changes ``k``, a guess makes the solver refuse what it cannot promise.
+    by a factor, up to the slow end of the 90 % interval, they count on as many times more: a confident estimate hardly
+    changes ``k``, a guess makes the solver refuse what it cannot guarantee.
     """
     return min(MOST_PESSIMISM, k * max(1.0, estimate.tokens_per_s / estimate.low_tokens_per_s))

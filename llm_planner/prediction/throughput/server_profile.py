@@ -96,7 +96,7 @@ def server_profile(model: KernelModel, combination: Combination, end: End = midd
 
 
 def num_kv_blocks(catalogue: Catalogue, combination: Combination) -> int:
-    """Returns how many blocks of the KV cache fit beside the weights.
+    """Returns how many blocks of the KV cache fit with the weights.
 
     Raises:
         PlannerError: INVALID_CONFIG if the weights alone do not fit.

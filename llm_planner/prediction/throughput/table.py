@@ -37,7 +37,7 @@ class Combination(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """What is asked of it: sequences at once, each with a prompt and a response of so many tokens."""
+    """The load: sequences at once, each with a prompt and a response of given lengths in tokens."""
 
     input_tokens: int
     output_tokens: int

@@ -41,7 +41,7 @@ class ArmPort(Protocol):
     """The way to an arm's controller; nothing blocks, everything may be called at any time."""
 
     def joints_deg(self) -> Joints | None:
-        """Returns where the joints were when last heard of; None before the first word."""
+        """Returns the last known positions of the joints; None before the first message."""
         ...
 
     def move(self, joints_deg: Joints) -> None:
@@ -83,7 +83,7 @@ class Indy7Driver:
 
     Args:
         model: Of the arm.
-        port: To its controller; it has been heard of.
+        port: To its controller; it has answered once.
         kinematics: Of the arm with its gripper.
     """
 

@@ -46,7 +46,7 @@ class Dcp3(Protocol):
 
 
 class NeuromekaPort:
-    """A ``GrippingPort``. One thread asks and orders in turn; a stop has a thread of its own and waits for nobody.
+    """A ``GrippingPort``. One thread asks and orders in turn; a stop has a thread of its own and does not wait.
 
     Args:
         arm: The library's client.
@@ -74,7 +74,7 @@ class NeuromekaPort:
             )
 
     def joints_deg(self) -> Joints | None:
-        """Returns where the joints were when last heard of."""
+        """Returns the last known positions of the joints."""
         return self._joints
 
     def move(self, joints_deg: Joints) -> None:
@@ -156,7 +156,7 @@ def open_indy7(address: str) -> NeuromekaPort:
     """Returns the way to an arm's controller.
 
     Raises:
-        PlannerError: INVALID_CONFIG without the library, ROBOT_SILENT if nobody answers.
+        PlannerError: INVALID_CONFIG without the library, ROBOT_SILENT if the robot does not answer.
     """
     try:
         from neuromeka import IndyDCP3

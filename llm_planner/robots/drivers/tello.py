@@ -34,10 +34,10 @@ UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
 LOST = "the drone flew where it was not told to, so where it is is not known; land it and say where it is"
-STRAYING_STATES = 4  # so many that show it moving without being told, and it is told to stop
+STRAYING_STATES = 4  # once this many show it moving without a command, it is told to stop
 LAND_AGAIN_S = 3.0  # an order to land that got lost
 ATTENTION_S = 1.0
-LANDED_AFTER_S = 1.0  # so long on the floor, and it has landed, whoever told it to
+LANDED_AFTER_S = 1.0  # on the floor for this long, it has landed, whatever made it land
 
 
 class TelloDriver:
@@ -92,7 +92,7 @@ class TelloDriver:
 
         Args:
             world: The map: objects and where they are.
-            pose: Where the drone is, if somebody knows better than itself; its height it knows best.
+            pose: Where the drone is, if the caller knows better than the drone, except for its height.
             epoch_s: Time of the line now.
         """
         self.halt(epoch_s - self._epoch_s)
@@ -164,7 +164,7 @@ class TelloDriver:
     def attend(self, now_s: float) -> float:
         """Keeps a drone in the air that is told nothing, and lands it while the battery still can.
 
-        Only the robot's own loop calls this: where that loop has died, nothing is sent, and the drone lands by itself
+        Only the robot's own loop calls this: where that loop has ended, nothing is sent, and the drone lands by itself
         after 15 s. Returns after how many seconds to be called again.
         """
         line_s = self._epoch_s + now_s

@@ -71,7 +71,7 @@ def emergency() -> Command:
 
 
 def enter_sdk_mode(limit_s: float) -> Command:
-    """Returns the order after which a Tello takes orders, sent for so long."""
+    """Returns the order after which a Tello takes orders, repeated for ``limit_s``."""
     return Command(text="command", proof=Proof.NONE, limit_s=limit_s, is_repeatable=True)
 
 

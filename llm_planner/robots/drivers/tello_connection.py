@@ -36,10 +36,10 @@ class TelloConnection:
         model: Of the drone.
         transport: To it; closed if it does not answer.
         clock: Source of monotonic time.
-        time_scale: How much faster than real time an emulated drone lives.
+        time_scale: How much faster than real time an emulated drone runs.
         takes_off: Whether to take off now.
-        patience_s: For how long to call a drone that does not answer, in the clock's time.
-        sleep: Waits so many seconds.
+        patience_s: Timeout for a drone that does not answer, in the clock's time.
+        sleep: Waits for a number of seconds.
 
     Attributes:
         line: To the drone.

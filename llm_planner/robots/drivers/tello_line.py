@@ -22,10 +22,10 @@ from llm_planner.robots.drivers.tello_state import MOVING_DM_S, State, Telemetry
 GAP_S = 0.1  # between datagrams: faster ones are ignored (djitellopy, TIME_BTW_COMMANDS)
 REPEAT_S = 0.5  # after which a command that may be repeated is sent again
 KEEP_ALIVE_S = 4.0  # three of them fit into the 15 s after which the drone lands by itself
-STALE_S = 2.0  # without a state for so long, nobody knows what the drone does
+STALE_S = 2.0  # without a state for this long, it is unknown what the drone does
 PROMPT_S = 0.5  # within which an answer to a stop is believed to be one
 LATE_S = 2.5  # after which no datagram comes any more: assumed
-BLIND_S = 0.5  # without a state for so long, it may have begun to move
+BLIND_S = 0.5  # without a state for this long, it may have begun to move
 FALLEN_M = 0.15
 NUM_GOODBYES = 3
 KEEP_ALIVE = "battery?"  # a question: its answer is a number and can never be taken for an ``ok``
@@ -53,7 +53,7 @@ class Command:
     Attributes:
         text: The datagram.
         proof: Of its success.
-        limit_s: After so long without a believable answer it has failed.
+        limit_s: After this long without a believable answer it has failed.
         answer: Judges an answer that is not an error.
         is_repeatable: Whether doing it twice is the same as doing it once.
         turn_deg: Of a turn.
@@ -116,7 +116,7 @@ _KEEP_ALIVE = Command(text=KEEP_ALIVE, proof=Proof.NONE, limit_s=0.0)
 
 
 class _Stops:
-    """The orders to stop of which nobody knows whether the drone has got them."""
+    """The orders to stop that the drone may not have received."""
 
     def __init__(self) -> None:
         self._num_unanswered = 0
@@ -143,7 +143,7 @@ class TelloLine:
     """Commands and states of one drone. Call ``poll`` often.
 
     Args:
-        transport: To the drone; nobody else may use it.
+        transport: To the drone; used by this object alone.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -154,7 +154,7 @@ class TelloLine:
         self._sent_s = float("-inf")
         self._stops = _Stops()
         self.telemetry = Telemetry()
-        self.num_strays = 0  # answers that nobody waited for
+        self.num_strays = 0  # answers that no command waited for
 
     @property
     def is_busy(self) -> bool:
@@ -184,7 +184,7 @@ class TelloLine:
         self.poll(now_s)
 
     def interrupt(self, command: Command, now_s: float) -> None:
-        """Sends a command at once, past the one in flight, of which no more will be heard."""
+        """Sends a command at once, past the one in flight, which gets no answer any more."""
         self._flight = _Flight(command)
         self._launch(self._flight, now_s)
 
@@ -213,7 +213,7 @@ class TelloLine:
             self._send(_KEEP_ALIVE, now_s)
 
     def say_goodbye(self) -> None:
-        """Orders a landing that nobody waits for: three times, because nobody will notice if it is lost."""
+        """Orders a landing without waiting for it: three times, because the loss of one would go unnoticed."""
         for _ in range(NUM_GOODBYES):
             self._transport.send("land")
 

@@ -1,4 +1,4 @@
-"""UDP to one Tello: commands to its port 8889, its state from port 8890 of ours; and one driver per drone."""
+"""UDP to one Tello: commands to its port 8889, its state on local port 8890; and one driver per drone."""
 
 import socket
 
@@ -85,6 +85,6 @@ def _read(endpoint: socket.socket) -> list[str]:
     while len(texts) < MAX_READ:
         try:
             texts.append(endpoint.recv(MAX_DATAGRAM).decode("ascii", "replace"))
-        except OSError:  # nothing more; or nobody listens at the drone's port: the next silence says so
+        except OSError:  # nothing more; or no process listens at the drone's port: the next silence shows it
             break
     return texts

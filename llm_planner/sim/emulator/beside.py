@@ -1,4 +1,4 @@
-"""Runs a robot program of somebody else, unchanged, on the machine of the emulator.
+"""Runs a third party's robot program, unchanged, on the machine of the emulator.
 
 A driver such as djitellopy binds the drone's own port on every address, which Linux refuses while an emulated drone has
 that port on one of them. So sockets that the program binds to every address are bound to one loopback address. On

@@ -2,7 +2,7 @@
 
 Sources: ``ok``, ``error`` and the landing after 15 s without a command are in the SDK guide; ``out of range``,
 ``error Not joystick`` and ``error Motor stop`` were seen by users of DJITelloPy (issues 236, 201 and 15), as were
-velocities in decimetres per second (issue 96). What nobody wrote down is marked as assumed.
+velocities in decimetres per second (issue 96). What is not documented is marked as assumed.
 """
 
 import math
@@ -34,14 +34,14 @@ NOT_NOW = "error Not joystick"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A text for whoever sent the command."""
+    """A text for the sender of the command."""
 
     client: object
     text: str
 
 
 class TelloFirmware:
-    """One drone. It obeys whoever sends it a datagram, as the real one does.
+    """One drone. It obeys every sender of a datagram, as the real one does.
 
     Args:
         model: Of a drone; gives durations.
@@ -59,7 +59,7 @@ class TelloFirmware:
         self._heard_s = 0.0
         self._now_s = 0.0
         self._flown_s = 0.0
-        self._asked_by: object = None  # who waits for the end of the motion; None if nobody does
+        self._asked_by: object = None  # the client that waits for the end of the motion; None for none
         self._is_landing = False
         self.num_motions = 0
 
@@ -70,11 +70,11 @@ class TelloFirmware:
 
     @property
     def is_sdk_mode(self) -> bool:
-        """Whether somebody has said ``command``: only then it answers, and sends its state."""
+        """Whether a client has sent ``command``: only then it answers, and sends its state."""
         return self._is_sdk_mode
 
     def drain(self, percent: float) -> None:
-        """Leaves at most so much in the battery."""
+        """Leaves at most ``percent`` in the battery."""
         self._battery_percent = min(self._battery_percent, percent)
 
     def receive(self, text: str, client: object, now_s: float) -> list[Answer]:
@@ -138,7 +138,7 @@ class TelloFirmware:
         return math.ceil(self._battery_percent)
 
     def _mind_itself(self, now_s: float) -> list[Answer]:
-        """Lands when nobody has spoken to it for long, unless it is still at work; and when the battery is empty."""
+        """Lands when no command has come for long, unless it is still at work; and when the battery is empty."""
         if self._flight.is_moving:
             self._heard_s = now_s
         is_empty = self._battery_percent <= EMPTY_PERCENT
@@ -150,7 +150,7 @@ class TelloFirmware:
         return answers
 
     def _end(self, text: str) -> list[Answer]:
-        """Answers the motion that was at work, if somebody waits for it."""
+        """Answers the motion that was at work, if a client waits for it."""
         client, self._asked_by = self._asked_by, None
         return [] if client is None else [Answer(client, text)]
 
@@ -193,7 +193,7 @@ class TelloFirmware:
         return answers.get(name, f"unknown command: {name}")
 
     def _halt(self, now_s: float, *, is_motor_cut: bool) -> str:
-        """Stops in the air; of the motion that it interrupts no more is heard (assumed)."""
+        """Stops in the air; the interrupted motion is not answered (assumed)."""
         self._asked_by = None
         if self._is_landing and not is_motor_cut:
             return OK

@@ -24,7 +24,7 @@ Client = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorSettings:
-    """How drones live.
+    """How drones are emulated.
 
     Attributes:
         time_scale: How much faster than real time.
@@ -64,7 +64,7 @@ class TelloNetwork:
         model: Of the drones.
         addresses: One per drone; this machine must own them (all of 127.0.0.0/8 on Linux).
         clock: Source of monotonic time.
-        settings: How the drones live.
+        settings: How the drones are emulated.
 
     Raises:
         PlannerError: INVALID_CONFIG if an address or port cannot be had.
@@ -171,7 +171,7 @@ class TelloNetwork:
             _, _, datagram, client = heapq.heappop(drone.from_robot)
             try:
                 drone.socket.sendto(datagram, client)
-            except OSError:  # nobody listens there: that is the client's business
+            except OSError:  # no socket is open there: that is the client's business
                 continue
 
     def _post(self, drone: _Drone, datagram: bytes, client: object, now_s: float) -> None:

@@ -27,8 +27,8 @@ from llm_planner.sim.physics.things import Thing
 Vector = NDArray[np.float64]
 JOINT_STATES_TIMEOUT_S = 1.0
 ARRIVED_M = 0.005  # so near to its place the tool has arrived
-BLOCKED_M = 0.06  # so far from where it should be, and from where it should have been lately, something is in the way
-LATEST_S, LATE_STEP_S = 0.5, 0.05  # an order may be so long on its way
+BLOCKED_M = 0.06  # this far from where it should be, and from where it should have been lately, it is blocked
+LATEST_S, LATE_STEP_S = 0.5, 0.05  # an order may be on its way for this long
 REACH_M = 0.02  # what is so near to the tip of the tool is held when the gripper closes
 
 

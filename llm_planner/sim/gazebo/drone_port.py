@@ -78,7 +78,7 @@ class GazeboDronePort:
             if self._heard_at_s is not None and now_s > self._heard_at_s:
                 self._velocity = (position - self._position) / (now_s - self._heard_at_s)
             if self._heard_at_s is None and position[2] > self._floor_m + 0.1:
-                self._is_armed = True  # it was in the air before anybody asked
+                self._is_armed = True  # it was in the air before the first question
             self._position, self._yaw, self._heard_at_s = position, yaw, now_s
 
     def tick(self) -> None:

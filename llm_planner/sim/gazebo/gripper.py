@@ -12,8 +12,8 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.things import Thing
 
-MARGIN_M = 0.2  # beyond an arm's reach: so far things may be pushed, or handed on
-MAX_UNANSWERED = 20  # so many orders to let go without a word: it was free already
+MARGIN_M = 0.2  # beyond an arm's reach: things may be pushed, or handed on, this far
+MAX_UNANSWERED = 20  # after this many unanswered orders to release, the thing was free already
 
 
 def graspable(model: RobotModel, home: Home, things: Iterable[Thing]) -> list[str]:
@@ -39,7 +39,7 @@ class Gripper:
 
     def __init__(self, things: Iterable[str], order: Callable[[str, bool], None]) -> None:
         self._order = order
-        self._is_attached: dict[str, bool | None] = dict.fromkeys(things)  # None: nobody knows
+        self._is_attached: dict[str, bool | None] = dict.fromkeys(things)  # None: unknown
         self._num_unanswered = dict.fromkeys(self._is_attached, 0)
         self._wanted: str | None = None
         self.held: str | None = None
@@ -68,7 +68,7 @@ class Gripper:
             self.held = None
 
     def urge(self) -> None:
-        """Sends the orders that have not been obeyed; call it a few times per second while Gazebo is heard."""
+        """Sends the orders that have not been obeyed; call it a few times per second while Gazebo sends messages."""
         for name, is_attached in self._is_attached.items():
             is_wanted = name == self._wanted
             if is_attached is is_wanted:

@@ -1,4 +1,4 @@
-"""A fleet in a world as SDF, and what ROS hears of it: the counterpart of ``physics.fleet`` for Gazebo."""
+"""A fleet in a world as SDF, and what ROS receives from it: the counterpart of ``physics.fleet`` for Gazebo."""
 
 import math
 from collections.abc import Mapping

@@ -135,6 +135,6 @@ class ArmRig:
         data.eq_active[equality] = 1
 
     def close_fingers(self, width_m: float) -> None:
-        """Draws the fingers so far apart."""
+        """Draws the fingers at this distance from each other."""
         for side, finger in zip((-1.0, 1.0), self._fingers, strict=True):
             self._model.geom_pos[finger, 0] = side * (width_m + FINGER_M[0]) / 2.0

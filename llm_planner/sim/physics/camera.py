@@ -13,7 +13,7 @@ from llm_planner.sim.physics.world import PhysicsWorld
 
 Picture = NDArray[np.uint8]
 WIDTH, HEIGHT = 960, 720  # published: the Tello's video
-_BACK_M = 0.02  # the camera sits so far before its mount, outside of the body
+_BACK_M = 0.02  # the camera is this far in front of its mount, outside of the body
 MOST_DEG = 120.0  # a wider view than that is no picture any more
 
 

@@ -129,7 +129,7 @@ class RemotePort:
         self._is_closed.set()
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()  # the world lands, or stops, whom nobody drives any more
+            connection.close()  # the world lands, or stops, robots that are no longer driven
 
     def _say(self, method: str, *arguments: Any) -> Any:
         connection = self._connection

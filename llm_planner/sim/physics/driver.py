@@ -27,7 +27,7 @@ PortT_co = TypeVar("PortT_co", bound=RobotPort, covariant=True)
 Course = Generator[float | None, None, Value | None]
 """Yields a time to wait for, or None to wait until the body has settled; returns the value of the call."""
 
-LATE_S = 8.0  # a motion that takes so long has not arrived
+LATE_S = 8.0  # a motion that takes this long has not arrived
 ATTENTION_S = 0.1
 LOST = "nothing is heard of the robot's body; see that its world runs and is connected"
 
@@ -61,7 +61,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
 
     @property
     def world(self) -> World:
-        """What there is, as of the end of the last call: for whoever judges it. The robot itself only ``senses``."""
+        """What there is, as of the end of the last call: for the judge of it. The robot itself only ``senses``."""
         return self._world
 
     @property
@@ -122,7 +122,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
             self._advance()
         except SkillFailedError as failure:
             if self._telemetry.is_lost:
-                self._port.stop()  # it may hear us all the same
+                self._port.stop()  # it may receive this all the same
             self._fail(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
 
     def tick(self, now_s: float) -> SkillResult:

@@ -18,7 +18,7 @@ from llm_planner.sim.physics.reference import Path, Ramp, SetPoint, brake, hold
 Vector = NDArray[np.float64]
 TUMBLED = -0.2  # cosine of the lean at which the motors are switched off: it lies on its back
 LANDING_M_PER_S = 0.4
-BATTERY_CHANGE_S = 60.0  # assumed: somebody changes the battery of a drone that stands there for so long
+BATTERY_CHANGE_S = 60.0  # assumed: a person changes the battery of a drone that stands there for this long
 WEAR_EVERY = 10  # battery and drift need not be computed as often as thrusts
 
 
@@ -207,7 +207,7 @@ def _as_seen(drone: Drone, point: SetPoint) -> SetPoint:
 
 
 def _rest(drone: Drone, step_s: float) -> None:
-    """Lets a drone stand there with its motors off, until somebody has changed its battery."""
+    """Lets a drone stand there with its motors off, until a person has changed its battery."""
     drone.rested_s += step_s
     if drone.rested_s >= BATTERY_CHANGE_S:
         drone.battery = 1.0

@@ -12,7 +12,7 @@ from llm_planner.sim.physics.solids import quaternion
 Matrix = NDArray[np.float64]
 NEAR_M, NEAR_AXIS = 1e-3, 2e-2
 MAX_STEPS = 60
-AXIS_WEIGHT_M = 0.3  # a tool that points sideways costs as much as one that is so far away
+AXIS_WEIGHT_M = 0.3  # a tool that points sideways costs as much as one that is this far away
 _DAMPING = 0.02
 _LONGEST_STEP = 0.35  # rad
 

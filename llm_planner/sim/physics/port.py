@@ -38,7 +38,7 @@ class Telemetry:
         is_armed: Whether a drone's motors run.
         is_crashed: Whether a drone lies on its back.
         is_blocked: Whether something keeps an arm from following.
-        is_lost: Whether nothing is heard of the body any more, or yet; all else is then old.
+        is_lost: Whether the body sends nothing any more, or nothing yet; all else is then old.
         battery: Share that is left.
         collisions: Names of what it has touched since the last telemetry.
         held: Name of what a gripper holds.
@@ -156,7 +156,7 @@ class LocalPort:
         world.change(take=old, put=new)
         world.scene.require_apart([self._name])
         self._senses.forget()
-        for _ in range(NUM_LOOKS):  # a robot has looked around before anybody tells it what to do
+        for _ in range(NUM_LOOKS):  # a robot has looked around before it is told what to do
             world.advance(world.time_s + LOOK_S)
             self._senses.near(world.time_s)
         self._num_collisions = world.num_collisions

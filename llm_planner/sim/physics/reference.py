@@ -92,12 +92,12 @@ class Path:
 
 
 def hold(position: Vector, yaw: float) -> Path:
-    """Returns the path of whoever stays where it is."""
+    """Returns the path of a drone that stays where it is."""
     still = Ramp(0.0, 1.0, 1.0)
     return Path(0.0, position, position, yaw, still, still)
 
 
 def brake(position: Vector, velocity: Vector, yaw: float, deceleration: float) -> Path:
-    """Returns a path that ends where somebody comes to rest who brakes now."""
+    """Returns a path that ends where a drone comes to rest that brakes now."""
     speed = float(np.linalg.norm(velocity))
     return hold(position + velocity * speed / (2.0 * deceleration), yaw)

@@ -100,7 +100,7 @@ class Scene:
         self.compile()
 
     def compile(self) -> None:
-        """Brings model and state in line with the specification; who holds something still holds it, as it did."""
+        """Brings model and state in line with the specification; what a robot holds stays held, as it was."""
         welds = {
             self.model.equality(number).name: self.model.eq_data[number].copy()
             for number in range(self.model.neq)

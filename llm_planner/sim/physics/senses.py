@@ -20,8 +20,8 @@ MEMORY = 0.5  # weight of the newest speed in the estimate
 MOVED = 1e-6  # speed of what has moved and stands now: it may move again
 ARM_RANGE_M = 2.0  # an arm knows its table and what comes near it, as if from a camera above
 ARM_HZ = 20.0
-ENOUGH_SPEEDS = 3  # so many differences before a speed is believed
-LOST_S = 0.5  # what was not seen for so long is forgotten
+ENOUGH_SPEEDS = 3  # differences that are needed before a speed is believed
+LOST_S = 0.5  # what was not seen for this long is forgotten
 
 
 class _Trace:
@@ -74,7 +74,7 @@ class Senses:
         self.forget()
 
     def forget(self) -> None:
-        """Begins anew."""
+        """Begins again."""
         self._traces: dict[str, _Trace] = {}
         self._next_s = -math.inf
 

@@ -19,8 +19,8 @@ from llm_planner.sim.physics.world import PhysicsWorld
 _log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 HELLO_TIMEOUT_S = 10.0  # for a connection to say which robot it drives
-SPARE_CONNECTIONS = 16  # beside one for each robot
-SLICE_S = 0.01  # of the world's time, stepped without letting anybody in
+SPARE_CONNECTIONS = 16  # in addition to one for each robot
+SLICE_S = 0.01  # of the world's time, stepped without serving a request
 MOST_BEHIND_S = 0.5  # a machine that is too slow has a slower world, and does not hurry after it
 
 
@@ -28,7 +28,7 @@ class WorldServer:
     """Steps a world and serves its robots, one connection each, until closed.
 
     Args:
-        world: With all robots in it; nobody else may use it without ``lock``.
+        world: With all robots in it; all other users must hold ``lock``.
         models: Of the robots, by name.
         clock: The world follows it.
         time_scale: How much faster than the clock.

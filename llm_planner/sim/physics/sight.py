@@ -22,7 +22,7 @@ def is_in_sight(
         model: Compiled.
         data: Its state.
         eye: Where from.
-        own_body: Of whom; -1 for nobody. It hides nothing.
+        own_body: The body that looks; -1 for none. It hides nothing.
         body: Of what is looked at.
         size_m: Its length along x, y and z.
     """

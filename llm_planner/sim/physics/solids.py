@@ -113,7 +113,7 @@ def add_chain(spec: Any, name: str, shape: ChainBody, at_m: Sequence[float], yaw
 
 
 def _add_gripper(body: Any, name: str, shape: ChainBody) -> None:
-    """Adds a tip that touches, and two fingers beside it that are only drawn."""
+    """Adds a tip that touches, and two fingers next to it that are only drawn."""
     length_m = shape.tool.length_m.value
     stem_m = max(0.01, length_m - 0.06 - FINGER_M[2])
     add_shape(body, Shape(kind="cylinder", size_m=(0.025, stem_m), at_m=(0.0, 0.0, 0.06 + stem_m / 2)), mass=0.4)

@@ -1,4 +1,4 @@
-"""What there is beside robots: furniture, loose things, containers, and what walks about by itself."""
+"""What there is besides robots: furniture, loose things, containers, and what walks about by itself."""
 
 import itertools
 import math
@@ -75,7 +75,7 @@ class Thing:
     Attributes:
         body: Its name there.
         known: As robots speak of it; position in the world frame when it was put there.
-        owner: Robot on whose stage it is; empty for everybody's.
+        owner: Robot on whose stage it is; empty for a shared one.
         shapes: What it is made of; empty for a box, or what its kind suggests.
         yaw_deg: How it stands.
         is_loose: Whether it can be moved.

@@ -20,7 +20,7 @@ MOST_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of a plan.
+    """The outcome of a plan.
 
     Attributes:
         reports: The robot's, two for each segment that it began.

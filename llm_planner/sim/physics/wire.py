@@ -1,7 +1,7 @@
 """What driver and world say to each other between processes: one line of text per order and per answer.
 
 An order is ``method arguments``, an answer ``ok value`` or ``error code message``; values are JSON, checked by type. No
-pickle: whoever reaches the port can move robots, but not run code.
+pickle: a client that reaches the port can move robots, but not run code.
 """
 
 from typing import Any

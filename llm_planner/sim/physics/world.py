@@ -29,7 +29,7 @@ from llm_planner.sim.physics.things import Thing
 Vector = NDArray[np.float64]
 CONTROL_STEPS = 2  # control at 250 Hz
 WIND_EVERY_S, WIND_MEMORY_S = 0.02, 2.0
-AGAIN_S = 0.5  # the same two are reported again after so long
+AGAIN_S = 0.5  # the same two are reported again after this time
 MAX_COLLISIONS, MAX_TOUCHED = 10_000, 1000  # remembered
 
 

@@ -90,7 +90,7 @@ def make_sequence(name: str, *, grammar: str | None = "", temperature: float = 0
 
 @dataclass
 class Driver:
-    """Counts as the scheduler does, and schedules whom a test names.
+    """Counts as the scheduler does, and schedules the requests that a test names.
 
     Attributes:
         text: What each sequence has written.

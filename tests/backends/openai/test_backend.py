@@ -66,7 +66,7 @@ def test_what_is_not_scheduled_leaves_the_server(driver, server):
 
 
 def test_a_server_is_told_when_there_are_no_more_steps(driver, server):
-    """All goals sleep: nobody calls the backend, and the server shall not write on."""
+    """All goals are suspended: the backend is not called, and the server must not write on."""
     server.order(token_s=0.1)
     driver.add(make_sequence("stack"))
     while ";" not in driver.text["stack"]:

@@ -8,7 +8,7 @@ import pytest
 from llm_planner.core.errors import ErrorCode, PlannerError
 from tests.backends.openai.builders import PLANS, Driver, make_backend, make_sequence
 
-CLOSED_PORT = 9  # discard: nobody listens on loopback
+CLOSED_PORT = 9  # discard: no process listens on loopback
 
 
 @pytest.fixture

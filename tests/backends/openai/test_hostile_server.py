@@ -28,7 +28,7 @@ def event(value):
 
 
 class Hostile:
-    """Says the same to everybody who connects, as long as they listen."""
+    """Sends the same to every client that connects, as long as it reads."""
 
     def __init__(self, *pieces, repeat=b""):
         self.pieces, self.repeat, self.num_bytes = pieces, repeat, 0

@@ -1,4 +1,4 @@
-"""vLLM's scheduler under a core without a model: steps in flight as on a GPU, and tokens that anybody can work out."""
+"""vLLM's scheduler under a core without a model: steps in flight as on a GPU, and predictable tokens."""
 
 import copy
 from collections import deque

@@ -1,4 +1,4 @@
-"""What comes back from steps in flight, and who it belongs to."""
+"""What comes back from steps in flight, and which request it belongs to."""
 
 from llm_planner.backends.vllm.arrivals import Arrivals
 from llm_planner.backends.vllm.names import Names

@@ -68,7 +68,7 @@ def uninterrupted(backend, sequences):
 
 
 def interrupted(backend, sequences, seed):
-    """Returns the tokens of sequences that sleep and are passed over at random, with how often they were."""
+    """Returns the tokens of sequences that are suspended and passed over at random, with how often they were."""
     rng, driver, asleep, num_pauses = random.Random(seed), Driver(backend, sequences), {}, 0
     for now in range(5000):
         if not driver.unfinished:

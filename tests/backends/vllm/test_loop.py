@@ -1,4 +1,4 @@
-"""The whole planner over vLLM: plans, suspensions, what harms one request and nobody else, time budgets."""
+"""The whole planner over vLLM: plans, suspensions, faults that harm one request alone, time budgets."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""vLLM over two workers with half of the layers each: the same tokens, whoever divides the work."""
+"""vLLM over two workers with half of the layers each: the same tokens, however the work is divided."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_our_share_leaves_something_for_the_next_micro_batch(pipeline):
     again, most = run_together(pipeline)
     assert again == tokens
     assert most >= 2
-    assert pipeline._scheduler.num_empty_calls == num_empty  # vLLM is not asked when nobody could run
+    assert pipeline._scheduler.num_empty_calls == num_empty  # vLLM is not asked when no request could run
 
 
 def test_times_are_measured(pipeline):

@@ -1,4 +1,4 @@
-"""A vLLM that dies under the node: it is started anew, and every goal goes on behind its segments."""
+"""A vLLM that dies under the node: it is restarted, and every goal goes on behind its segments."""
 
 import os
 import signal

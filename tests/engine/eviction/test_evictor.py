@@ -1,4 +1,4 @@
-"""Evictions in the engine: what they give back, whom they do not touch, what is refused."""
+"""Evictions in the engine: what they give back, what they do not touch, what is refused."""
 
 from dataclasses import replace
 from itertools import chain, repeat

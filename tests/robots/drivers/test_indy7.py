@@ -20,7 +20,7 @@ KINEMATICS = Indy7Kinematics()
 
 
 class FakePort:
-    """An ``ArmPort`` that is there after so many looks."""
+    """An ``ArmPort`` that appears after a number of looks."""
 
     def __init__(self, num_looks=3):
         self.joints, self.target, self.num_looks = HOME_DEG, None, num_looks

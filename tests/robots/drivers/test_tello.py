@@ -152,7 +152,7 @@ def test_a_turn_that_ends_too_early_has_failed(turn_deg):
     pilot = Pilot()
     pilot.start("tc", turn_deg)
     pilot.wait(0.25 + turn_deg / 200.0)
-    deliver(pilot, "stop", after_s=0.0)  # somebody else's
+    deliver(pilot, "stop", after_s=0.0)  # of another call
     result = pilot.finish()
     assert result.status is FAILED
     assert "its state does not show that it did it" in result.reason

@@ -19,7 +19,7 @@ class BruteForce:
         return self.peak([*self.jobs.values(), (held, step, step + output)], step) <= CAPACITY
 
     def peak(self, jobs, step):
-        ends = [(held, start, max(end, step + 1)) for held, start, end in jobs]  # who lives has a token to come
+        ends = [(held, start, max(end, step + 1)) for held, start, end in jobs]  # a living job has a token to come
         horizon = max(end for _, _, end in ends)
         return max(sum(h + t - s for h, s, end in ends if t <= end) for t in range(step + 1, horizon + 1))
 

@@ -1,4 +1,4 @@
-"""The emulator under somebody else's driver: djitellopy, unchanged, in a process of its own."""
+"""The emulator under a third party's driver: djitellopy, unchanged, in a process of its own."""
 
 import importlib.util
 import json
@@ -23,7 +23,7 @@ run_beside(Path(sys.argv[2]), sys.argv[3:], sys.argv[1])
 """
 PROGRAM = """
 import importlib.util, json, sys, types
-if importlib.util.find_spec("av") is None:  # djitellopy imports it for video, which nobody watches here
+if importlib.util.find_spec("av") is None:  # djitellopy imports it for video, which is not shown here
     sys.modules["av"] = types.ModuleType("av")
 from djitellopy import Tello, TelloException
 

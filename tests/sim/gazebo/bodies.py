@@ -19,7 +19,7 @@ STEP_S = 0.02
 
 
 class GazeboArm:
-    """Gazebo with one arm. Faults are attributes; what is heard and said is a callable.
+    """Gazebo with one arm. Faults are attributes; what is received and sent is a callable.
 
     Attributes:
         attaches: Whether the joints of the gripper obey orders to attach.

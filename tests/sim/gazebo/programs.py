@@ -24,7 +24,7 @@ def compiled(source: str, directory: Path, *names: str) -> Path:
     Args:
         source: File name.
         directory: Where the program goes.
-        names: Libraries that it needs beside libsdformat and libignition-math.
+        names: Libraries that it needs besides libsdformat and libignition-math.
     """
     compiler, place = shutil.which("c++"), libraries()
     headers = sorted(Path(PREFIX, "include").glob("sdformat-*"))

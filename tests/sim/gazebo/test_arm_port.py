@@ -103,7 +103,7 @@ def test_nothing_moves_while_something_hangs_on_the_arm_that_should_not():
 
 
 def test_who_says_nothing_of_its_joints_is_taken_as_free_after_a_while():
-    """Somebody has let everything go before this node began: Gazebo has no news, and answers no order."""
+    """Everything was released before this node began: Gazebo has no news, and answers no order."""
     stage = stage_of(is_heard=False)
     for name in stage.gazebo.loose:
         stage.gazebo.take_order(name, False)

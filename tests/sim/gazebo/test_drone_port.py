@@ -107,7 +107,7 @@ def test_things_of_the_world_are_found_from_where_the_robot_stands():
     told = WorldObject(name="chair", kind="chair", position_m=(1.0, 0.0, 1.0), size_m=(0.3, 0.3, 0.3))
     body = Body(things=(ahead,))
     fly(body, "d(0);", objects=(told,))
-    assert [thing.position_m for thing in body.port.look()] == [(1.0, 0.0, 1.0)]  # whoever was told knows better
+    assert [thing.position_m for thing in body.port.look()] == [(1.0, 0.0, 1.0)]  # what was told counts more
 
 
 def test_a_stop_brakes_and_nothing_is_sent_once_odometry_is_lost():

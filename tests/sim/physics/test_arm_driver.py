@@ -98,7 +98,7 @@ def test_a_thing_that_is_taken_away_meanwhile_slips_away():
     real = world.grip
 
     def grip(name, *, is_open):
-        if not is_open:  # somebody was faster
+        if not is_open:  # another robot was faster
             scene = world.scene
             scene.data.qpos[int(scene.model.jnt_qposadr[scene.model.body("arm_1:red_box").jntadr[0]])] += 0.2
             scene.mujoco.mj_step(scene.model, scene.data)
@@ -125,7 +125,7 @@ def test_what_is_held_stays_held_while_others_come_and_go():
     driver, world = arm(*table())
     run(driver, "pick(red_box);move_to(left_area);")
     before = driver.world.objects["red_box"].position_m
-    drone(cube("chair"), world=world, home=Home(x_m=9.0))  # the model is compiled anew
+    drone(cube("chair"), world=world, home=Home(x_m=9.0))  # the model is compiled again
     driver.tick(99.0)
     assert driver.state.held == "red_box"
     _, reports, _ = run(driver, "iv(red_box);")

@@ -144,7 +144,7 @@ def test_a_world_that_is_silent_for_a_while_is_lost_and_found_as_it_was(start_wo
         world.tell(signal.SIGCONT)
         flight.wait_until(lambda telemetry: not telemetry.is_lost)
         assert flight.driver.state.pose.x_m > 0.3  # the same stage
-        flight.wait_until(lambda telemetry: not telemetry.is_armed)  # the world has landed whom nobody drove
+        flight.wait_until(lambda telemetry: not telemetry.is_armed)  # the world has landed the undriven drone
     finally:
         flight.port.close()
 

@@ -95,7 +95,7 @@ def test_an_empty_battery_lands_the_drone_in_mid_plan_and_it_obeys_no_more():
     assert "battery is empty" in reports[-1].reason
     assert near(other.state.pose, 0, 0, 1)
     assert world.drones["drone_2"].is_armed
-    world.advance(world.time_s + 60.0)  # somebody changes the battery
+    world.advance(world.time_s + 60.0)  # a person changes the battery
     now_s = world.time_s
     driver.attend(now_s)
     driver.start(SkillCall("tk"), now_s)

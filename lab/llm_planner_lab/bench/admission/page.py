@@ -1,4 +1,4 @@
-"""The page docs/benchmarks/admission.md from the document of the evaluation: the paper's claims beside ours."""
+"""The page docs/benchmarks/admission.md from the document of the evaluation: the paper's claims next to ours."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ _READINGS = """## Where the paper leaves something open
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Writes the page; its figures are expected beside it, in ``figures/``."""
+    """Writes the page; its figures are expected next to it, in ``figures/``."""
     agreement = document["agreement"]
     sections = [
         _wrapped(

@@ -13,7 +13,7 @@ from llm_planner_lab.simulation.admission.step_time import UnitSteps
 
 NUM_JOBS = 3000
 WAVES = 25
-"""M is so chosen that the jobs come in about so many rounds."""
+"""M is chosen so that the jobs come in about this many rounds."""
 UPPER = 40
 GEOMETRIC_BOUND = 1.7
 LINEAR_BOUND = 14 / 9
@@ -87,7 +87,7 @@ def claims(rng: random.Random, num_jobs: int = NUM_JOBS) -> Iterator[Claim]:
 
 
 def check(claim: Claim, seed: int = 0) -> dict[str, Any]:
-    """Returns the measured ratio beside the claim; prompts are empty, as in the proofs."""
+    """Returns the measured ratio with the claim; prompts are empty, as in the proofs."""
     kv_tokens = max(2 * max(claim.outputs), sum(claim.outputs) // WAVES)
     latency = {
         name: _mean_latency(name, claim.outputs, claim.interval, kv_tokens, seed) for name in ("h_sf", claim.policy)

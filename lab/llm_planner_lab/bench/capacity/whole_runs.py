@@ -1,4 +1,4 @@
-"""Whole runs of an engine, as throughput tables have them: so many prompts in, as many tokens of response out."""
+"""Whole runs of an engine, as throughput tables have them: a number of prompts in, their responses out."""
 
 import random
 import statistics

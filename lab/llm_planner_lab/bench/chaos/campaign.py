@@ -45,8 +45,8 @@ class Plan:
     """What a campaign does.
 
     Attributes:
-        goals: It ends when so many goals have ended; 0 for no limit.
-        seconds: It ends after so many seconds; 0 for no limit.
+        goals: It ends when this many goals have ended; 0 for no limit.
+        seconds: It ends after this many seconds; 0 for no limit.
         kinds: Of faults.
         last_fault: Index of the last one; None for no last one.
         every_s: Mean time between two faults.
@@ -96,7 +96,7 @@ class _Run:
         heapq.heappush(self.due, (at_s, next(self.numbers), call))
 
     def step(self) -> None:
-        """Does what is due, and sleeps a little."""
+        """Does what is due, and waits a little."""
         now_s = time.monotonic()
         while self.due and self.due[0][0] <= now_s:
             heapq.heappop(self.due)[2]()

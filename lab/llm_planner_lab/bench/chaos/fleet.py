@@ -28,7 +28,7 @@ class Processes:
 
     Attributes:
         directory: Of the campaign: journals, and a small disk for what processes write.
-        composition: Who is started.
+        composition: The processes to start.
         ends: By name, process ids and when each had ended.
         unexpected: What ended although no fault had ended it.
     """

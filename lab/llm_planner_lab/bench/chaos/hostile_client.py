@@ -53,7 +53,7 @@ class HostileClient:
         return [*self._publishers, *self._services, f"{PLANNER}/plan_task"]
 
     def send(self, rng: random.Random, number: int, likely: Sequence[str]) -> int:
-        """Sends so many messages, in turn to everything; returns how many went out."""
+        """Sends ``number`` messages, in turn to everything; returns how many went out."""
         self.find()
         names, sent = self.names, 0
         for index in range(number):

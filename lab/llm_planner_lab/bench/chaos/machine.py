@@ -66,7 +66,7 @@ def engine_pid(planner_pid: int) -> int | None:
 
 
 def processes_of(directory: Path) -> dict[int, str]:
-    """Returns all living processes of a campaign: those that inherited its variable, whoever their parent is now."""
+    """Returns all living processes of a campaign: those that inherited its variable, whatever their parent is now."""
     mark = f"{DIRECTORY}={directory}"
     found = {}
     for pid in _pids():

@@ -1,4 +1,4 @@
-"""Messages that nobody of ours would send, drawn from the interface definitions."""
+"""Messages that no node of this project sends, drawn from the interface definitions."""
 
 import importlib
 import random
@@ -36,7 +36,7 @@ def draw(cls: type, rng: random.Random, likely: Sequence[str] = ()) -> Any:  # n
     Args:
         cls: A generated class: a message, a request, or a goal.
         rng: Source of chance.
-        likely: Strings that mean something to whoever receives it: names of robots, ids of goals.
+        likely: Strings that mean something to the receiver: names of robots, ids of goals.
     """
     fields = cls.get_fields_and_field_types()  # type: ignore[attr-defined] # all generated classes have it
     return cls(**{name: _value(kind, rng, likely) for name, kind in fields.items()})

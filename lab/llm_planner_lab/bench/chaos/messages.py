@@ -53,7 +53,7 @@ class Mangler:
     """Decides what happens to each message; reads what the campaign says at most twenty times a second.
 
     Args:
-        node: Whose callbacks they are; late ones are made in its executor.
+        node: The node with these callbacks; late ones are made in its executor.
         journal: Gets a line for everything that happens to a message.
         seed: Of the decisions.
     """

@@ -19,7 +19,7 @@ def install(defects: str, robot: str) -> None:
 
     Args:
         defects: A name for all robots, or ``robot=name`` for some, with commas between; empty for none.
-        robot: Whose process this is.
+        robot: The robot of this process.
 
     Raises:
         ValueError: For a name that is none.

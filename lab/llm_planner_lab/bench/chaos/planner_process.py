@@ -33,7 +33,7 @@ from llm_planner_lab.bench.chaos.patching import put, take
 
 
 class JournaledGate:
-    """The safety gate of one goal; notes what it admits, before anybody else has it."""
+    """The safety gate of one goal; notes what it admits, before it leaves the gate."""
 
     def __init__(self, gate: Gate, goal: str, journal: Journal) -> None:
         self._gate, self._goal, self._journal = gate, goal, journal
@@ -85,7 +85,7 @@ def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> Ch
 
 
 class JournaledEvents(GoalEvents):
-    """The planner's diary of its goals, in the journal too."""
+    """The planner's event log of its goals, in the journal too."""
 
     journal: Journal
 

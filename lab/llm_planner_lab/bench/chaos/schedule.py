@@ -46,7 +46,7 @@ MEANINGS = {
 SIGKILL_SPACING_S = 25.0
 """Between two ends of one process: ``up`` gives up on one that ends four times within a minute."""
 STOPS_S = (0.5, 2.0, 7.0)
-"""Of SIGSTOP: nobody notices, the engine is warned of, longer than any timeout of a client."""
+"""Durations of SIGSTOP: one that goes unnoticed, one that warns of the engine, one above every client timeout."""
 PARTITIONS_S = (0.5, 3.0, 8.0)
 STEPS_S = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 

@@ -22,7 +22,7 @@ ORPHAN_PATIENCE_S = 3.0
 def run_starts(
     number: int, seed: int, *, drones: int, arms: int, on_progress: Callable[[str, float], None] = lambda *_: None
 ) -> dict[str, Any]:
-    """Returns the document of so many starts and stops."""
+    """Returns the document of a number of starts and stops."""
     rng = random.Random(f"starts {seed}")
     violations: list[tuple[int, Violation]] = []
     stops_s: list[float] = []

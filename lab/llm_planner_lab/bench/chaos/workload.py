@@ -50,8 +50,8 @@ class Workload:
     """Goals for robots, one after the other. Everything runs in the node's executor; the counters may be read anywhere.
 
     Args:
-        node: Spun by somebody else.
-        robots: Who is told.
+        node: Spun by the caller.
+        robots: The robots that are told.
         pids: Returns the present process of a robot, 0 for none.
         seed: Of plans, emergencies and cancels.
     """
@@ -102,7 +102,7 @@ class Workload:
         self._bridge.post(call)
 
     def burst(self, number: int) -> None:
-        """Asks for so many plans at once, each for a robot of its own."""
+        """Asks for ``number`` plans at once, each for a robot of its own."""
         self.post(functools.partial(self._burst, number))
 
     # In the executor's thread

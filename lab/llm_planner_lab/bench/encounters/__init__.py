@@ -1,1 +1,1 @@
-"""Did they collide? Somebody walks into a drone's way, in physics; the planner answers in time, late, or never."""
+"""Did they collide? A mover crosses a drone's way, in physics; the planner answers in time, late, or never."""

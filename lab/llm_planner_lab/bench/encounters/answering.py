@@ -30,8 +30,8 @@ class Planner(Enum):
 
     IN_TIME = "in time"
     ALONE = "no reflex"  # in time; what the answer is worth by itself
-    LATE = "late"  # the engine hangs in the first step of the answer, for longer than anybody waits
-    DEAD = "dead"  # nobody hears the question
+    LATE = "late"  # the engine hangs in the first step of the answer, for longer than any client waits
+    DEAD = "dead"  # no process receives the question
     NOBODY = "nobody"  # neither planner nor reflex: what would have happened
 
 

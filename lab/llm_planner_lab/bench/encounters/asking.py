@@ -12,8 +12,8 @@ from llm_planner.robots.reflex import TOUCH
 from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner_lab.bench.encounters.kinds import Asking, Kind
 
-ALARM_AHEAD_S = 4.0  # the robot asks for help if somebody would come too near within so long
-SPARE_S = 0.1  # the answer shall be there so long before the reflex would act
+ALARM_AHEAD_S = 4.0  # the robot asks for help if a mover would come too near within this time
+SPARE_S = 0.1  # the answer shall come this long before the reflex would act
 LEAST_BUDGET_S = 0.1
 
 
@@ -40,7 +40,7 @@ class Alarm:
 
 
 def alarm(model: RobotModel, driver: RobotDriver, now_s: float, kind: Kind, asking: Asking) -> Alarm | None:
-    """Returns what to ask if somebody would come too near, both going on as they do; None if nobody would.
+    """Returns what to ask if a mover would come too near, both going on as they do; None if none would.
 
     The forecast is the reflex's own, over a longer time: so it asks before the reflex acts.
     """

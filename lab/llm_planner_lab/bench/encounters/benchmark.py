@@ -57,7 +57,7 @@ def run_encounters(
         make_control: ``ros.robot_control.RobotControl``.
         seeds: Of the encounters of each condition.
         profile: Name of the engine profile that says how long steps take.
-        on_progress: Hears what is being done, and which share of it is.
+        on_progress: Receives what is being done, and which share of it is done.
         kind: What comes.
         begins: Where it may be when an encounter begins; each is a set of encounters of its own.
     """

@@ -1,4 +1,4 @@
-"""Encounters: where a drone flies, and who comes into its way from where. One seed, one encounter."""
+"""Encounters: where a drone flies, and what comes into its way from where. One seed, one encounter."""
 
 import math
 import random
@@ -9,16 +9,16 @@ from llm_planner.sim.physics.port import LOOK_S, NUM_LOOKS
 from llm_planner_lab.bench.encounters.kinds import Begin, Kind
 
 SPEEDS_M_PER_S = (1.0, 2.0)
-AIM = 0.4  # standard deviation by which somebody misses the middle of the drone, of its width: 0.2 m for a person
-BEYOND_M = 4.0  # somebody goes on for so long behind the meeting point
+AIM = 0.4  # standard deviation by which a mover misses the middle of the drone, of its width: 0.2 m for a person
+BEYOND_M = 4.0  # the mover goes on this far behind the meeting point
 CRUISE_M_PER_S, DELAY_S = 0.85, 0.5  # of the drone that is to be met
 LOOKS_AROUND_S = NUM_LOOKS * LOOK_S  # before it takes its errand; the person walks meanwhile
 FARTHEST_CM = 500  # of an errand: the most that the skill takes
 
 NEAR_MEETING_S = (3.0, 4.5)  # after the start
-NEAREST_M = 3.0  # nobody begins nearer to the meeting point; to a drone that flies there, nearer
+NEAREST_M = 3.0  # no mover begins nearer to the meeting point; it may begin nearer to a drone that flies there
 FAR_MEETING_S = (3.0, 6.5)
-OUTSIDE_M = 5.5  # nobody begins nearer to the drone, whose range finders reach 5 m
+OUTSIDE_M = 5.5  # no mover begins nearer to the drone, whose range finders reach 5 m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Encounter:
 
     Attributes:
         errand: What the drone does when it begins, in MiniSpec.
-        comer: Who comes, as a thing of the world.
+        comer: What comes, as a thing of the world.
         begins_m: How far its middle is from the drone then.
         ends_s: When it has gone to the end.
     """
@@ -98,7 +98,7 @@ def draw_encounter(seed: int, kind: Kind = Kind.PERSON, begin: Begin = Begin.NEA
 
 
 def _near(rng: random.Random) -> tuple[float, float, float]:
-    """Returns when they meet, how fast somebody comes, and from where."""
+    """Returns when they meet, how fast the mover comes, and from where."""
     meet_s, speed = rng.uniform(*NEAR_MEETING_S), rng.uniform(*SPEEDS_M_PER_S)
     while speed * meet_s < NEAREST_M + 1.0:
         meet_s, speed = rng.uniform(*NEAR_MEETING_S), rng.uniform(*SPEEDS_M_PER_S)
@@ -106,9 +106,9 @@ def _near(rng: random.Random) -> tuple[float, float, float]:
 
 
 def _far(rng: random.Random, *, is_flying: bool) -> tuple[float, float, float]:
-    """Returns the same; every direction is as likely, and speed and time are drawn until somebody begins far away.
+    """Returns the same; every direction is as likely, and speed and time are drawn until the mover begins far away.
 
-    So whoever overtakes a drone is fast.
+    So a mover that overtakes a drone is fast.
     """
     bearing = rng.uniform(-math.pi, math.pi)
     while True:

@@ -10,7 +10,7 @@ from llm_planner_lab.bench.encounters.kinds import Asking
 from llm_planner_lab.bench.encounters.outcome import Trial, Use
 from llm_planner_lab.bench.encounters.scenario import Encounter
 
-FLOWN_M = 0.3  # the drone went by the answer if it flew so far
+FLOWN_M = 0.3  # the drone went by the answer if it flew at least this far
 CLEAR_M = 0.4  # what comes no nearer is clear: the reflex acts on what would come nearer
 
 

@@ -49,7 +49,7 @@ class ReflexEvent(Protocol):
 
 
 class Control(Protocol):
-    """What is used of ``ros.robot_control.RobotControl``: executor, reflex and patience of a robot node."""
+    """What is used of ``ros.robot_control.RobotControl``: executor, reflex and answer timeout of a robot node."""
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
         """Starts a new goal."""
@@ -155,7 +155,7 @@ class _Stage:
         return self._trial
 
     def _watch(self) -> None:
-        """Asks for help as soon as the robot notices that somebody would come too near."""
+        """Asks for help as soon as the robot notices that a mover would come too near."""
         if self._trial.alarm_s is not None:
             return
         now_s, encounter = self._clock.now_s(), self._encounter

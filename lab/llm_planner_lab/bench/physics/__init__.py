@@ -1,1 +1,1 @@
-"""How robots with bodies do: task success in physics beside the kinematic world, and how fast the world runs."""
+"""How robots with bodies do: task success in physics and in the kinematic world, and how fast the world runs."""

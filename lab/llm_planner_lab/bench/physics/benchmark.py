@@ -36,7 +36,7 @@ def run_physics(
         drones: Of the fleet whose speed is measured.
         arms: Likewise.
         seconds: Of virtual time that are measured.
-        on_progress: Hears what is being done, and which share of it is.
+        on_progress: Receives what is being done, and which share of it is done.
     """
     rows = []
     for number, family in enumerate(FAMILY_NAMES):

@@ -107,7 +107,7 @@ def changed_profile(bench: PipelineBench) -> PipelineProfile:
 def write_pipeline(
     document: dict[str, Any], bench: PipelineBench, json_file: Path | None, page: Path | None
 ) -> list[Path]:
-    """Writes the document, and the page with its figures beside; returns what was written."""
+    """Writes the document, and the page with its figures; returns what was written."""
     written: list[Path] = []
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)

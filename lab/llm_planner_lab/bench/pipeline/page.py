@@ -1,4 +1,4 @@
-"""The page docs/benchmarks/pipeline.md from the document of ``bench.pipeline``: the paper's figures beside ours."""
+"""The page docs/benchmarks/pipeline.md from the document of ``bench.pipeline``: the paper's figures next to ours."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _FIELDS = """## The JSON document
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Writes the page; its figures are expected beside it, in ``figures/``."""
+    """Writes the page; its figures are expected next to it, in ``figures/``."""
     sections = [
         _wrapped(_HEAD.format(**document["setup"])),
         "## The figures to reach\n\n" + _aims(document),

@@ -12,7 +12,7 @@ class Times(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """So many equal requests, all there from the start."""
+    """A number of equal requests, all there from the start."""
 
     num_requests: int
     num_prompt_tokens: int

@@ -1,1 +1,1 @@
-"""Replanning measured: segments fail on the robot, and the plan goes on another way, or is made anew."""
+"""Replanning measured: segments fail on the robot, and the plan goes on another way, or is made again."""

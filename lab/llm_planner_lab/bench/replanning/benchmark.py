@@ -1,4 +1,4 @@
-"""Plans that fail on the way: gone on with behind what the model had written, or asked for anew."""
+"""Plans that fail on the way: gone on with behind what the model had written, or asked for again."""
 
 import itertools
 import random
@@ -30,7 +30,7 @@ WAYS = ("anew", "fresh", "keep")
 """The robot asks for a new plan; its plan goes on, of which the model sees what is done; or all that it wrote."""
 NUM_KV_BLOCKS = 2048
 """Of each planner, unless the configuration says how many: there is one robot."""
-MAX_DRAWS = 40  # per task that is wanted: some do not fit the mishap, some the model gets wrong anyway
+MAX_DRAWS = 40  # per task that is wanted: some do not fit the injected fault, some the model gets wrong anyway
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 Document = Mapping[str, Any]
 LATE_IS_ALLOWED = "skip_next"
-"""A strategy under which a late plan is waited for, so that being in time is no promise of it."""
+"""A strategy that waits for a late plan, so it does not guarantee that plans are in time."""
 
 MAPE_AIM = 0.05
 """On a quiet CPU."""

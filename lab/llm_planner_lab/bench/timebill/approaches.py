@@ -33,7 +33,7 @@ class Approach:
         budgets: Makes what keeps them.
         predicts: Whether it needs the length of the response, and so pays for the prediction.
         k: Pessimistic factor; without meaning for approaches that do not predict.
-        steers: Whether a plan that is closed in time is led to its end (``serving.steering``).
+        steers: Whether a plan that is closed in time is truncated gracefully (``serving.steering``).
     """
 
     name: str
@@ -68,7 +68,7 @@ class Unsteered:
 
 
 class FixedAlpha(Budgets):
-    """Evicts the same share of every prompt, refuses nobody: the paper's baselines, ``Vanilla`` with share 0."""
+    """Evicts the same share of every prompt, refuses no request: the paper's baselines, ``Vanilla`` with share 0."""
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo, share: float) -> None:
         super().__init__(scheduler, info)
@@ -84,7 +84,7 @@ class FixedAlpha(Budgets):
 
 
 class FixedScene(FixedAlpha):
-    """Leaves the same share of every prompt out before the prefill: our lever without anything that decides."""
+    """Leaves the same share of every prompt out before the prefill: our measure without anything that decides."""
 
     def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Shortens the prompt."""
@@ -92,7 +92,7 @@ class FixedScene(FixedAlpha):
 
 
 class TimeBillAlpha(Budgets):
-    """Evicts ``alpha*`` of Eq. (11), refuses nobody: TimeBill as in the paper.
+    """Evicts ``alpha*`` of Eq. (11), refuses no request: TimeBill as in the paper.
 
     The predicted length is the end of the most probable bucket (Eq. (2)), the execution times are those of the
     profile without any correction, and the request counts as alone.
@@ -135,7 +135,7 @@ def paper_task(goal: Goal, length: LengthDistribution) -> Task:
 
 
 class TimedBudgets(Budgets):
-    """The planner's own budgets, with a stopwatch: ``took_s`` hears how long each first decision took."""
+    """The planner's own budgets, with a stopwatch: ``took_s`` receives how long each first decision took."""
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo, took_s: list[float], clock: Clock) -> None:
         super().__init__(scheduler, info)
@@ -159,7 +159,7 @@ class TimedBudgets(Budgets):
 
 
 class WholeSceneBudgets(TimedBudgets):
-    """The planner's own budgets without the lever that TimeBill does not know: what the other levers do alone."""
+    """The planner's own budgets without the measure that TimeBill does not know: what the others do alone."""
 
     def _task(self, kept: KeptBudget) -> Task:
         return replace(super()._task(kept), spare_tokens=())
@@ -173,7 +173,7 @@ def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) ->
 
 
 def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:
-    """Returns TimeBill and ours, with and without its own lever; the times of decisions go into ``took_s``."""
+    """Returns TimeBill and ours, with and without its own measure; the times of decisions go into ``took_s``."""
     return [
         Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
         Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), predicts=True, k=k),

@@ -165,7 +165,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
 
 
 def write_timebill(document: dict[str, Any], json_file: Path | None, page: Path | None) -> list[Path]:
-    """Writes the document, and the page with its figures beside; returns what was written."""
+    """Writes the document, and the page with its figures; returns what was written."""
     written: list[Path] = []
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a request ended, and when; ``is_skipped`` if it was not even let in (Skip-Next)."""
+    """How a request ended, and when; ``is_skipped`` if it was not even admitted (Skip-Next)."""
 
     result: PlanResult
     arrival_s: float
@@ -53,9 +53,9 @@ class Answer:
 
 @dataclass(slots=True)
 class Driver:
-    """Server and clock in one: the goal book at the door, the loop behind it, steps that take what they took.
+    """Server and clock in one: the goal book at admission, the loop behind it, steps that take what they took.
 
-    An arrival during a step is heard by the book at once and by the loop when the step is over, as in the servers.
+    An arrival during a step reaches the book at once and the loop when the step is over, as in the servers.
     """
 
     loop: PlannerLoop
@@ -97,7 +97,7 @@ class Driver:
                 raise PlannerError(ErrorCode.ENGINE_FAILED, "the planner loop does nothing and never sleeps")
 
     def _hear(self, until_s: float) -> None:
-        """Lets the book hear what happened until a time."""
+        """Passes to the book what happened until a time."""
         while self._inbox and self._inbox[0][0] <= until_s:
             time_s, event = self._inbox.pop(0)
             self._note(self.book.accept(event, time_s), time_s)

@@ -58,7 +58,7 @@ def measure_ete(
         backend: The engine.
         grammar: Under which it decodes, as in service.
         grid: What to measure.
-        on_progress: Hears what goes on.
+        on_progress: Receives what goes on.
     """
     prober = Prober(backend, num_repeats=grid.num_repeats, grammar=grammar)
     decodes = [(b, k) for b in grid.batches for k in grid.caches if b * k <= grid.max_kv_tokens]
@@ -101,7 +101,7 @@ def measure_end_to_end(lab: Lab) -> Mapping[str, Any]:
     predictor was taught.
 
     Predicted is Eq. (8) with the predicted length, the worst case Eq. (9) with ``k`` times that, at most N_max. Both
-    are those of the paper: the end of the most probable bucket, the profile uncorrected, alone. Beside it the worst
+    are those of the paper: the end of the most probable bucket, the profile uncorrected, alone. With it comes the worst
     case that the planner counts on (``Task.pessimistic_tokens``): from the whole distribution, N_max where KV is gone.
     """
     time, rows, bounds = ProfiledTime(lab.profile), [], []

@@ -14,7 +14,7 @@ def length_figures(model: Path) -> dict[str, Any]:
     """Returns ``rlp`` (errors by predictor), ``interval_coverage_90`` and how both were measured.
 
     Args:
-        model: Checkpoint directory of the planner's model; its predictor stands beside it.
+        model: Checkpoint directory of the planner's model; its predictor is in the same directory.
 
     Raises:
         PlannerError: MODEL_NOT_FOUND without a predictor that was measured, INVALID_CONFIG if it is another model's,

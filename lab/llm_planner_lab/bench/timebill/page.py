@@ -1,4 +1,4 @@
-"""The page docs/benchmarks/timebill.md from the document of ``bench.timebill``: the paper's claims beside ours."""
+"""The page docs/benchmarks/timebill.md from the document of ``bench.timebill``: the paper's claims next to ours."""
 
 import textwrap
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ A point of `sweep` and `k_sweep`:
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Writes the page; its figures are expected beside it, in ``figures/``."""
+    """Writes the page; its figures are expected next to it, in ``figures/``."""
     setup = document["setup"]
     head = _HEAD.format(minutes=setup["took_s"] / 60, **{**setup, "classes": _classes(setup["classes"]).rstrip()})
     sections = [

@@ -1,4 +1,4 @@
-"""What steering adds where a plan is closed to keep its budget (``serving.steering``): runs with it and without."""
+"""What graceful truncation adds where a plan is closed to keep its budget (``serving.steering``): runs of both."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,9 +20,9 @@ class Comparison:
 
     Attributes:
         late_closed: Plans that were closed in time.
-        fitted: Plans that were whole in time without steering.
+        fitted: Plans that were whole in time without graceful truncation.
         altered: Of these, how many are other plans with it.
-        changed: Answers that steering made other ones.
+        changed: Answers that graceful truncation changed.
         calls: Skill calls that reach the robot, all answers together.
         written_tokens: Of all plans that were closed.
         void_tokens: Of these, how many stand behind what was delivered, by the tokens of the delivered text.
@@ -55,13 +55,13 @@ def run_steering(
     encode: Callable[[str], Sequence[int]],
     on_progress: Callable[[str, float], None],
 ) -> list[dict[str, Any]]:
-    """Returns a comparison for every budget and strategy that closes plans, of ours with and without its own lever.
+    """Returns a comparison for every budget and strategy that closes plans, of ours with and without its own measure.
 
     Args:
         lab: What all runs share; generations are replayed.
         fractions: Of the vanilla time.
         encode: Text to tokens, of the model.
-        on_progress: Hears what is done, and how much of it.
+        on_progress: Receives what is done, and how much of it.
     """
     ours = [a for a in adaptive(lab.profile, [], lab.clock) if a.name in (OURS, OURS_WHOLE_SCENE)]
     points = [(f, s, a) for f in fractions for s in STRATEGIES for a in ours]

@@ -1,4 +1,4 @@
-"""The part of the page docs/benchmarks/timebill.md that compares closing plans with and without steering."""
+"""The part of the page docs/benchmarks/timebill.md that compares closing plans with and without graceful truncation."""
 
 from collections.abc import Sequence
 

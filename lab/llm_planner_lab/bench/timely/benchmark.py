@@ -85,7 +85,7 @@ class Lab:
     """What experiments share: robots, compiled plans, traces and what a model makes of them, each made once.
 
     Attributes:
-        on_progress: Hears what is going on in real time, and which share of it is done.
+        on_progress: Receives what is going on in real time, and which share of it is done.
     """
 
     robots: RobotLibrary = field(default_factory=RobotLibrary)

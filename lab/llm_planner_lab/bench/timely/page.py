@@ -1,4 +1,4 @@
-"""The page docs/benchmarks/timely.md from the documents of ``bench.section7``: the paper's figures beside ours."""
+"""The page docs/benchmarks/timely.md from the documents of ``bench.section7``: the paper's figures next to ours."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

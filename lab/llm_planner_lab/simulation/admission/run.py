@@ -53,7 +53,7 @@ class AdmissionRun:
     Args:
         jobs: The truth.
         intervals: What is predicted for each.
-        policy: Decides; hears nothing of the truth unless it ``knows_lengths``.
+        policy: Decides; receives no true length unless it ``knows_lengths``.
         capacity_tokens: M.
         step_time: Of the engine.
         clock: To time decisions with; None not to.
@@ -88,7 +88,7 @@ class AdmissionRun:
         """Returns what came of it.
 
         Raises:
-            PlannerError: INVALID_CONFIG if the policy lets nobody run although jobs wait.
+            PlannerError: INVALID_CONFIG if the policy runs no job although jobs wait.
         """
         while self._to_come or self._waiting or self._began or self._done:
             self._let_in()
@@ -150,7 +150,7 @@ class AdmissionRun:
         )
 
     def _skip_ahead(self) -> None:
-        """Goes on to the next arrival when nobody runs."""
+        """Goes on to the next arrival when no job runs."""
         if not self._to_come:
             raise PlannerError(
                 ErrorCode.INVALID_CONFIG,
@@ -160,7 +160,7 @@ class AdmissionRun:
         self._step += 1
 
     def _take_step(self, load: StepLoad) -> None:
-        """Gives each running job a token, checks the memory, and ends who is complete."""
+        """Gives each running job a token, checks the memory, and ends those that are complete."""
         self._now_s += self._step_time.step_s(load)
         self._step += 1
         self._held_tokens += len(self._began)

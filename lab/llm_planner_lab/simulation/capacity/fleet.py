@@ -22,7 +22,7 @@ TYPICAL_S = 200.0
 
 SAMPLE = 40
 SAMPLE_S = 100.0
-"""What one robot asks for is the mean over so many robots and seconds of their traces."""
+"""The demand of one robot is the mean over this many robots and seconds of their traces."""
 
 
 def parse_fleet(text: str, robots: RobotLibrary) -> Fleet:

@@ -111,7 +111,7 @@ def choose(profile: EngineProfile, load: Sequence[Demand], objective: Objective)
 
 
 def spread(load: Sequence[Demand], num_servers: int) -> Sequence[Demand]:
-    """Returns the share of one of so many servers."""
+    """Returns the share of one of ``num_servers`` servers."""
     return [replace(d, per_s=d.per_s / num_servers) for d in load]
 
 

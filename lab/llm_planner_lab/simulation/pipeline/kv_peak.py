@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 HORIZON_TOKENS = 256
-"""Who would have to be preempted within so many tokens should not begin: what was computed would be lost too soon.
+"""A request that would be preempted within this many tokens should not begin: its work would be lost too soon.
 
 Looking further ahead costs more than it saves: requests that begin together then also end together, and leave
 memory empty in between.
@@ -13,8 +13,8 @@ memory empty in between.
 def peak_kv_tokens(residents: Iterable[tuple[int, int]], horizon_tokens: int = HORIZON_TOKENS) -> int:
     """Returns the most tokens that all caches hold together before each has brought ``horizon_tokens`` more.
 
-    Memory is fullest right before somebody leaves: then everybody who stays at least as long has grown by as many
-    tokens as he brought.
+    Memory is fullest right before a sequence leaves: then each that stays at least as long has grown by as many
+    tokens as that one brought.
 
     Args:
         residents: Of each sequence, the tokens that it will bring, or at most brings, and those in its cache once its

@@ -18,7 +18,7 @@ class KVPool:
     """Counts blocks, and remembers which free ones still hold the beginning of a preempted sequence.
 
     As vLLM's block pool with prefix caching: the block that became free first is taken first, of one sequence its last
-    block first; a preempted sequence finds again what nobody took. Blocks are counted, not named.
+    block first; a preempted sequence finds again the blocks that were not taken. Blocks are counted, not named.
 
     Args:
         num_blocks: Of every stage, >= 1.

@@ -13,7 +13,7 @@ class PipelineRequest:
         request_id: Unique within its workload.
         arrival_s: When it comes.
         num_prompt_tokens: >= 1.
-        num_output_tokens: It ends after so many, >= 1.
+        num_output_tokens: It ends after this many, >= 1.
         max_output_tokens: What a scheduler may know of that beforehand; by default the exact number, as in a benchmark
             that ignores the end-of-sequence token.
         time_utility: What its tokens are worth as time goes by.
@@ -41,7 +41,7 @@ class Sequence:
         num_tokens: Of the prompt, and those that came out.
         num_scheduled: Of them, those that a micro-batch computes or has computed.
         num_blocks: KV blocks that it holds.
-        num_cached_blocks: Of those that it held before it was preempted, the first ones that nobody took yet.
+        num_cached_blocks: Of those that it held before it was preempted, the first ones that were not taken yet.
         num_preemptions: How often it lost its KV; what micro-batches of before bring is not its own any more.
         token_times_s: When its tokens came out.
     """

@@ -16,14 +16,14 @@ class Admission(Enum):
 
     FIRST_CHUNK = "first_chunk"  # what its first micro-batch computes: vLLM 0.9
     WHOLE_PROMPT = "whole_prompt"  # vLLM 0.32 (`scheduler_reserve_full_isl`)
-    LOOKAHEAD = "lookahead"  # it and how all who run will have grown within the next tokens (`kv_peak.py`)
+    LOOKAHEAD = "lookahead"  # it and the growth of all running ones within the next tokens (`kv_peak.py`)
 
 
 class PipelineScheduler:
     """Builds one micro-batch after the other.
 
-    Running sequences come first, in the order in which they began, then waiting ones. If a block is missing, whoever
-    began last loses his KV and waits again, at the head of the queue, to be recomputed. Tokens of his that are in
+    Running sequences come first, in the order in which they began, then waiting ones. If a block is missing, the
+    sequence that began last loses its KV and waits again, at the head of the queue, to be recomputed. Its tokens in
     flight are lost with it.
 
     Args:
@@ -31,7 +31,7 @@ class PipelineScheduler:
         num_blocks: KV blocks of every stage.
         block_size: Tokens of a block.
         admission: What must fit before a request begins.
-        hold_back_s: For how long somebody would be held back by missing a micro-batch; None if urgency does not count.
+        hold_back_s: For how long a sequence is held back if it misses a micro-batch; None if urgency does not count.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class PipelineScheduler:
 
     @property
     def has_work(self) -> bool:
-        """Whether anybody runs or waits."""
+        """Whether any sequence runs or waits."""
         return bool(self._running or self._waiting)
 
     @property
     def num_free_blocks(self) -> int:
-        """KV blocks that nobody holds."""
+        """KV blocks that no sequence holds."""
         return self._pool.num_free
 
     def add(self, request: PipelineRequest) -> Sequence:
@@ -95,7 +95,7 @@ class PipelineScheduler:
                 self._pool.free(sequence, is_preempted=False)
 
     def _add_running(self, batch: MicroBatchBuilder) -> bool:
-        """Adds who runs, decodes before prompts; returns whether nobody had to lose his KV for it."""
+        """Adds the running sequences, decodes before prompts; returns whether none had to lose its KV for it."""
         began_with = self.num_preemptions
         prompts: list[Sequence] = []
         for sequence in self._by_urgency(self._running):
@@ -115,9 +115,9 @@ class PipelineScheduler:
         return self.num_preemptions == began_with
 
     def _add_one(self, batch: MicroBatchBuilder, sequence: Sequence, num_tokens: int) -> bool:
-        """Adds a running sequence, at the cost of those who began last; returns whether it could stay itself."""
+        """Adds a running sequence, at the cost of those that began last; returns whether it could stay itself."""
         if sequence not in self._running:
-            return True  # somebody before it took its KV
+            return True  # a sequence before it took its KV
         num_blocks = self._blocks(sequence.num_scheduled + num_tokens) - sequence.num_blocks
         while num_blocks > self._pool.num_free:
             victim = next((s for s in reversed(self._running) if not (batch.holds(s) or self._is_urgent(s))), sequence)

@@ -48,7 +48,7 @@ def simulate(requests: Iterable[PipelineRequest], scheduler: PipelineScheduler, 
     """Returns what becomes of ``requests``.
 
     The loop of vLLM's engine core: micro-batches are built as long as the scheduler has one; then the oldest is waited
-    for, and whoever arrives meanwhile is seen afterwards.
+    for, and requests that arrive meanwhile are seen afterwards.
 
     Raises:
         PlannerError: PROMPT_TOO_LONG if a request waits that will never fit into the memory.

@@ -1,4 +1,4 @@
-"""Stages and links as servers, first come first served: when does a micro-batch come through, who is idle meanwhile?"""
+"""Stages and links as servers, first come first served: when is a micro-batch done, which stage is idle meanwhile?"""
 
 from dataclasses import dataclass
 
@@ -27,8 +27,8 @@ class Passage:
 class Stages:
     """Stages in a row with a link between neighbours; computing and sending overlap, as section 4.2 assumes.
 
-    A link carries one message after the other; its latency comes on top and occupies nobody. The sampled tokens go
-    from the last stage to the scheduler in one latency.
+    A link carries one message after the other; its latency comes on top and occupies neither stage. The sampled tokens
+    go from the last stage to the scheduler in one latency.
 
     Args:
         num_stages: >= 1.

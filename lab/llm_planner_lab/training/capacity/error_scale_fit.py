@@ -15,9 +15,9 @@ Vector = NDArray[np.float64]
 SMALLEST = 1e-4
 """Errors below are as good as none; their logarithms would count too much."""
 SHRINKAGE = {"hardware": 20.0, "framework": 20.0, "model": 20.0, "devices": 20.0, "pair": 30.0, "combination": 6.0}
-"""So many rows with an offset of 0 are assumed for each key."""
+"""This many rows with an offset of 0 are assumed for each key."""
 ROWS_PER_COMBINATION = 3.0
-"""Errors of one unseen combination are nearly one error: its rows count as so many."""
+"""Errors of one unseen combination are nearly one error: its rows count as this many."""
 
 
 def fit_error_scale(
@@ -26,7 +26,7 @@ def fit_error_scale(
     """Returns the scale of held-out errors by ridge regression of their logarithms.
 
     Quantiles over typical errors are taken as in split conformal prediction (Lei et al., JASA 2018), so that intervals
-    hold what they promise however wrong the regression is, as long as new requests resemble those held out.
+    keep their coverage however wrong the regression is, as long as new requests resemble those held out.
 
     Args:
         combinations: Of each held-out row.

@@ -32,7 +32,7 @@ _KINDS = {
 
 
 def write_page(document: Document, path: Path) -> None:
-    """Writes the page; its figures are expected beside it, in ``figures/``."""
+    """Writes the page; its figures are expected next to it, in ``figures/``."""
     sections = [_wrapped(_HEAD.format(**document["setup"])), "## The figures to reach\n\n" + _aims(document)]
     sections.append("## Splits (Figs. 7a and 8)\n\n" + _splits(document["splits"]))
     if document.get("training_sets"):

@@ -37,7 +37,7 @@ def random_rows(table: Sequence[Measurement], seed: int) -> Split:
 
 
 def left_out_combinations(table: Sequence[Measurement], seed: int, num_folds: int = 5) -> list[Split]:
-    """Returns as many splits; each combination (a model in a framework on so many devices) is test in one of them."""
+    """Returns as many splits; each combination (a model in a framework on its devices) is test in one of them."""
     combinations = sorted({m.combination for m in table})
     random.Random(f"combinations/{seed}").shuffle(combinations)
     fold = {combination: number % num_folds for number, combination in enumerate(combinations)}

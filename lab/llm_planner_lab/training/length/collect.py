@@ -23,7 +23,7 @@ _BATCH = 32
 class LengthFile:
     """Measured lengths of one model: a line that says how they were measured, then one line for each prompt.
 
-    Lengths of another model, or under other limits, are of no use: such a file is begun anew.
+    Lengths of another model, or under other limits, are of no use: such a file is begun again.
 
     Args:
         path: The file; it need not exist.
@@ -97,7 +97,7 @@ def collect_lengths(
         prompts: What is asked.
         path: Where lengths are kept; what it holds already is not measured again.
         max_tokens: Longest response.
-        robot_models: Directories with robot models beside the bundled ones.
+        robot_models: Directories with robot models besides the bundled ones.
         threads: CPU threads of the engine; 0 leaves the library's default.
         observe: Told how many prompts are done, from time to time.
     """

@@ -1,4 +1,4 @@
-"""What a training run measured: kept beside the predictor as ``figures.json``, shown as a table and in its card."""
+"""What a training run measured: kept with the predictor as ``figures.json``, shown as a table and in its card."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -58,7 +58,7 @@ def predict_lengths(
 
 
 def fit_calibration(predictor: LengthPredictor, examples: Sequence[Example]) -> IntervalCalibration:
-    """Returns the levels that make intervals hold what they promise on examples like these."""
+    """Returns the levels that give intervals their nominal coverage on examples like these."""
     return calibrate(predictor.predict(e.token_ids).nonconformity(e.num_tokens) for e in examples)
 
 

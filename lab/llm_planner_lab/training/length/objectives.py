@@ -56,10 +56,10 @@ class Buckets:
         return torch.log(torch.tensor(self.counts) + _UNSEEN)
 
     def loss(self, outputs: Tensor, num_tokens: Tensor) -> Tensor:
-        """Returns the cross-entropy of the true buckets, and the continuous ranked probability score beside it.
+        """Returns the cross-entropy of the true buckets, and the continuous ranked probability score with it.
 
-        Both are proper scoring rules: nobody does better by saying what he does not believe. The second, in units of
-        the spread of the training lengths, is Eq. (20) of Gneiting and Raftery, JASA 2007.
+        Both are proper scoring rules: no forecast gains by differing from what its author believes. The second, in
+        units of the spread of the training lengths, is Eq. (20) of Gneiting and Raftery, JASA 2007.
         """
         true = (num_tokens - 1) // self.bucket_tokens
         reached = torch.arange(outputs.shape[1]) >= true[:, None]

@@ -39,7 +39,7 @@ class LengthOptions:
     Attributes:
         model: Checkpoint directory of the target model.
         prompts: File with prompts; None to generate some that the bundled planner understands.
-        robot_models: Directories with robot models beside the bundled ones.
+        robot_models: Directories with robot models besides the bundled ones.
         output: Directory of the finished predictor.
         work: Directory that keeps measured lengths and checkpoints, so that an interrupted run goes on.
         buckets: How many classes.

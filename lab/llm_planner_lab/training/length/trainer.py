@@ -60,7 +60,7 @@ class LengthTrainer:
         recipe: How.
         objective: What the head says.
         examples: To learn from.
-        checkpoint: File that the state of the run is kept in. One of another run is begun anew.
+        checkpoint: File that the state of the run is kept in. One of another run is begun again.
     """
 
     def __init__(self, recipe: Recipe, objective: Objective, examples: Sequence[Example], checkpoint: Path) -> None:

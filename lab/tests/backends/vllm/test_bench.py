@@ -36,7 +36,7 @@ def test_every_figure_is_there_and_an_urgent_one_does_not_wait_with_us(backend, 
 
 
 def order_of_service(backend):
-    """Returns who of three requests is served first where there is one slot and it is taken."""
+    """Returns which of three requests is served first where there is one slot and it is taken."""
     drive = Drive(backend, random.Random(0), None)
     first = drive.add("first", 100)
     while first.num_output_tokens < 3:

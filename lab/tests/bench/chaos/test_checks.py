@@ -132,7 +132,7 @@ def test_a_goal_is_lost_if_its_robot_lived_longer_than_the_bound():
         open_goal = goal(accepted_s=1.0)
         assert check_goals([open_goal], ended, 60.0, alive) == []
         assert open_goal.verdict == verdict
-    assert check_goals([goal()], 100.0, 60.0, living) == []  # nobody promised anything
+    assert check_goals([goal()], 100.0, 60.0, living) == []  # no bound was guaranteed
 
 
 def test_every_outcome_needs_a_numbered_code_and_none_needs_every_call():

@@ -1,4 +1,4 @@
-"""When a drone asks, and what it says of who comes."""
+"""When a drone asks, and what it says of the mover."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ TELLO = RobotLibrary().get("tello")
 
 
 def ask(at_m, velocity, *, asking=Asking.PASSES, kind=Kind.PERSON, yaw_deg=0.0, target=None, before=None):
-    """Returns the alarm of a drone at home that notices somebody."""
+    """Returns the alarm of a drone at home that notices a mover."""
     pose = Pose(z_m=1.0, yaw_deg=yaw_deg)
     thing = WorldObject(
         name="person", position_m=(*at_m, 0.875), size_m=(0.5, 0.5, 1.75), velocity_m_per_s=(*velocity, 0.0)

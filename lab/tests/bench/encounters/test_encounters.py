@@ -112,7 +112,7 @@ def test_without_an_answer_the_reflex_acts_and_nobody_is_hit(script):
 
 
 def test_an_answer_that_does_not_help_is_overridden():
-    met = trial(script=Script("ml(100);"))  # towards who comes from the left
+    met = trial(script=Script("ml(100);"))  # towards the mover from the left
     assert met.reflexes
     assert met.use is Use.OVERRIDDEN
     assert met.broken_off_s < met.nearest_s

@@ -1,4 +1,4 @@
-"""What the page says of steering follows from the figures, whatever they are; and what a run without it is."""
+"""What the page says of graceful truncation follows from the figures; and what a run without it is."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_with_exact_lengths_the_policies_equal_h_sf(outputs, prompt, name):
 
 
 class Greedy:
-    """Lets everybody in at once."""
+    """Admits all jobs at once."""
 
     name = "greedy"
     knows_lengths = False

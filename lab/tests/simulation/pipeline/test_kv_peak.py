@@ -7,7 +7,7 @@ residents_ = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 100)), max_si
 
 
 def step_by_step(residents, horizon):
-    """Everybody brings one token per step; whoever has brought all of them leaves."""
+    """Each sequence brings one token per step; one that has brought all of them leaves."""
     return max(sum(kv + step for left, kv in residents if left >= step) for step in range(horizon + 1))
 
 

@@ -139,7 +139,7 @@ def fit_table(samples: Sequence[Sample]) -> Quantiles:
 
 
 def split(residuals_s: Vector) -> tuple[float, Noise]:
-    """Returns a fixed time and log-normal noise with the median and the p90 of what is left beside a model."""
+    """Returns a fixed time and log-normal noise with the median and the p90 of the residuals of a model."""
     low, middle = (float(value) for value in np.quantile(residuals_s, (0.0, 0.5)))
     high = float(np.quantile(residuals_s, 0.9, method=UNBIASED))
     middle, high = max(middle, 2.0 * _LEAST_S), max(high, middle, 2.0 * _LEAST_S)

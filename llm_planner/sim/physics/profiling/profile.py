@@ -31,7 +31,7 @@ class Group:
         held_out: Calls with other arguments, places and seeds.
         was: How good the model was on these.
         now: How good the fitted one is.
-        ahead: How good it is for whoever does not know where things are: the scheduler, before the call.
+        ahead: How good it is without knowing where things are: for the scheduler, before the call.
     """
 
     skills: tuple[str, ...]
@@ -75,7 +75,7 @@ def profile(
         seed: Of everything that is random.
         wind_m_per_s: Mean wind in the worlds.
         num_jobs: Processes that simulate.
-        on_progress: Hears what is done.
+        on_progress: Receives what is done.
 
     Raises:
         PlannerError: INVALID_ROBOT_MODEL if the robot has no body, or no skill succeeded.

@@ -70,7 +70,7 @@ def _replace(node: CommentedMap, fit: Fit) -> None:
 
 
 def _forget_comments(node: CommentedMap, *parents: CommentedMap) -> None:
-    """Drops what was said of numbers that are others now; whoever holds a node holds its comment too."""
+    """Drops what was said of numbers that are others now; a reference to a node keeps its comment too."""
     for tokens in node.ca.comment or ():
         if isinstance(tokens, list):
             tokens.clear()

@@ -145,7 +145,7 @@ def test_the_time_of_an_arm_is_that_of_its_joints_and_a_little_more():
     known = accuracy([predicted(found, sample) for sample in others], others)
     ahead = accuracy([foreseen(skill, sample) for sample in others], others)
     assert known.median_error < 0.02
-    assert ahead.median_error > 0.1  # nobody has told where the thing lies
+    assert ahead.median_error > 0.1  # it is unknown where the thing lies
     assert (known.coverage, ahead.coverage) == (pytest.approx(0.9, abs=0.03), pytest.approx(0.9, abs=0.04))
 
 

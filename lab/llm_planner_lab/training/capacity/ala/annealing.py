@@ -106,7 +106,7 @@ def anneal(
         evaluate: Error of a subset.
         rng: Decides on modifications and on the acceptance of worse subsets.
         annealing: Its temperature and length.
-        on_iteration: Hears how far it is.
+        on_iteration: Receives how far it is.
     """
     settings = annealing or Annealing()
     best = frozenset(rng.sample(list(points), max(1, round(settings.first_share * len(points)))))
