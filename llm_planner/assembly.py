@@ -32,10 +32,10 @@ from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
 from llm_planner.prediction.throughput.estimated import known_speed
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.scheduling.learned_times import ENOUGH_STEPS
 from llm_planner.scheduling.pipeline.pacers import require_pacer
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
+from llm_planner.scheduling.step_times import ENOUGH_STEPS
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.chat_preparer import ChatPreparer
 from llm_planner.serving.child import ChildServer

@@ -190,7 +190,7 @@ def _choices(outcome: "msgs.PlanOutcome") -> str:
 
 def _line(outcome: "msgs.SegmentOutcome") -> str:
     """Returns how a segment went, as one line: its mark, how long it took, its text, and its result."""
-    if not outcome.segment.text:
+    if outcome.segment.is_replan:
         return "replanned"
     mark = MARKS.get(outcome.status, "?")
     took = f"{outcome.duration_s:6.1f} s" if outcome.status in (outcome.SUCCEEDED, outcome.FAILED) else " " * 8
@@ -209,6 +209,7 @@ def _segment_json(outcome: "msgs.SegmentOutcome") -> dict[str, object]:
     return {
         "index": outcome.segment.index,
         "text": outcome.segment.text,
+        "is_replan": outcome.segment.is_replan,
         "status": MARKS.get(outcome.status, "?"),
         "reason": outcome.reason,
         "duration_s": outcome.duration_s,

@@ -40,6 +40,8 @@ class Segment:
         generation_time_s: From the start or resumption of its generation to the token that completed it.
         num_tokens: Tokens that the model wrote for it, up to the one that completed it; 0 if unknown, or if the segment
             before ended in the same token.
+        is_replan: Whether it is a marker, which is not run: a segment failed, and the plan is written again from here.
+            What lies between the two is void. A marker has no text.
     """
 
     index: int
@@ -48,19 +50,12 @@ class Segment:
     expected: ExpectedDuration
     generation_time_s: float = 0.0
     num_tokens: int = 0
-
-    @property
-    def is_detour(self) -> bool:
-        """Whether the plan takes another way from here: a segment without text, behind one that failed.
-
-        What lies between the two is void and is not carried out.
-        """
-        return not self.text
+    is_replan: bool = False
 
 
 def make_detour(index: int) -> Segment:
-    """Returns the segment that says that the plan takes another way."""
-    return Segment(index=index, text="", calls=(), expected=ZERO_DURATION)
+    """Returns the marker of a replan."""
+    return Segment(index=index, text="", calls=(), expected=ZERO_DURATION, is_replan=True)
 
 
 def carried_out(segments: Sequence[Segment], failed: Iterable[int]) -> tuple[Segment, ...]:
@@ -73,7 +68,7 @@ def carried_out(segments: Sequence[Segment], failed: Iterable[int]) -> tuple[Seg
     failures = sorted(failed)
     kept: list[Segment] = []
     for segment in segments:
-        if segment.is_detour:
+        if segment.is_replan:
             last = max((index for index in failures if index < segment.index), default=segment.index)
             kept = [s for s in kept if s.index <= last]
         elif segment.index not in failures:
@@ -174,12 +169,12 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
     marks: list[SegmentMark] = []
     is_void = False
     for segment in segments:
-        is_void &= not segment.is_detour
+        is_void &= not segment.is_replan
         end = ends.get(segment.index)
         if end is not None:
             status, is_void = MarkStatus[end.status.name], end.status is ReportStatus.FAILED
             marks.append(SegmentMark(status=status, reason=end.reason, value=end.value, said=end.said))
-        elif segment.is_detour or is_void or segment.index > last_end:
+        elif segment.is_replan or is_void or segment.index > last_end:
             marks.append(SegmentMark())
         else:
             marks.append(SegmentMark(status=MarkStatus.SUCCEEDED))

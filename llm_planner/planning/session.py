@@ -147,7 +147,7 @@ class PlanSession:
         self._is_complete = False
         failed = iter(failures)
         for segment in delivered:
-            if segment.is_detour:
+            if segment.is_replan:
                 self.take_detour(next(failed))
             else:
                 self._replay(segment)

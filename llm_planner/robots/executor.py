@@ -197,7 +197,7 @@ class SegmentExecutor:
     def _is_off_the_way(self) -> bool:
         """Skips what is void; returns whether the replan has still to come."""
         while self._awaits_detour and self._next_index in self._waiting:
-            self._awaits_detour = not self._waiting.pop(self._next_index).is_detour
+            self._awaits_detour = not self._waiting.pop(self._next_index).is_replan
             self._next_index += 1
             if self._num_segments is not None and self._num_segments < self._next_index:
                 self._num_segments = None  # said of the plan that failed

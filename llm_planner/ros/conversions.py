@@ -23,11 +23,12 @@ from llm_planner.core.segment import (
     Segment,
     SegmentMark,
     SegmentReport,
+    Situation,
 )
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.core.text import has_control_characters
 from llm_planner.ros import metrics
-from llm_planner.ros.situations import MAX_TEXT_LENGTH, from_situation, to_situation
+from llm_planner.ros.situations import MAX_TEXT_LENGTH, from_situation, situation_in_text, to_situation
 from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
@@ -190,19 +191,25 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
             f"duration_s of a report must be from 0 to {MAX_DURATION_S:g}; got {message.duration_s}",
         )
     status = _enum(ReportStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status")
-    has_situation = status is ReportStatus.FAILED and message.value.type == msgs.Value.TEXT
-    situation = to_situation(message.value.text_value) if has_situation else None
+    situation = None
+    if status is ReportStatus.FAILED:
+        situation = to_situation(message.situation) if message.has_situation else _situation_in_value(message.value)
     return SegmentReport(
         request_id=goal_id,
         index=message.index,
         status=status,
         duration_s=message.duration_s,
-        value=None if situation else to_value(message.value),
+        value=to_value(message.value) if message.has_situation or situation is None else None,
         reason=message.reason[:MAX_REASON_LENGTH],
         situation=situation,
         is_permanent=message.is_permanent,
         said=_to_said(message.said),
     )
+
+
+def _situation_in_value(value: msgs.Value) -> Situation | None:
+    """Returns the situation of a robot that reports it as text; to be removed in 0.3, as ``SegmentReport.msg`` says."""
+    return situation_in_text(value.text_value) if value.type == msgs.Value.TEXT else None
 
 
 def _to_said(texts: Sequence[str]) -> tuple[str, ...]:
@@ -236,13 +243,15 @@ def to_mark(message: msgs.SegmentMark) -> SegmentMark:
 
 def from_report(report: SegmentReport) -> msgs.SegmentReport:
     """Returns the message of a report."""
-    value = report.value if report.situation is None else from_situation(report.situation)
+    situation = report.situation
     return msgs.SegmentReport(
         goal_id=report.request_id,
         index=report.index,
         status=report.status.value,
         duration_s=report.duration_s,
-        value=msgs.Value() if value is None else from_value(value),
+        value=msgs.Value() if report.value is None else from_value(report.value),
+        has_situation=situation is not None,
+        situation=msgs.Situation() if situation is None else from_situation(situation),
         reason=report.reason,
         is_permanent=report.is_permanent,
         said=list(report.said),
@@ -269,6 +278,7 @@ def to_segment(message: msgs.Segment, goal_id: str) -> Segment:
         calls=tuple(_to_call(call) for call in message.calls),
         expected=ExpectedDuration(min_s=durations[0], p50_s=durations[1], p90_s=durations[2]),
         generation_time_s=message.generation_time_s,
+        is_replan=message.is_replan,
     )
 
 
@@ -283,6 +293,7 @@ def from_segment(segment: Segment, goal_id: str, *, is_last: bool = False) -> ms
         expected_p50_s=segment.expected.p50_s,
         expected_p90_s=segment.expected.p90_s,
         generation_time_s=segment.generation_time_s,
+        is_replan=segment.is_replan,
         is_last=is_last,
     )
 

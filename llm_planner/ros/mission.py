@@ -51,8 +51,8 @@ class Mission:
         """Whether nothing that came is left to be carried out: what follows a failure is void up to the next replan."""
         is_void = False
         for _, outcome in sorted(self._outcomes.items()):
-            if not outcome.segment.text or outcome.status == msgs.SegmentOutcome.FAILED:
-                is_void = bool(outcome.segment.text)
+            if outcome.segment.is_replan or outcome.status == msgs.SegmentOutcome.FAILED:
+                is_void = not outcome.segment.is_replan
             elif outcome.status == msgs.SegmentOutcome.NOT_RUN and not is_void:
                 return self.has_failed
         return True

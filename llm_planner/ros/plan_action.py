@@ -29,6 +29,10 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
+OLD_SITUATION = (
+    "a robot reports its situation as JSON in SegmentReport.value; set has_situation and situation instead: the "
+    "old form is not read any more from version 0.3 on"
+)
 LOG_PERIOD_S = 1.0
 """Refusals are logged at most once in this time: any client can cause one."""
 
@@ -87,7 +91,7 @@ class PlanAction:
         if goal_id not in self._handles:
             return  # the goal has ended meanwhile
         self._book.add_segment(goal_id, segment)
-        if segment.is_detour:
+        if segment.is_replan:
             self._book.find(goal_id).is_complete = False
         self._publish_soon(goal_id)
         self._events.segment(goal_id, segment)
@@ -178,6 +182,8 @@ class PlanAction:
         except PlannerError as error:
             self._node.get_logger().warning(f"report ignored: {error}", throttle_duration_sec=LOG_PERIOD_S)
             return
+        if report.situation is not None and not message.has_situation:
+            self._node.get_logger().warning(OLD_SITUATION, once=True)
         self._book.hear(report.request_id, self._clock.now_s(), heartbeat=False)
         if (server := self._active_server()) is not None:
             server.report(report)

@@ -1,9 +1,10 @@
-"""Where a robot stands when a segment has failed, as the text of ``SegmentReport.value``: JSON, and back."""
+"""Where a robot stands when a segment has failed: ``Situation.msg``, and its old form as a JSON text."""
 
 import dataclasses
 import json
 import math
 
+import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Situation
@@ -13,15 +14,31 @@ MAX_SCENE_BYTES = 65536
 """Of the scene: as much as of a goal's own, by default (``max_scene_bytes``)."""
 MAX_REASON = 200
 MAX_TEXT_LENGTH = 4 * MAX_SCENE_BYTES
-"""Characters of a situation, or of another text that a robot reports: JSON escapes need three for a byte at most."""
+"""Characters of a text that a robot reports: in one that is JSON, escapes need three for a byte at most."""
 
 
-def from_situation(situation: Situation) -> str:
-    """Returns the text of a situation."""
-    return json.dumps(dataclasses.asdict(situation))
+def from_situation(situation: Situation) -> msgs.Situation:
+    """Returns the message of a situation."""
+    pose = situation.pose
+    message = msgs.Situation(scene=situation.scene, has_pose=pose is not None)
+    if pose is not None:
+        message.pose = msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
+    return message
 
 
-def to_situation(text: str) -> Situation | None:
+def to_situation(message: msgs.Situation) -> Situation:
+    """Returns the situation in a message.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for a scene that is too long or holds control characters, INVALID_POSE for a pose
+            that is not finite.
+    """
+    where = message.pose
+    pose = Pose(x_m=where.x_m, y_m=where.y_m, z_m=where.z_m, yaw_deg=where.yaw_deg) if message.has_pose else None
+    return _checked(Situation(scene=message.scene, pose=pose))
+
+
+def situation_in_text(text: str) -> Situation | None:
     """Returns what a text says of a situation; None if it is some other text, such as a value that was returned.
 
     Raises:
@@ -40,11 +57,18 @@ def to_situation(text: str) -> Situation | None:
         return None
     try:
         where = _to_pose(fields.get("pose"))
-        scene, size = fields["scene"], len(fields["scene"].encode())
+        scene = fields["scene"]
+        scene.encode()
     except (ValueError, TypeError, AttributeError) as error:
         example = '{"scene": "cat_1", "pose": {"x_m": 0.0, "y_m": 0.0, "z_m": 1.0, "yaw_deg": 0.0}}'
         message = f"value of a failed report is no situation such as {example}: {str(error)[:MAX_REASON]}"
         raise PlannerError(ErrorCode.INVALID_ARGUMENT, message) from error
+    return _checked(Situation(scene=scene, pose=where))
+
+
+def _checked(situation: Situation) -> Situation:
+    scene, where = situation.scene, situation.pose
+    size = len(scene) if len(scene) > MAX_SCENE_BYTES else len(scene.encode())
     if size > MAX_SCENE_BYTES or has_control_characters(scene):
         raise PlannerError(
             ErrorCode.INVALID_ARGUMENT,
@@ -52,7 +76,7 @@ def to_situation(text: str) -> Situation | None:
         )
     if where is not None and not all(map(math.isfinite, dataclasses.astuple(where))):
         raise PlannerError(ErrorCode.INVALID_POSE, f"the pose of a report is not finite: {where}")
-    return Situation(scene=scene, pose=where)
+    return situation
 
 
 def _to_pose(fields: dict[str, object] | None) -> Pose | None:

@@ -2,9 +2,9 @@
 
 import math
 
-from llm_planner.scheduling.forecast import EngineForecast
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies.pricing import PricedPolicy
+from llm_planner.scheduling.step_times import StepTimes
 
 PAUSE_MARGIN_S = 0.3
 """Slack beyond its generation time that a generation must have left to be paused for others."""
@@ -24,19 +24,19 @@ class LatencyGuidedLimit:
 
     Args:
         policy: Gives due times and weights.
-        forecast: Gives the engine's speed.
+        times: Of the engine.
         now_s: The time of the decision.
     """
 
-    def __init__(self, policy: PricedPolicy, forecast: EngineForecast, now_s: float) -> None:
+    def __init__(self, policy: PricedPolicy, times: StepTimes, now_s: float) -> None:
         self._policy = policy
-        self._forecast = forecast
+        self._times = times
         self._now_s = now_s
         self._num_seqs = 0
         self._allowance_s = math.inf
         self._late_weight = 0.0
-        self._base_s, self._slope_s = forecast.steps.base_s, forecast.steps.slope_s
-        self.free_tokens = forecast.steps.free_tokens
+        self._base_s, self._slope_s = times.model.base_s, times.model.slope_s
+        self.free_tokens = times.free_tokens
 
     def admits(self, generation: Generation) -> bool:
         """Returns whether it may run in this step, and counts it if so."""
@@ -47,7 +47,7 @@ class LatencyGuidedLimit:
         if is_tight and self._pauses(generation, left_s, step_s, loss):
             return False
         self._num_seqs += 1
-        allowance_s = left_s / self._forecast.remaining_steps(generation)
+        allowance_s = left_s / self._times.remaining_steps(generation)
         if allowance_s < self._base_s:  # late whatever happens
             self._late_weight += self._policy.weight(generation, self._now_s)
         elif allowance_s < self._allowance_s:
@@ -57,6 +57,6 @@ class LatencyGuidedLimit:
     def _pauses(self, generation: Generation, left_s: float, step_s: float, loss: float) -> bool:
         """Returns whether a generation that is due in ``left_s`` can do without this step, or should."""
         is_far = left_s > PAUSE_MARGIN_S  # if not, no time that it takes can make it so
-        if is_far and left_s - 2 * self._forecast.generation_time_s(generation) > PAUSE_MARGIN_S:
+        if is_far and left_s - 2 * self._times.generation_time_s(generation) > PAUSE_MARGIN_S:
             return True
         return self._policy.weight(generation, self._now_s) * step_s < loss

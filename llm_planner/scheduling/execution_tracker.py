@@ -93,7 +93,7 @@ class ExecutionTracker:
         if segment.index != len(self._executions):
             raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
         self._executions.append(_Execution(segment.expected, now_s))
-        if segment.is_detour:
+        if segment.is_replan:
             self._has_failed = False
             self._discard()
 

@@ -1,6 +1,6 @@
 """The scheduler: schedule(now_s) -> SchedulerOutput, executed by a backend, then update(...)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from llm_planner.core.config import SchedulerConfig
@@ -9,11 +9,8 @@ from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
 from llm_planner.scheduling.engine_ledger import EngineLedger
-from llm_planner.scheduling.forecast import EngineForecast
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
-from llm_planner.scheduling.learned_times import LearnedTimes
-from llm_planner.scheduling.pace import GenerationPace
 from llm_planner.scheduling.pipeline.urgency import urgent_requests
 from llm_planner.scheduling.places import Places
 from llm_planner.scheduling.policies.interface import Policy
@@ -22,6 +19,7 @@ from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.robot_pace import RobotPace
 from llm_planner.scheduling.step_decision import StepDecision, StepRules
+from llm_planner.scheduling.step_times import StepTimes
 
 
 class Scheduler:
@@ -40,6 +38,9 @@ class Scheduler:
         policy: Order of service.
         info: What the backend can hold.
         times: Of the engine; None to learn them from its steps.
+
+    Attributes:
+        times: The one source of step times; ``update`` teaches it.
     """
 
     def __init__(
@@ -49,10 +50,8 @@ class Scheduler:
         self.policy = policy
         make_ledger = EngineLedger if info.keeps_kv else KVLedger
         self.ledger = make_ledger(info.num_kv_blocks, info.block_size)
-        self.pace = GenerationPace()
         self.robots = RobotPace()
-        self.forecast = EngineForecast(config.network_latency_s)
-        self.times: EngineTimes = times or LearnedTimes(self.forecast.steps)
+        self.times = StepTimes(config.network_latency_s, times)
         self.reservations = Reservations()
         self._order = ReservedFirst(policy, self.reservations)
         self._can_offload, self._can_insert = info.can_offload, info.can_insert
@@ -60,7 +59,7 @@ class Scheduler:
         self._places = Places(self._order)
         self._limiting: PricedPolicy | None = None  # the policy, if it limits batches
         if isinstance(policy, PricedPolicy):
-            policy.forecast = self.forecast
+            policy.forecast = self.times
             self._limiting = policy if policy.limits_batch else None
         self._num_added = 0
         self._hopeless: list[str] = []
@@ -157,7 +156,7 @@ class Scheduler:
             self._places.ready.add(generation)
         for request_id in self._places.released:
             self.ledger.close(request_id)
-        limit = None if self._limiting is None else LatencyGuidedLimit(self._limiting, self.forecast, now_s)
+        limit = None if self._limiting is None else LatencyGuidedLimit(self._limiting, self.times, now_s)
         rules = StepRules(
             config=self.config,
             order=self._order,
@@ -175,8 +174,7 @@ class Scheduler:
             scheduled = replace(scheduled, asleep=tuple(g.request_id for g in asleep))
         if self._num_stages > 1:
             running = [g for r in scheduled.num_scheduled_tokens if (g := self._places.find(r)) is not None]
-            cycle_s = self._num_stages * max(self.forecast.steps.base_s, self.forecast.steps.recent_s)
-            scheduled = replace(scheduled, urgent=urgent_requests(running, now_s, cycle_s))
+            scheduled = replace(scheduled, urgent=urgent_requests(running, now_s, self._num_stages * self.times.step_s))
         return scheduled
 
     def take_hopeless(self) -> list[str]:
@@ -197,16 +195,7 @@ class Scheduler:
         """
         find, released = self._places.find, self._places.released
         ran = [g for r in scheduled.num_scheduled_tokens if (g := find(r) or released.get(r))]
-        duration_s = output.duration_s
-        if self._num_stages > 1 and ran:  # its next token comes when all micro-batches have had their turn
-            duration_s *= max(1.0, len(self._places.running) / len(ran))
-        if output.token_ids:
-            self.pace.observe_step(duration_s)
-        num_prompt_tokens = sum(scheduled.num_scheduled_tokens[g.request_id] for g in ran if not g.is_decoding)
-        if not (scheduled.offload or scheduled.evict or scheduled.restore):
-            work = [(scheduled.num_scheduled_tokens[g.request_id], g.kv_len) for g in ran]
-            self.times.observe(work, duration_s)
-        self.forecast.observe_step(num_prompt_tokens, len(scheduled.num_scheduled_tokens), duration_s)
+        self._learn(scheduled, output, ran)
         for generation in ran:
             request_id = generation.request_id
             generation.take(scheduled.num_scheduled_tokens[request_id], output)
@@ -215,6 +204,22 @@ class Scheduler:
                 self._complete_segments(generation, segments[request_id], now_s)
         if isinstance(self.ledger, EngineLedger):
             self._recount(self.ledger, output)
+
+    def _learn(self, scheduled: SchedulerOutput, output: StepOutput, ran: Sequence[Generation]) -> None:
+        """Teaches ``times`` what a step took; ``ran`` are as they were before it."""
+        num_tokens = scheduled.num_scheduled_tokens
+        kv_lens = {g.request_id: g.kv_len for g in ran}
+        cycle_s = output.duration_s
+        if self._num_stages > 1 and ran:  # its next token comes when all micro-batches have had their turn
+            cycle_s *= max(1.0, len(self._places.running) / len(ran))
+        self.times.observe_step(
+            [(n, kv_lens.get(request_id, 0)) for request_id, n in num_tokens.items()],
+            output.duration_s,
+            num_prompt_tokens=sum(num_tokens[g.request_id] for g in ran if not g.is_decoding),
+            cycle_s=cycle_s,
+            has_decoded=bool(output.token_ids),
+            moves_kv=bool(scheduled.offload or scheduled.evict or scheduled.restore),
+        )
 
     def _recount(self, ledger: EngineLedger, output: StepOutput) -> None:
         """Takes over the counts of an engine that keeps its KV itself."""
@@ -230,8 +235,7 @@ class Scheduler:
                 self._places.ready.place_anew(generation)  # one with steps in flight may have been paused meanwhile
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
-        self.pace.observe_segment(generation.num_segment_steps)
-        self.forecast.observe_segment(generation, generation.num_segment_steps)
+        self.times.observe_segment(generation, generation.num_segment_steps)
         generation.num_segments += num_segments
         generation.num_segment_steps = 0
         generation.segment_started_at_s = now_s
@@ -243,7 +247,7 @@ class Scheduler:
 
     def resume_at_s(self, generation: Generation) -> float:
         """Returns when it must run again so that the next segment arrives as its robot becomes idle."""
-        lead_s = self.pace.segment_time_s + self.config.network_latency_s + self.config.resume_margin_s
+        lead_s = self.times.segment_bound_s + self.config.network_latency_s + self.config.resume_margin_s
         return generation.robot_idle_at_s - lead_s
 
     # --- Sleepers

@@ -246,7 +246,7 @@ class Budgets:
                 (k.left_s(now_s) - s for k, s in zip(reserved, worst_s, strict=True)), default=math.inf
             ),
             waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
-            chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.forecast.steps.free_tokens)),
+            chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )
 

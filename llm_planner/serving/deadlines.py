@@ -3,10 +3,9 @@
 import heapq
 from collections.abc import Iterable, Mapping
 
-from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.request import OverrunStrategy
 from llm_planner.core.step import SchedulerOutput
-from llm_planner.scheduling.step_bound import StepBound
+from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.goal import Goal
 
 
@@ -18,14 +17,13 @@ class Deadlines:
     the way to the robot, would take until after the deadline.
 
     Args:
-        config: Network delay and the patience with silent robots.
+        scheduler: Its configuration has the network delay and the timeout of silent robots; it knows the step times.
         do_clients_report: Whether robots report, so that silence means something.
     """
 
-    def __init__(self, config: SchedulerConfig, *, do_clients_report: bool) -> None:
-        self._config = config
+    def __init__(self, scheduler: Scheduler, *, do_clients_report: bool) -> None:
+        self._config, self._times = scheduler.config, scheduler.times
         self._do_clients_report = do_clients_report
-        self._steps = StepBound()
         self._heap: list[tuple[float, str]] = []
 
     def watch(self, goal: Goal) -> None:
@@ -53,16 +51,12 @@ class Deadlines:
         """When ``take_due`` has something to do; None for never."""
         return self._heap[0][0] if self._heap else None
 
-    def observe(self, scheduled: SchedulerOutput, duration_s: float) -> None:
-        """Learns how long steps take."""
-        self._steps.observe(scheduled, duration_s)
-
     def would_miss(self, goals: Iterable[Goal], scheduled: SchedulerOutput, now_s: float) -> list[Goal]:
         """Returns the goals to be closed in time whose last safe moment this is, if ``scheduled`` runs now.
 
         Not those that have nothing to deliver and whose prompt is still to be computed: the bound is cautious.
         """
-        latest_s = now_s + self._steps.bound_s(scheduled) + self._config.network_latency_s
+        latest_s = now_s + self._times.bound_s(scheduled) + self._config.network_latency_s
         closing = (goal for goal in goals if goal.is_closed_in_time and _may_close(goal))
         return [goal for goal in closing if (end_s := goal.budget_ends_at_s) is not None and end_s < latest_s]
 
@@ -86,7 +80,7 @@ class Deadlines:
         end_s, overrun = goal.budget_ends_at_s, goal.request.overrun
         if end_s is None or overrun is OverrunStrategy.SKIP_NEXT:
             return None
-        margin_s = self._config.network_latency_s + self._steps.decode_s if goal.is_closed_in_time else 0.0
+        margin_s = self._config.network_latency_s + self._times.decode_bound_s if goal.is_closed_in_time else 0.0
         return end_s - margin_s
 
 

@@ -39,6 +39,7 @@ def segment_sent(request_id: str, segment: Segment, time_s: float) -> Line:
         "request_id": request_id,
         "index": segment.index,
         "text": segment.text,
+        **({"is_replan": True} if segment.is_replan else {}),
         "num_tokens": segment.num_tokens,
         "expected_s": segment.expected.p50_s,
         "expected_p90_s": segment.expected.p90_s,

@@ -193,7 +193,7 @@ class Goal:
         if not self.failures or self.is_partial:
             return False
         last = self.delivered[-1]
-        return last.is_detour or (bool(last.calls) and last.calls[-1].name == self.stop_skill)
+        return last.is_replan or (bool(last.calls) and last.calls[-1].name == self.stop_skill)
 
     @property
     def ending(self) -> tuple[ErrorCode, str]:

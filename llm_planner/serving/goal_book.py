@@ -92,7 +92,7 @@ class GoalBook:
             if entry is None:
                 return None
             if isinstance(event, SegmentReady):
-                is_reopened = event.segment.is_detour  # a complete plan that failed goes on another way
+                is_reopened = event.segment.is_replan  # a complete plan that failed goes on another way
                 if event.segment.index != len(entry.segments) or (entry.is_plan_complete and not is_reopened):
                     return None
                 entry.is_plan_complete, entry.verdict = False, None

@@ -65,7 +65,7 @@ class PlannerLoop:
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
         self._unforeseen: list[Goal] = []  # predictions of their lengths may be in the making
-        self._deadlines = Deadlines(scheduler.config, do_clients_report=do_clients_report)
+        self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
         self._detours = Detours(scheduler, backend.info, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
@@ -189,7 +189,6 @@ class PlannerLoop:
         output = self._backend.execute(scheduled)
         scheduled = output.step or scheduled
         self._meter.count(scheduled, output)
-        self._deadlines.observe(scheduled, output.duration_s)
         now_s += output.duration_s
         return [*self._book(scheduled, output, now_s), *self._take_detours(now_s)]
 

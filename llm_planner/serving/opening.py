@@ -66,7 +66,7 @@ def open_goal(
         pace=scheduler.robots,
         take_detour=prepared.take_detour,
         stop_skill=prepared.stop_skill,
-        failures=list(request.failures[: sum(segment.is_detour for segment in request.delivered)]),
+        failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),
     )
     goal.replay(history)
     goal.is_plan_complete |= prepared.session.is_complete

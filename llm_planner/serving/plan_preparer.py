@@ -79,7 +79,7 @@ class PlanPreparer:
         session = self._session(model, request, allowed, mentioned)
         given_plan = request.plan or immediate_plan(model, request.instruction)
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
-        num_detours = sum(segment.is_detour for segment in request.delivered)
+        num_detours = sum(segment.is_replan for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
         scene = request.scene if keeps else _scenes(so_far)[-1]
@@ -158,7 +158,7 @@ class PlanPreparer:
         token_ids: list[int] = []
         num_failures = 0
         for number, segment in enumerate(request.delivered):
-            if segment.is_detour:
+            if segment.is_replan:
                 num_failures += 1
                 then = replace(request, delivered=request.delivered[:number], failures=request.failures[:num_failures])
                 token_ids += self._encoder.encode_setback(_setback(then))

@@ -40,7 +40,6 @@ def rehearse(sequence: Sequence, backend: Backend, scheduler: Scheduler, num_ste
         if request_id in output.finished or request_id in output.failed:
             break
         output = backend.execute(step)
-        scheduler.times.observe([(1, kv_len)], output.duration_s)
-        scheduler.forecast.observe_step(0, 1, output.duration_s)
+        scheduler.times.observe_step([(1, kv_len)], output.duration_s)
         kv_len += len(output.token_ids.get(request_id, ()))
     backend.execute(SchedulerOutput(release=(request_id,)))

@@ -187,7 +187,8 @@ def test_a_detour_makes_it_read_a_fresh_plan_and_count_on():
 def test_what_was_delivered_with_a_detour_is_replayed():
     texts = ("a();", "b();", "", "->True;")
     delivered = tuple(
-        make_detour(i) if not text else replace(make_detour(i), text=text) for i, text in enumerate(texts)
+        make_detour(i) if not text else replace(make_detour(i), text=text, is_replan=False)
+        for i, text in enumerate(texts)
     )
     failure = SegmentReport(request_id="r", index=0, status=ReportStatus.FAILED)
     session = make_session(delivered, failures=(failure,))
@@ -201,13 +202,13 @@ def test_what_was_carried_out_is_neither_failed_nor_void(failures, data):
     segments, failed, expected = [], [], []
     for fails in failures:
         index = len(segments)
-        segments.append(replace(make_detour(index), text="a();"))
+        segments.append(replace(make_detour(index), text="a();", is_replan=False))
         if not fails:
             expected.append(index)
             continue
         failed.append(index)
         for _ in range(data.draw(st.integers(0, 2))):
-            segments.append(replace(make_detour(len(segments)), text="void();"))
+            segments.append(replace(make_detour(len(segments)), text="void();", is_replan=False))
         segments.append(make_detour(len(segments)))
     assert [segment.index for segment in carried_out(segments, failed)] == expected
 

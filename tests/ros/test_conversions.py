@@ -1,5 +1,6 @@
 """Messages and dataclasses are two spellings of one thing; garbage from the network is refused with its number."""
 
+import dataclasses
 import math
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport, Situation
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport, Situation, make_detour
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
 from llm_planner.ros import conversions
@@ -172,6 +173,47 @@ def test_a_robot_that_waits_for_another_way_says_where(situation):
     assert conversions.to_report(conversions.from_report(report)) == report
 
 
+def test_a_situation_travels_in_its_own_field_and_leaves_the_value_alone():
+    situation = Situation(scene="cat_1", pose=Pose(x_m=1.0))
+    report = SegmentReport(
+        request_id=GOAL_ID, index=2, status=ReportStatus.FAILED, value="cat_1", reason="lost", situation=situation
+    )
+    message = conversions.from_report(report)
+    assert (message.value.text_value, message.has_situation, message.situation.scene) == ("cat_1", True, "cat_1")
+    assert conversions.to_report(message) == report
+
+
+def test_a_situation_counts_only_with_a_failure():
+    message = make_report(status=msgs.SegmentReport.SUCCEEDED, has_situation=True)
+    assert conversions.to_report(message).situation is None
+
+
+def test_the_old_form_of_a_situation_is_read_for_one_release():
+    value = msgs.Value(type=msgs.Value.TEXT, text_value='{"scene": "cat_1", "pose": {"x_m": 1}}')
+    report = conversions.to_report(make_report(status=msgs.SegmentReport.FAILED, value=value))
+    assert (report.situation, report.value) == (Situation(scene="cat_1", pose=Pose(x_m=1.0)), None)
+
+
+def test_only_the_marker_of_a_replan_says_that_it_is_one():
+    marker = conversions.from_segment(make_detour(3), GOAL_ID)
+    assert (marker.is_replan, marker.text) == (True, "")  # robots of before 0.2 know it by its empty text
+    empty = msgs.Segment(goal_id=GOAL_ID, index=3)
+    assert not conversions.to_segment(empty, GOAL_ID).is_replan
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"scene": "x" * 70_000}, ErrorCode.INVALID_ARGUMENT),
+        ({"scene": "\x1b[2J"}, ErrorCode.INVALID_ARGUMENT),
+        ({"has_pose": True, "pose": msgs.Pose(x_m=math.nan)}, ErrorCode.INVALID_POSE),
+    ],
+)
+def test_a_situation_that_cannot_be_is_refused_in_its_own_field_too(fields, code):
+    message = make_report(status=msgs.SegmentReport.FAILED, has_situation=True, situation=msgs.Situation(**fields))
+    assert refused(conversions.to_report, message) is code
+
+
 @pytest.mark.parametrize("text", ["cat_1", "7", "[1]", "{}", '{"pose": null}', "[" * 10000])
 def test_a_text_that_was_returned_is_no_situation(text):
     value = msgs.Value(type=msgs.Value.TEXT, text_value=text)
@@ -269,3 +311,8 @@ def test_an_error_code_of_a_newer_planner_is_an_error():
     code, text = conversions.to_error(999, "what")
     assert code is ErrorCode.ENGINE_FAILED
     assert "999" in text
+
+
+def test_the_message_holds_every_metric():
+    fields = {field.name for field in dataclasses.fields(PlanMetrics)}
+    assert set(msgs.PlanMetrics.get_fields_and_field_types()) == fields

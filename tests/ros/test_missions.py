@@ -233,7 +233,9 @@ class Robot:
 
 
 def messages(goal_id, *texts):
-    return [conversions.from_segment(make_segment(index, text), goal_id) for index, text in enumerate(texts)]
+    """Returns segments as they travel; an empty text stands for the marker of a replan."""
+    made = (make_segment(index, text) if text else make_detour(index) for index, text in enumerate(texts))
+    return [conversions.from_segment(segment, goal_id) for segment in made]
 
 
 @pytest.fixture
@@ -456,7 +458,7 @@ class Goal:
         """What may be begun, in order: all but what lies between a segment that failed and the replan after it."""
         kept = []
         for segment in self.segments:
-            if segment.is_detour:
+            if segment.is_replan:
                 last = max((index for index in self.failed if index < segment.index), default=segment.index)
                 kept = [s for s in kept if s.index <= last]
             else:

@@ -14,6 +14,7 @@ from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import qos
+from llm_planner.ros.plan_action import OLD_SITUATION
 from llm_planner.ros.plan_action_server import MAX_REFUSED
 from llm_planner.srv import GetCapacity, GetSegments
 from tests.ros.hostile import DIGITS, TEXTS, messages
@@ -105,6 +106,17 @@ def test_a_report_with_a_number_of_400_digits_is_passed_over(planner, stranger, 
     handle.report(handle._segments[0], ReportStatus.SUCCEEDED)
     wait_until(lambda: planner.server.reports and planner.server.reports[-1].request_id == handle.goal_id)
     assert planner.server.reports[-1].status is ReportStatus.SUCCEEDED  # the other one never got there
+
+
+def test_the_old_form_of_a_situation_is_taken_with_one_warning(planner, stranger, handle, monkeypatch):
+    warnings = []
+    logger = type(planner.node.get_logger())
+    monkeypatch.setattr(logger, "warning", lambda _self, text, **options: warnings.append((text, options)))
+    stranger.reports.publish(make_report(handle.goal_id, value=text_value('{"scene": "cat_1"}')))
+    wait_until(lambda: planner.server.reports and planner.server.reports[-1].situation is not None)
+    assert planner.server.reports[-1].situation.scene == "cat_1"
+    wait_until(lambda: warnings)
+    assert warnings == [(OLD_SITUATION, {"once": True})]
 
 
 def test_nothing_is_read_of_reports_on_goals_that_are_unknown_or_have_ended(planner, stranger, handle, monkeypatch):

@@ -5,20 +5,20 @@ import pytest
 from llm_planner.core.step import StepOutput
 from llm_planner.core.time_utility import NORMAL, URGENT
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
-from llm_planner.scheduling.forecast import DEFAULT_SEGMENT_STEPS, EngineForecast
 from llm_planner.scheduling.generation import GenerationState
 from llm_planner.scheduling.policies.tardiness import Tardiness
+from llm_planner.scheduling.step_times import DEFAULT_SEGMENT_STEPS, StepTimes
 from tests.scheduling.builders import make_generation, make_scheduler, make_segment
 
 STEP_S, SLOPE_S = 0.018, 0.002
 
 
 @pytest.fixture
-def forecast():
-    made = EngineForecast(0.008)
+def times():
+    made = StepTimes(0.008)
     for num_seqs in (1, 9) * 100:
-        made.steps.observe(STEP_S + SLOPE_S * (num_seqs - 1), 0, num_seqs)
-    made.steps.recent_s = STEP_S
+        made.model.observe(STEP_S + SLOPE_S * (num_seqs - 1), 0, num_seqs)
+    made.model.recent_s = STEP_S
     return made
 
 
@@ -30,45 +30,45 @@ def decoding(request_id="r", time_utility=NORMAL, arrival_s=0.0, num_segment_ste
     return generation
 
 
-def limit_at(forecast, now_s=0.0):
-    return LatencyGuidedLimit(Tardiness(forecast), forecast, now_s)
+def limit_at(times, now_s=0.0):
+    return LatencyGuidedLimit(Tardiness(times), times, now_s)
 
 
-def test_the_first_one_always_runs(forecast):
-    assert limit_at(forecast, 1e6).admits(decoding(arrival_s=0.0))
+def test_the_first_one_always_runs(times):
+    assert limit_at(times, 1e6).admits(decoding(arrival_s=0.0))
 
 
-def test_those_with_time_run_together(forecast):
-    limit = limit_at(forecast)
+def test_those_with_time_run_together(times):
+    limit = limit_at(times)
     assert all(limit.admits(decoding(str(i))) for i in range(16))
 
 
-def test_a_newcomer_with_time_pauses_if_it_would_make_the_urgent_one_late(forecast):
-    limit = limit_at(forecast)
+def test_a_newcomer_with_time_pauses_if_it_would_make_the_urgent_one_late(times):
+    limit = limit_at(times)
     urgent = decoding("u", URGENT, arrival_s=-0.01)  # 10 tokens in 182 ms: one more sequence just does not fit
     assert limit.admits(urgent)
     assert not limit.admits(decoding("n", NORMAL))
 
 
-def test_it_joins_if_the_urgent_one_has_enough_time(forecast):
-    limit = limit_at(forecast)
+def test_it_joins_if_the_urgent_one_has_enough_time(times):
+    limit = limit_at(times)
     assert limit.admits(decoding("u", URGENT, num_segment_steps=5))
     assert limit.admits(decoding("n", NORMAL))
 
 
-def test_a_pressing_newcomer_joins_although_the_urgent_one_loses(forecast):
-    limit = limit_at(forecast)
+def test_a_pressing_newcomer_joins_although_the_urgent_one_loses(times):
+    limit = limit_at(times)
     assert limit.admits(decoding("u", URGENT, arrival_s=-0.01))
     assert limit.admits(decoding("n", NORMAL, arrival_s=-2.0))
 
 
-def test_the_forecast_takes_the_papers_bound_before_it_knows_better(forecast):
-    assert forecast.remaining_steps(decoding()) == DEFAULT_SEGMENT_STEPS
+def test_the_forecast_takes_the_papers_bound_before_it_knows_better(times):
+    assert times.remaining_steps(decoding()) == DEFAULT_SEGMENT_STEPS
     for _ in range(50):
-        forecast.observe_segment(decoding(), 4)
-    assert forecast.remaining_steps(decoding()) == pytest.approx(4, abs=0.5)
-    assert forecast.remaining_steps(decoding(time_utility=URGENT)) == DEFAULT_SEGMENT_STEPS
-    assert forecast.generation_time_s(decoding()) == pytest.approx(4 * STEP_S, rel=0.15)
+        times.observe_segment(decoding(), 4)
+    assert times.remaining_steps(decoding()) == pytest.approx(4, abs=0.5)
+    assert times.remaining_steps(decoding(time_utility=URGENT)) == DEFAULT_SEGMENT_STEPS
+    assert times.generation_time_s(decoding()) == pytest.approx(4 * STEP_S, rel=0.15)
 
 
 def busy_scheduler(policy):

@@ -99,5 +99,5 @@ def test_a_token_of_a_pipeline_takes_as_many_steps_as_there_are_micro_batches():
         scheduler.schedule(0.0)
         output = replace(step_of(dict.fromkeys(ran, 20), ran), duration_s=duration_s)
         update(scheduler, output)
-        learned.append((scheduler.pace.segment_time_s, scheduler.forecast.steps.recent_s))
+        learned.append((scheduler.times.segment_bound_s, scheduler.times.model.recent_s))
     assert learned[0] == learned[1]

@@ -62,7 +62,7 @@ def test_suspends_while_the_robot_is_busy_and_resumes_in_time():
     run(scheduler, scheduler.schedule(0.0), now_s=1.0, segments={"r": 10.0})
     assert generation.state is GenerationState.SUSPENDED
     assert generation.robot_idle_at_s == 1.0 + NETWORK_S + 10.0
-    lead_s = scheduler.pace.segment_time_s + NETWORK_S + 0.1
+    lead_s = scheduler.times.segment_bound_s + NETWORK_S + 0.1
     wakeup_s = scheduler.next_wakeup_s(1.0)
     assert wakeup_s == pytest.approx(generation.robot_idle_at_s - lead_s)
     assert scheduler.schedule(wakeup_s - 0.001).is_empty

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.scheduling.learned_times import LearnedTimes
 from llm_planner.scheduling.step_model import LEAST_TOKENS, StepModel
+from llm_planner.scheduling.step_times import StepTimes
 
 
 def engine_s(num_prompt_tokens, num_seqs, base_s=0.0214, rate_s=1.14e-4, slope_s=4.5e-4):
@@ -88,9 +88,7 @@ def test_estimates_stay_sane_whatever_is_observed(steps, num_prompt_tokens, num_
 
 
 def test_an_engine_whose_steps_take_no_time_teaches_nothing():
-    model = StepModel()
-    times = LearnedTimes(model)
+    times = StepTimes()
     for _ in range(50):
-        model.observe(0.0, 0, 1)
-        times.observe([(1, 10)], 0.0)
+        times.observe_step([(1, 10)], 0.0)
     assert times.cautious.decode_line(1).q_s == times.expected.decode_line(1).q_s

@@ -69,7 +69,7 @@ class Run:
         self.loop = make_loop(backend=self.backend, policy=policy, do_clients_report=False, **scheduler)
         self.preparer = self.loop._preparer = EvictablePreparer(self.backend)
         if times:
-            self.loop._scheduler.times = ProfiledTimes(self.backend.profile)
+            self.loop._scheduler.times.engine = ProfiledTimes(self.backend.profile)
 
     def submit(self, request_id="r1", instruction="go", **changes):
         arrived = self.loop.submit(make_request(request_id, instruction, **changes), self.now_s)

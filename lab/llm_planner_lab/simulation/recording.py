@@ -37,7 +37,7 @@ class _Goal:
         failed = [index for index, status in self.reports if status == "failed"]
         kept: list[int] = []
         for index in sorted(self.segments):
-            if self.segments[index]["text"]:
+            if not _is_replan(self.segments[index]):
                 kept.append(index)
                 continue
             last = max((f for f in failed if f < index), default=index)
@@ -137,3 +137,8 @@ def _prompt_tokens(goal: _Goal) -> tuple[int, int]:
         return int(end["num_prompt_tokens"]), int(end["num_cached_tokens"])
     text = goal.accepted["instruction"] + goal.accepted["scene"]
     return len(text) // CHARACTERS_PER_TOKEN, 0
+
+
+def _is_replan(line: Line) -> bool:
+    """Returns whether the line of a segment is of a marker; recordings of before 0.2 say it by an empty text."""
+    return bool(line.get("is_replan", not line["text"]))

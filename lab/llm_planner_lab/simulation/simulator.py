@@ -193,9 +193,9 @@ class Simulator:
 
     def _execute(self, request_id: str, segment: Segment, now_s: float) -> None:
         robot = self._robots[request_id]
-        if segment.is_detour:
+        if segment.is_replan:
             robot.take_detour(segment.index)
-        if segment.is_detour or robot.awaits_detour:
+        if segment.is_replan or robot.awaits_detour:
             return  # what comes before the replan is void
         started_s = max(now_s, robot.idle_at_s)
         place, failure = segment.index - robot.num_earlier, robot.next_failure

@@ -87,7 +87,7 @@ def test_a_plan_goes_on_another_way(policy: str, can_insert: bool):
     assert [done.call.name for done in field.calls] == ["mf", "g", "tc", "mu"]
     assert driver.state.pose.z_m == pytest.approx(1.5)
     assert [segment.index for segment in result.segments] == list(range(len(result.segments)))
-    assert sum(segment.is_detour for segment in result.segments) == 1
+    assert sum(segment.is_replan for segment in result.segments) == 1
     metrics = result.metrics
     assert metrics.num_replans == 1
     assert metrics.num_inserted_tokens > 0
@@ -285,7 +285,7 @@ def test_the_end_of_a_plan_that_has_failed_is_not_read():
     loop._scheduled = loop._scheduler.schedule(0.1)  # yields the end of the plan
     assert loop.report(failed(0), 0.1) == []
     (detour,) = loop.step(0.1)
-    assert detour.segment.is_detour
+    assert detour.segment.is_replan
     assert texts(written(loop)) == ["tc(45);"]
 
 

@@ -52,7 +52,7 @@ class Play:
             if isinstance(event, Finished):
                 self.results[event.request_id] = event.result
             elif isinstance(event, SegmentReady):
-                if event.segment.is_detour:
+                if event.segment.is_replan:
                     continue
                 self.segments.append(event.request_id)
                 index, due_s = event.segment.index, time.monotonic() + self.execution_s

@@ -150,7 +150,7 @@ class Field:
 
     def _receive(self, event: SegmentReady, attempt: Attempt) -> None:
         self._executor.add(event.request_id, event.segment, self.now_s)
-        if not event.segment.is_detour:
+        if not event.segment.is_replan:
             attempt.go_on(self.now_s, self._backend.num_tokens)
 
     @property

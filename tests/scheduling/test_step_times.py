@@ -1,0 +1,130 @@
+"""What the one source of step times learns, and what it answers."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.core.time_utility import NORMAL, URGENT
+from llm_planner.scheduling.step_model import DEFAULT_STEP_S
+from llm_planner.scheduling.step_times import DEFAULT_SEGMENT_STEPS, ENOUGH_STEPS, SmoothedBound, StepTimes
+from tests.scheduling.builders import make_generation, make_scheduler
+
+
+def step(*num_tokens):
+    return SchedulerOutput(num_scheduled_tokens={f"r{i}": n for i, n in enumerate(num_tokens)})
+
+
+def chunks(*num_tokens):
+    return [(n, 50) for n in num_tokens]
+
+
+def decoding(time_utility=NORMAL):
+    generation = make_generation("r", 20)
+    generation.request = replace(generation.request, time_utility=time_utility)
+    generation.num_computed_tokens = 19
+    return generation
+
+
+def test_a_steady_quantity_is_learned():
+    bound = SmoothedBound(9.0)
+    assert bound.bound == 9.0
+    for _ in range(100):
+        bound.observe(2.0)
+    assert bound.bound == pytest.approx(2.0)
+
+
+@given(st.lists(st.floats(0.0, 100.0), min_size=1))
+def test_the_bound_is_never_below_the_least(values):
+    bound = SmoothedBound(0.0)
+    for value in values:
+        bound.observe(value)
+    assert bound.bound >= min(values) - 1e-9
+
+
+def test_noise_keeps_a_margin():
+    bound = SmoothedBound(0.0)
+    for i in range(200):
+        bound.observe(1.0 if i % 2 else 3.0)
+    assert 3.0 < bound.bound < 5.0
+
+
+def test_a_segment_takes_steps_times_tokens():
+    times = StepTimes()
+    for _ in range(100):
+        times.observe_step(chunks(1), 0.01)
+        times.observe_segment(decoding(), 20)
+    assert times.segment_bound_s == pytest.approx(0.2)
+    assert times.generation_time_s(decoding()) == pytest.approx(0.2, rel=1e-3)
+
+
+def test_segments_of_another_kind_are_learned_apart():
+    times = StepTimes()
+    for _ in range(100):
+        times.observe_step(chunks(1), 0.01)
+        times.observe_segment(decoding(), 4)
+    assert times.remaining_steps(decoding()) == pytest.approx(4, rel=1e-3)
+    assert times.remaining_steps(decoding(URGENT)) == DEFAULT_SEGMENT_STEPS
+    assert times.segment_bound_s == pytest.approx(0.04, rel=1e-3)
+
+
+def test_before_anything_was_seen_a_step_is_slow():
+    assert StepTimes().bound_s(step(1)) == DEFAULT_STEP_S
+    assert StepTimes().bound_s(step(1, 400)) > 2 * DEFAULT_STEP_S
+
+
+def test_a_prompt_makes_only_the_steps_with_a_prompt_longer():
+    times = StepTimes()
+    times.observe_step(chunks(1, 1), 0.01)
+    times.observe_step(chunks(1, 200), 0.21, num_prompt_tokens=200)
+    assert times.bound_s(step(1, 3)) == 0.01  # a few tokens at once are decoding
+    assert abs(times.bound_s(step(1, 100)) - 0.11) < 1e-9
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=50))
+def test_no_step_is_longer_than_what_was_seen_of_late(durations_s):
+    times = StepTimes()
+    for duration_s in durations_s:
+        times.observe_step(chunks(1), duration_s)
+        assert duration_s <= times.bound_s(step(1)) <= max(durations_s)
+
+
+def test_a_slow_step_is_forgotten():
+    times = StepTimes()
+    times.observe_step(chunks(1), 1.0)
+    for _ in range(200):
+        times.observe_step(chunks(1), 0.01)
+    assert times.bound_s(step(1)) < 0.02
+
+
+def test_an_empty_step_teaches_nothing():
+    times = StepTimes()
+    for _ in range(2 * ENOUGH_STEPS):
+        times.observe_step([], 9.0, has_decoded=False)
+    assert times.bound_s(step(1)) == DEFAULT_STEP_S
+    assert times.step_s == DEFAULT_STEP_S
+    assert not times.is_known
+
+
+def test_a_step_that_moves_kv_says_nothing_of_computing():
+    times = StepTimes()
+    for _ in range(2 * ENOUGH_STEPS):
+        times.observe_step(chunks(1), 0.5, moves_kv=True)
+    assert not times.is_known
+
+
+def test_one_step_of_the_loop_teaches_every_answer():
+    scheduler = make_scheduler()
+    scheduler.add(make_generation("r", 20))
+    for _ in range(1 + ENOUGH_STEPS):
+        scheduled = scheduler.schedule(0.0)
+        tokens = dict.fromkeys(scheduled.num_scheduled_tokens, (7,))
+        scheduler.update(scheduled, StepOutput(token_ids=tokens, duration_s=0.02), {}, 0.0)
+    times = scheduler.times
+    assert times.is_known
+    assert times.decode_bound_s == pytest.approx(0.02)
+    assert times.model.base_s == pytest.approx(0.02)
+    assert times.expected.decode_line(1).q_s == pytest.approx(0.02)
+    assert times.step_s < DEFAULT_STEP_S
