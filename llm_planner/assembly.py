@@ -17,6 +17,7 @@ from llm_planner.checkpoints import (
     planner_model,
     prompt_encoder,
     resolve_model,
+    trained_robot_models,
 )
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
@@ -119,9 +120,11 @@ def build_loop(
         max_replans=config.max_replans,
         stopwatch=MonotonicClock(),
     )
+    trained = _trained(config)
     rehearsals = [
         PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction=REHEARSED)
         for name in library.names()
+        if trained is None or name in trained
     ]
     loop.warm_up(rehearsals)
     loop.warm_up(rehearsals, num_steps=ENOUGH_STEPS)  # what was first is slow, and nothing to learn from
@@ -154,12 +157,18 @@ def _preparer(
         replan_context=replan_context(config.replan_context),
         min_confidence=0.0 if is_scripted else min_confidence(config),
         checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
+        trained_models=_trained(config),
     )
     if length_predictor is not None:
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
         plans = LengthPreparer(plans, length_predictor, beside)
     unit = ProseUnit(config.chat_segments)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
+
+
+def _trained(config: PlannerConfig) -> frozenset[str] | None:
+    """Returns the robot models that the model may plan for; None for any."""
+    return None if config.backend == "fake" else trained_robot_models(config)
 
 
 def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
