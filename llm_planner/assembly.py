@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend
 
 _log = logging.getLogger(__name__)
+BACKENDS = ("torch", "vllm", "openai", "fake")
 REHEARSED = "look around, take a picture of everything that you see, then come back"
 """What the model writes once at the start, for nobody: a few steps from which the scheduler learns their times."""
 
@@ -65,6 +66,26 @@ def build_library(config: PlannerConfig) -> RobotLibrary:
 def build_admission(config: PlannerConfig) -> Admission:
     """Returns what checks requests at the door."""
     return Admission(config, build_library(config).names())
+
+
+def require_usable(config: PlannerConfig) -> None:
+    """Refuses a configuration that no planner can have, as far as that can be said without loading the model.
+
+    Raises:
+        PlannerError: INVALID_CONFIG or MODEL_NOT_FOUND, naming what there is.
+    """
+    make_policy(config.scheduler.policy)
+    known_speed(config)
+    if config.backend not in BACKENDS:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are {', '.join(BACKENDS)}")
+    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
+            "one piece; set backend: vllm",
+        )
+    if config.backend != "fake":
+        planner_model(config)
 
 
 def build_loop(
@@ -85,15 +106,10 @@ def build_loop(
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
     """
-    policy = make_policy(config.scheduler.policy)  # wrong names are found before the model is loaded
+    require_usable(config)  # wrong names are found before the model is loaded
+    policy = make_policy(config.scheduler.policy)
     profile, settings = known_speed(config)
     library = build_library(config)
-    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
-            "one piece; set backend: vllm",
-        )
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
     elif config.backend == "vllm":
@@ -102,12 +118,8 @@ def build_loop(
         fake = FakeBackend(sleep=time.sleep)
         encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
         backend, preparer = fake, _preparer(config, fake, library, encoder)
-    elif config.backend == "openai":
-        backend, preparer = _openai(config, library)
     else:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, vllm, openai, fake"
-        )
+        backend, preparer = _openai(config, library)
     if profile is not None:
         check_fits(profile, backend.info)
     times = None if profile is None else ProfiledTimes(profile)
