@@ -18,34 +18,15 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import Action, LaunchContext, LaunchDescription
+from llm_planner.ros import launching
 from llm_planner.ros.network import Network, environment
 
-ARGUMENTS = {
-    "model": (
-        "",
-        "A checkpoint directory, or the name of a bundled model; as in the config file if empty.",
-    ),
-    "policy": ("", "Name of a scheduling policy; as in the config file if empty."),
-    "backend": ("", "What runs the model: torch, vllm, openai or fake; as in the config file if empty."),
-    "base_url": ("", "With backend:=openai: the server's address, up to /v1; as in the config file if empty."),
-    "config": ("", "A parameter file; config/planner.yaml of the package if empty."),
-    "metrics_port": ("", "TCP port of Prometheus figures; as in the config file if empty, which is off."),
-    "dashboard": ("false", "true: also show planner and robots in a browser."),
-    "dashboard_port": ("8080", "Where the browser finds it: http://127.0.0.1:PORT/."),
-    "network": ("host", "Who can talk to the nodes: host for this machine only, subnet for the whole network."),
-    "name": ("planner", "Node name; the interfaces live below it."),
-    "namespace": ("", "Namespace of the node."),
-}
-PARAMETERS = {
-    "model": "engine.model",
-    "policy": "scheduler.policy",
-    "backend": "backend",
-    "base_url": "openai.base_url",
-}
-
-
-CHOICES = {"network": [network.value for network in Network]}
 RESPAWN_DELAY_S = 2.0
+
+
+def check(context: LaunchContext) -> None:
+    launching.require_known("edge_server.launch.py", context.argv, launching.PLANNER)
+    _parameters(_values(context))
 
 
 def set_network(context: LaunchContext) -> list[Action]:
@@ -57,16 +38,12 @@ def set_network(context: LaunchContext) -> list[Action]:
 
 
 def start_planner(context: LaunchContext) -> list[Node]:
-    values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
-    config = values["config"] or str(Path(get_package_share_directory("llm_planner")) / "config" / "planner.yaml")
-    overrides = {parameter: values[name] for name, parameter in PARAMETERS.items() if values[name]}
-    if values["metrics_port"]:
-        overrides["metrics_port"] = int(values["metrics_port"])
-    planner = f"{values['namespace'].strip('/')}/{values['name']}".strip("/")
+    values = _values(context)
     dashboard = Node(
         package="llm_planner",
         executable="dashboard_node",
-        parameters=[{"planner": f"/{planner}", "port": int(values["dashboard_port"])}],
+        namespace=values["namespace"],
+        parameters=[{"planner": launching.full_name(values), "port": int(values["dashboard_port"])}],
         output="screen",
         emulate_tty=True,
     )
@@ -77,7 +54,7 @@ def start_planner(context: LaunchContext) -> list[Node]:
             executable="planner_node",
             name=values["name"],
             namespace=values["namespace"],
-            parameters=[config, overrides],
+            parameters=_parameters(values),
             output="screen",
             emulate_tty=True,
             respawn=True,
@@ -87,10 +64,16 @@ def start_planner(context: LaunchContext) -> list[Node]:
     ]
 
 
+def _values(context: LaunchContext) -> dict[str, str]:
+    return {name: LaunchConfiguration(name).perform(context) for name in launching.PLANNER}
+
+
+def _parameters(values: dict[str, str]) -> list[str | dict[str, object]]:
+    share = Path(get_package_share_directory("llm_planner"))
+    return launching.planner_parameters(values, share / "config" / "planner.yaml")
+
+
 def generate_launch_description() -> LaunchDescription:
-    arguments = [
-        DeclareLaunchArgument(n, default_value=v, description=d, choices=CHOICES.get(n))
-        for n, (v, d) in ARGUMENTS.items()
-    ]
-    steps = [OpaqueFunction(function=set_network), OpaqueFunction(function=start_planner)]
+    arguments = [DeclareLaunchArgument(n, default_value=v, description=d) for n, (v, d) in launching.PLANNER.items()]
+    steps = [OpaqueFunction(function=step) for step in (check, set_network, start_planner)]
     return LaunchDescription([*arguments, *steps])

@@ -5,6 +5,7 @@
 Needs `ros-$ROS_DISTRO-ros-gz`. Worlds and bodies are written from the same YAML as for MuJoCo.
 """
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -15,23 +16,27 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchContext, LaunchDescription
+from llm_planner.ros import launching
 from llm_planner.sim.gazebo.files import fleet, write_world
 
-ARGUMENTS = {
-    "world": ("house", "A bundled world (house, table), a YAML file, or empty stages."),
-    "drones": ("1", "How many Tello drones: drone_1, drone_2, ..."),
-    "arms": ("1", "How many Indy7 arms: arm_1, ..."),
-    "gui": ("true", "Whether Gazebo opens a window."),
-    "scenario": ("", "A YAML file with instructions (config/scenario_example.yaml shows one); none if empty."),
-}
+ARGUMENTS = {**launching.PLANNER, **launching.GAZEBO}
+
+
+def check(context: LaunchContext) -> None:
+    launching.require_known("gazebo.launch.py", context.argv, ARGUMENTS)
+    values = _values(context)
+    drones, arms = launching.gazebo_robots(values)
+    with tempfile.TemporaryDirectory() as directory:
+        write_world(Path(directory), values["world"], drones=drones, arms=arms)
+    launching.require_gazebo(os.environ.get("ROS_DISTRO", "jazzy"))
 
 
 def start(context: LaunchContext) -> list[ExecuteProcess]:
-    values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
-    num_drones, num_arms = int(values["drones"]), int(values["arms"])
+    values = _values(context)
+    drones, arms = launching.gazebo_robots(values)
     directory = Path(tempfile.mkdtemp(prefix="llm_planner_gazebo_"))
-    world, bridge = write_world(directory, values["world"], drones=num_drones, arms=num_arms)
-    options = ["-r"] if values["gui"] == "true" else ["-r", "-s", "--headless-rendering"]
+    world, bridge = write_world(directory, values["world"], drones=drones, arms=arms)
+    options = ["-r"] if launching.flag(values, "gui") else ["-r", "-s", "--headless-rendering"]
     gazebo = ExecuteProcess(cmd=["gz", "sim", *options, str(world)], output="screen")
     carrier = Node(
         package="ros_gz_bridge",
@@ -45,25 +50,32 @@ def start(context: LaunchContext) -> list[ExecuteProcess]:
             package="llm_planner",
             executable="robot_node",
             name=name,
+            namespace=values["namespace"],
             parameters=[
                 {
                     "robot_model": model.name,
+                    "planner": launching.full_name(values),
                     "driver": "gazebo",
                     "address": values["world"],
                     "seed": number,
-                    "scenario": values["scenario"],
+                    "scenario": str(launching.scenario(values) or ""),
                 }
             ],
             output="screen",
             emulate_tty=True,
         )
-        for number, (name, model) in enumerate(fleet(num_drones, num_arms).items())
+        for number, (name, model) in enumerate(fleet(drones, arms).items())
     ]
     return [gazebo, carrier, *robots]
+
+
+def _values(context: LaunchContext) -> dict[str, str]:
+    return {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
 
 
 def generate_launch_description() -> LaunchDescription:
     declared = [DeclareLaunchArgument(name, default_value=d, description=text) for name, (d, text) in ARGUMENTS.items()]
     launch_dir = Path(get_package_share_directory("llm_planner")) / "launch"
     planner = IncludeLaunchDescription(PythonLaunchDescriptionSource(str(launch_dir / "edge_server.launch.py")))
-    return LaunchDescription([*declared, planner, OpaqueFunction(function=start)])
+    steps = [OpaqueFunction(function=check), planner, OpaqueFunction(function=start)]  # a mistake starts nothing
+    return LaunchDescription([*declared, *steps])

@@ -17,6 +17,7 @@ from llm_planner.checkpoints import (
     planner_model,
     prompt_encoder,
     resolve_model,
+    trained_robot_models,
 )
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend
 
 _log = logging.getLogger(__name__)
+BACKENDS = ("torch", "vllm", "openai", "fake")
 REHEARSED = "look around, take a picture of everything that you see, then come back"
 """What the model writes once at the start, for no client: a few steps from which the scheduler learns their times."""
 
@@ -64,6 +66,26 @@ def build_library(config: PlannerConfig) -> RobotLibrary:
 def build_admission(config: PlannerConfig) -> Admission:
     """Returns what checks requests at admission."""
     return Admission(config, build_library(config).names())
+
+
+def require_usable(config: PlannerConfig) -> None:
+    """Refuses a configuration that no planner can have, as far as that can be said without loading the model.
+
+    Raises:
+        PlannerError: INVALID_CONFIG or MODEL_NOT_FOUND, naming what there is.
+    """
+    make_policy(config.scheduler.policy)
+    known_speed(config)
+    if config.backend not in BACKENDS:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are {', '.join(BACKENDS)}")
+    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
+            "one piece; set backend: vllm",
+        )
+    if config.backend != "fake":
+        planner_model(config)
 
 
 def build_loop(
@@ -84,15 +106,10 @@ def build_loop(
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
     """
-    policy = make_policy(config.scheduler.policy)  # wrong names are found before the model is loaded
+    require_usable(config)  # wrong names are found before the model is loaded
+    policy = make_policy(config.scheduler.policy)
     profile, settings = known_speed(config)
     library = build_library(config)
-    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
-            "one piece; set backend: vllm",
-        )
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
     elif config.backend == "vllm":
@@ -101,12 +118,8 @@ def build_loop(
         fake = FakeBackend(sleep=time.sleep)
         encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
         backend, preparer = fake, _preparer(config, fake, library, encoder)
-    elif config.backend == "openai":
-        backend, preparer = _openai(config, library)
     else:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are torch, vllm, openai, fake"
-        )
+        backend, preparer = _openai(config, library)
     if profile is not None:
         check_fits(profile, backend.info)
     times = None if profile is None else ProfiledTimes(profile)
@@ -119,9 +132,11 @@ def build_loop(
         max_replans=config.max_replans,
         stopwatch=MonotonicClock(),
     )
+    trained = _trained(config)
     rehearsals = [
         PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction=REHEARSED)
         for name in library.names()
+        if trained is None or name in trained
     ]
     loop.warm_up(rehearsals)
     loop.warm_up(rehearsals, num_steps=ENOUGH_STEPS)  # what was first is slow, and nothing to learn from
@@ -154,12 +169,18 @@ def _preparer(
         replan_context=replan_context(config.replan_context),
         min_confidence=0.0 if is_scripted else min_confidence(config),
         checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
+        trained_models=_trained(config),
     )
     if length_predictor is not None:
         beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
         plans = LengthPreparer(plans, length_predictor, beside)
     unit = ProseUnit(config.chat_segments)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
+
+
+def _trained(config: PlannerConfig) -> frozenset[str] | None:
+    """Returns the robot models that the model may plan for; None for any."""
+    return None if config.backend == "fake" else trained_robot_models(config)
 
 
 def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:

@@ -100,6 +100,25 @@ def min_confidence(config: PlannerConfig) -> float:
     return float(value)
 
 
+def trained_robot_models(config: PlannerConfig) -> frozenset[str] | None:
+    """Returns the robot models that the configured checkpoint was trained for, as its ``planner.json`` says.
+
+    None for any: what says nothing, such as a chat checkpoint, reads in its prompt what a robot can do.
+
+    Raises:
+        PlannerError: CHECKPOINT_INVALID if ``robot_models`` is no list of names.
+    """
+    from llm_planner.engine.model_config import read_json
+
+    own = resolve_model(config.engine.model) / "planner.json"
+    names = read_json(own).get("robot_models") if own.is_file() else None
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{own}: robot_models must be a list of names")
+    return frozenset(names)
+
+
 def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:
     """Returns what predicts the response lengths of the configured model, or None if there is nothing.
 

@@ -17,6 +17,8 @@ NODE_ONLY = frozenset(
     {"autostart", "startup_check_s", "client_timeout_s", "result_memory_s", "metrics_port", "metrics_host"}
 )
 """Parameters of the ROS node that are no settings of a planner (``ros.node_settings``)."""
+OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service"})
+"""Parameters that rclpy declares."""
 
 
 def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> PlannerConfig:
@@ -66,6 +68,15 @@ def plain_parameters(path: Path) -> dict[str, str]:
     return parameters
 
 
+def is_ros_file(path: Path) -> bool:
+    """Returns whether ROS can read a file as a parameter file.
+
+    Raises:
+        PlannerError: INVALID_FILE, or INVALID_CONFIG for a file that holds no mapping.
+    """
+    return _is_ros_file(_mapping(path))
+
+
 def _is_ros_file(values: Mapping[str, Any]) -> bool:
     return any(isinstance(section, dict) and "ros__parameters" in section for section in values.values())
 
@@ -88,7 +99,8 @@ def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
     named = [section for section in sections if isinstance(section, dict)]
     if len(named) < len(sections):
         raise PlannerError(ErrorCode.INVALID_CONFIG, "ros__parameters must hold names and values")
-    settings = {key: value for section in named for key, value in section.items() if key not in NODE_ONLY}
+    others = NODE_ONLY | OF_EVERY_NODE
+    settings = {key: value for section in named for key, value in section.items() if key not in others}
     if isinstance(settings.get("robot_models"), list):  # ROS has no empty list of strings
         settings["robot_models"] = [directory for directory in settings["robot_models"] if directory]
     return settings

@@ -16,6 +16,7 @@ from llm_planner.robots.drivers.tello import TelloDriver
 from llm_planner.robots.drivers.tello_connection import TelloConnection
 from llm_planner.robots.drivers.tello_sockets import TelloSockets
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
+from llm_planner.robots.own_driver import OwnRobot, is_own, load_driver
 from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner.robots.world import World
 from llm_planner.sim.kinematics import KinematicDriver
@@ -26,7 +27,7 @@ class DriverSettings:
     """Which driver, and what it needs.
 
     Attributes:
-        name: One of ``DRIVERS``.
+        name: One of ``DRIVERS``, or ``package.module:Class`` (``robots.own_driver``).
         address: Of the robot.
         takes_off: Whether a drone takes off as soon as it is connected.
         time_scale: How much faster than real time the robot runs.
@@ -148,8 +149,13 @@ def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotC
     Raises:
         PlannerError: INVALID_CONFIG for settings that do not fit together, or whatever the robot's connection says.
     """
+    if is_own(settings.name):
+        _check_time(settings)
+        driver = load_driver(settings.name, model, settings.address)
+        return OwnRobot(model, driver, takes_worlds=settings.takes_worlds)
     if settings.name not in DRIVERS:
-        raise _invalid(f"there is no driver {settings.name!r}; known are: {', '.join(DRIVERS)}")
+        known = ", ".join(DRIVERS)
+        raise _invalid(f"there is no driver {settings.name!r}; known are: {known}, or name one: package.module:Class")
     if settings.name == "kinematic":
         return KinematicConnection(model, settings.seed)
     _check_address(settings)
@@ -176,7 +182,12 @@ def _check_address(settings: DriverSettings) -> None:
         address = ipaddress.IPv4Address(settings.address)
     except ValueError as error:
         raise _invalid(f"driver {settings.name!r} needs the robot's address, such as 192.168.10.1: {error}") from error
-    if settings.time_scale != 1.0 and not address.is_loopback:
+    if not address.is_loopback:
+        _check_time(settings)
+
+
+def _check_time(settings: DriverSettings) -> None:
+    if settings.time_scale != 1.0:
         raise _invalid(f"time_scale is {settings.time_scale:g}, but a real robot runs in real time; set it to 1")
 
 

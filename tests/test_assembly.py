@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from llm_planner.assembly import build_loop
-from llm_planner.checkpoints import resolve_model
+from llm_planner.checkpoints import resolve_model, trained_robot_models
 from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -70,6 +70,25 @@ def test_an_unknown_model_lists_the_bundled_ones():
     with pytest.raises(PlannerError, match="planner-small") as caught:
         resolve_model("no-such-model")
     assert caught.value.code is ErrorCode.MODEL_NOT_FOUND
+
+
+def config_of(directory):
+    return PlannerConfig(engine=EngineConfig(model=str(directory)))
+
+
+def test_the_card_of_a_checkpoint_says_for_which_robot_models_it_stands(tmp_path):
+    assert trained_robot_models(PlannerConfig()) == {"tello", "indy7"}
+    assert trained_robot_models(config_of(tmp_path)) is None
+    (tmp_path / "planner.json").write_text('{"prompt_style": "instruct"}')
+    assert trained_robot_models(config_of(tmp_path)) is None
+
+
+@pytest.mark.parametrize("names", ['"tello"', "[1]", '[""]', "{}"])
+def test_a_card_that_names_no_robot_models_properly_is_refused(tmp_path, names):
+    (tmp_path / "planner.json").write_text(f'{{"robot_models": {names}}}')
+    with pytest.raises(PlannerError, match="robot_models must be a list of names") as caught:
+        trained_robot_models(config_of(tmp_path))
+    assert caught.value.code is ErrorCode.CHECKPOINT_INVALID
 
 
 def test_the_profile_of_another_engine_is_refused_by_name():

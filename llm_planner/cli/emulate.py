@@ -2,6 +2,7 @@
 
 import ipaddress
 import signal
+import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.sim.emulator import beside
 from llm_planner.sim.emulator.beside import run_beside
 from llm_planner.sim.emulator.faults import Faults
 from llm_planner.sim.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
@@ -53,10 +55,12 @@ def tello(
     seed: SeedOption = 0,
     port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port for commands.")] = COMMAND_PORT,
     state_port: Annotated[int, typer.Option(min=1, max=65535, help="Clients' UDP port for the state.")] = STATE_PORT,
+    log: Annotated[bool, typer.Option(help="Print every command (<) and answer (>); --no-log for none.")] = True,
 ) -> None:
     """Emulate Tello drones until Ctrl-C: SDK 2.0 over UDP, one address per drone, no video.
 
-    Any Tello driver can fly them; faults of network and drones are switched on by the options.
+    Any Tello driver can fly them; faults of network and drones are switched on by the options. A line is printed for
+    each command that reaches a drone, and for each answer.
 
     Example: llm-planner emulate tello 2
 
@@ -87,6 +91,7 @@ def tello(
             battery_percent=battery,
             port=port,
             state_port=state_port,
+            log=_print_line if log else None,
         ),
     )
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -103,12 +108,29 @@ def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="A Python program; what follows it are its arguments.", exists=True)],
     address: Annotated[str, typer.Option(help="Loopback address that it shall use.")] = "127.0.0.1",
+    python: Annotated[
+        Path | None, typer.Option(help="The interpreter that runs it, of the environment with its driver; else ours.")
+    ] = None,
 ) -> None:
     """Run a robot program alongside an emulator on this machine, unchanged: its UDP ports stay on one address.
 
     Example: llm-planner emulate run my_tello_program.py
+
+    Example: llm-planner emulate run --python ~/tello/.venv/bin/python my_tello_program.py
     """
-    run_beside(script, context.args, address)
+    if python is None:
+        run_beside(script, context.args, address)
+        return
+    command = [str(python), beside.__file__, address, str(script), *context.args]
+    try:
+        done = subprocess.run(command, check=False)  # noqa: S603 (a program that the user has named)
+    except OSError as error:
+        raise PlannerError(ErrorCode.INVALID_FILE, f"--python: {python} cannot be run: {error.strerror}") from error
+    raise typer.Exit(done.returncode)
+
+
+def _print_line(line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def addresses(first: str, count: int) -> list[str]:

@@ -69,11 +69,15 @@ def up(
 
     Example: llm-planner up --sim mujoco --world house
     """
+    from llm_planner.assembly import require_usable
     from llm_planner.ros.composition import Composition, Fleet
+    from llm_planner.ros.scenario import load_scenario
 
     given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
     overrides = {name: value for name, value in given.items() if value}
-    load_config(config, overrides)  # a mistake is named here rather than in a log
+    require_usable(load_config(config, overrides))  # a mistake is named here rather than in a log
+    if scenario is not None:
+        load_scenario(scenario, "")
     if config is not None and (plain := plain_parameters(config)):
         config, overrides = None, plain | overrides
     if record is not None and record.exists():

@@ -13,7 +13,7 @@ def robot(
     model: RobotOption = "tello",
     models: ModelsOption = None,
     driver: Annotated[
-        str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco', 'gazebo'))}.")
+        str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco', 'gazebo'))}, or package.module:Class.")
     ] = "kinematic",
     address: Annotated[
         str,
@@ -37,6 +37,8 @@ def robot(
     Example: llm-planner robot drone_1
 
     Example: llm-planner robot arm_1 --robot indy7
+
+    Example: llm-planner robot rover_1 --robot rover --models my_robots --driver my_rover.driver:Rover
     """
     from llm_planner.ros import robot_node
     from llm_planner.ros.commander import robot_name

@@ -107,9 +107,9 @@ def send(
             planner = planner_of(node, robot, timeout_s=search_s, on_wait=show)
             commander = Commander(node, [robot], planner=planner)
             if not (urgent and time_budget):
-                took_s = clock.now_s() - begun_at_s
-                search_s = max(DISCOVERY_S, search_s - took_s)
-                commander.wait_until_ready(max(0.0, wait - took_s), sign_of_life_s=search_s, on_wait=show)
+                left_s = max(0.0, wait - (clock.now_s() - begun_at_s))
+                search_s = max(0.0, search_s - (clock.now_s() - begun_at_s), min(DISCOVERY_S, left_s))
+                commander.wait_until_ready(left_s, sign_of_life_s=search_s, on_wait=show)
             outcome = _obeyed(commander, robot, order, timeout, show)
         if outcome is not None and approve is not Approve.AUTO and (chosen := _chosen(outcome)):
             order.plan, order.plan_only, order.tag = chosen, False, uuid.uuid4().hex

@@ -27,7 +27,10 @@ WORLD_ADDRESS, WORLD_PATIENCE_S = "127.0.0.1:8870", 30.0
 class BodySettings:
     """Parameters of a robot node that its body needs."""
 
-    driver: str = setting("kinematic", f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY, MUJOCO, GAZEBO))}.")
+    driver: str = setting(
+        "kinematic",
+        f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY, MUJOCO, GAZEBO))}, or a class: package.module:Class.",
+    )
     address: str = setting(
         "", "IPv4 address of a real robot; with driver mujoco HOST:PORT of the world, with gazebo its name."
     )

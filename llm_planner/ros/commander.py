@@ -20,7 +20,7 @@ from llm_planner.srv import Instruct, Stop
 
 POLL_S = 0.1
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
-ANSWER_S = 5.0  # for a robot to answer
+ANSWER_S, LEAST_ANSWER_S = 5.0, 1.0  # for a robot to answer
 PLANNER_TYPE = "llm_planner/msg/PlannerStatus"
 _START = "start it with `llm-planner up`, or compare ROS_DOMAIN_ID"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
@@ -220,7 +220,8 @@ def planner_of(
             if _is_search_over(node, clock.now_s() - begun_at_s, timeout_s):
                 raise _no_robot(node, robot)
             on_wait(_looking_for(node, robot))
-        (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), ANSWER_S).values
+        answer_s = min(ANSWER_S, max(LEAST_ANSWER_S, timeout_s - (clock.now_s() - begun_at_s)))
+        (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), answer_s).values
     finally:
         node.destroy_client(client)
     return str(value.string_value or "/planner")

@@ -2,7 +2,9 @@
 
 import contextlib
 import ipaddress
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from llm_planner.ros.process import REFUSED, STOP_TIMEOUT_S
 from llm_planner.serving.parent_death import ends_with_parent
 
 PLANNER = "planner"
+DEFAULT_PLANNER = f"/{PLANNER}"
 WORLD = "world"  # the process that owns the bodies of all robots
 POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
@@ -28,6 +31,11 @@ ONLOOKERS = frozenset({DASHBOARD, RECORDER})
 RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
 """A process that has ended this often within this many seconds is not restarted again."""
+_PLAIN = re.compile(
+    r"/[\w./-]*|(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z]+\d*|\d+(\.\d+){3}(:\d+)?|-?[\d.]+(,-?[\d.]+){2}",
+    re.ASCII,
+)
+"""A path, a word, an address, a home: YAML reads it as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,18 @@ class Robot:
 
     name: str
     model: str
+
+
+ParameterValue = bool | int | float | str | list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A node of ours to start: what runs it, its name, and its parameters with the types that ROS knows."""
+
+    executable: str
+    name: str
+    parameters: Mapping[str, ParameterValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +88,7 @@ class Composition:
         world: The physical world that all robots without a Tello's address live in; None for kinematic robots.
         dashboard_port: Where a browser finds the dashboard; None for no dashboard.
         planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
+        planner_name: Full name of the planner's node, which the robots ask.
     """
 
     drones: int = 3
@@ -79,6 +100,7 @@ class Composition:
     tellos: tuple[str, ...] = ()
     world: World | None = None
     planner: Mapping[str, str] = field(default_factory=dict)
+    planner_name: str = DEFAULT_PLANNER
     dashboard_port: int | None = None
     record: Path | None = None
     has_scene: bool = False
@@ -93,20 +115,10 @@ class Composition:
         """Returns the command of every process by node name, the planner first."""
         files = ["--params-file", str(self.config)] if self.config else []
         commands = {PLANNER: [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
-        if self.world is not None:
-            commands[WORLD] = self._world_command(self.world)
-        for number, robot in enumerate(self.robots):
-            parameters = {
-                "robot_model": robot.model,
-                "time_scale": str(float(self.time_scale)),
-                "seed": str(self.seed + number),
-                **(driver := self._driver(number)),
-                **({"default_scene": "true"} if self.has_scene and _takes_worlds(driver) else {}),
-                **self.home(number),
-                **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
-            }
-            node = ["--ros-args", "-r", f"__node:={robot.name}"]
-            commands[robot.name] = [*_python("robot_node"), *node, *_parameters(parameters)]
+        for node in self.nodes():
+            parameters = {name: _yaml(value) for name, value in node.parameters.items()}
+            name = ["--ros-args", "-r", f"__node:={node.name}"]
+            commands[node.name] = [*_python(node.executable), *name, *_parameters(parameters)]
         if self.dashboard_port is not None:
             port = {"port": f"{self.dashboard_port}"}
             commands[DASHBOARD] = [*_python("dashboard_node"), "--ros-args", *_parameters(port)]
@@ -114,6 +126,23 @@ class Composition:
             path = {"path": f"{self.record.absolute()}"}
             commands[RECORDER] = [*_python("recorder_node"), "--ros-args", *_parameters(path)]
         return commands
+
+    def nodes(self) -> list[NodeSpec]:
+        """Returns the nodes of the world, if there is one, and of the robots."""
+        nodes = [] if self.world is None else [self._world_node(self.world)]
+        for number, robot in enumerate(self.robots):
+            parameters: dict[str, ParameterValue] = {
+                "robot_model": robot.model,
+                "time_scale": float(self.time_scale),
+                "seed": self.seed + number,
+                **(driver := self._driver(number)),
+                **({"planner": self.planner_name} if self.planner_name != DEFAULT_PLANNER else {}),
+                **({"default_scene": True} if self.has_scene and _takes_worlds(driver) else {}),
+                **self._home(number),
+                **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
+            }
+            nodes.append(NodeSpec("robot_node", robot.name, parameters))
+        return nodes
 
     def restart_commands(self) -> dict[str, list[str]]:
         """Returns the commands of the processes that may be started again without asking a person.
@@ -125,18 +154,18 @@ class Composition:
         real = {robot.name for robot in self.robots[: min(self.drones, len(self.tellos))]}
         return {name: command for name, command in again.commands().items() if name not in real}
 
-    def _driver(self, number: int) -> dict[str, str]:
+    def _driver(self, number: int) -> dict[str, ParameterValue]:
         """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
         if number >= min(self.drones, len(self.tellos)):
             return {"driver": "mujoco", "address": self.world.address} if self.world else {}
         return {
             "driver": "tello",
             "address": self.tellos[number],
-            "take_off": "true",
-            "allow_world": "true" if is_emulated(self.tellos[number]) else "false",
+            "take_off": True,
+            "allow_world": is_emulated(self.tellos[number]),
         }
 
-    def home(self, number: int) -> dict[str, str]:
+    def _home(self, number: int) -> dict[str, str]:
         """Returns the parameter ``home`` of a robot, if it lives in a world with places; drones are numbered first."""
         num_tellos = min(self.drones, len(self.tellos))
         if self.world is None or not self.world.name or number < num_tellos:
@@ -152,16 +181,16 @@ class Composition:
         place = places[index]
         return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
 
-    def _world_command(self, world: World) -> list[str]:
-        bodies = self.robots[min(self.drones, len(self.tellos)) :]
-        parameters = {
-            "robots": "[" + ",".join(f"'{robot.name}:{robot.model}'" for robot in bodies) + "]",
-            "world": f"'{world.name}'",
-            "port": str(world.port),
-            "time_scale": str(float(self.time_scale)),
-            "seed": str(self.seed),
+    def _world_node(self, world: World) -> NodeSpec:
+        bodies = [f"{robot.name}:{robot.model}" for robot in self.robots[min(self.drones, len(self.tellos)) :]]
+        parameters: dict[str, ParameterValue] = {
+            **({"robots": bodies} if bodies else {}),  # ROS has no empty list of strings
+            "world": world.name,
+            "port": world.port,
+            "time_scale": float(self.time_scale),
+            "seed": self.seed,
         }
-        return [*_python("world_node"), "--ros-args", *_parameters({n: v for n, v in parameters.items() if v != "[]"})]
+        return NodeSpec("world_node", WORLD, parameters)
 
 
 class Fleet:
@@ -302,8 +331,8 @@ def _terminate(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
             process.kill()
 
 
-def _takes_worlds(driver: Mapping[str, str]) -> bool:
-    return not driver or driver.get("allow_world") == "true"
+def _takes_worlds(driver: Mapping[str, ParameterValue]) -> bool:
+    return not driver or driver.get("allow_world") is True
 
 
 def is_emulated(address: str) -> bool:
@@ -315,6 +344,12 @@ def is_emulated(address: str) -> bool:
 
 def _python(module: str) -> list[str]:
     return [sys.executable, "-m", f"llm_planner.ros.{module}"]
+
+
+def _yaml(value: ParameterValue) -> str:
+    """Returns a parameter's value as a command line of ROS takes it: in quotes if YAML could read a text as another."""
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value)
+    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def _parameters(values: Mapping[str, str]) -> list[str]:

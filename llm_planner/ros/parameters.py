@@ -23,10 +23,12 @@ _NO_STRINGS = [""]  # rclpy takes an empty list for an array of bytes
 def declare(node: Node, cls: "type[D]") -> "D":
     """Declares every field of a flat dataclass as a parameter and returns it with the values given at the start.
 
+    They are read once: ROS refuses to set them later.
+
     Raises:
         PlannerError: INVALID_CONFIG if a value has a wrong type or is out of range.
     """
-    _declare(node, cls)
+    _declare(node, cls, is_read_once=True)
     return cls(**{name: node.get_parameter(name).value for name in names(cls)})
 
 
@@ -56,10 +58,10 @@ def names(cls: "type[DataclassInstance]") -> set[str]:
     return {name for name, _ in _fields(cls)}
 
 
-def _declare(node: Node, cls: "type[DataclassInstance]") -> None:
+def _declare(node: Node, cls: "type[DataclassInstance]", *, is_read_once: bool = False) -> None:
     try:
         for name, field in _fields(cls):
-            node.declare_parameter(name, _to_parameter(field.default), _descriptor(field))
+            node.declare_parameter(name, _to_parameter(field.default), _descriptor(field, is_read_once=is_read_once))
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {error}") from error
 
@@ -76,8 +78,8 @@ def _to_parameter(default: object) -> object:
     return (list(default) or _NO_STRINGS) if isinstance(default, tuple) else default
 
 
-def _descriptor(field: "dataclasses.Field[object]") -> ParameterDescriptor:
-    descriptor = ParameterDescriptor(description=field.metadata["description"])
+def _descriptor(field: "dataclasses.Field[object]", *, is_read_once: bool) -> ParameterDescriptor:
+    descriptor = ParameterDescriptor(description=field.metadata["description"], read_only=is_read_once)
     low, high = field.metadata["minimum"], field.metadata["maximum"]
     if low is None or high is None:
         return descriptor

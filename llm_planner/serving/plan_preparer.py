@@ -1,10 +1,11 @@
 """Prepares requests for a language model: prompt, shared prefix, grammar, and the session that reads the answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Tokenizer
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import carried_out
@@ -41,6 +42,7 @@ class PlanPreparer:
         replan_context: What the model has in sight when a plan goes on another way.
         min_confidence: How sure it must be of each statement, 0 to 1; else the goal is not understood.
         checks: Returns what holds the plan of a request against its instruction; None for nothing (scripted plans).
+        trained_models: Names of the robot models that the model may write plans for; None for any.
     """
 
     def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
@@ -56,6 +58,7 @@ class PlanPreparer:
         replan_context: ReplanContext = ReplanContext.KEEP,
         min_confidence: float = 0.0,
         checks: Callable[[RobotModel, PlanRequest], Seq[PlanCheck]] | None = None,
+        trained_models: Collection[str] | None = None,
     ) -> None:
         self._backend = backend
         self._tokenizer = tokenizer
@@ -66,19 +69,23 @@ class PlanPreparer:
         self._replan_context = replan_context
         self._min_confidence = min_confidence
         self._checks = checks
+        self._trained_models = trained_models
         self._grammars: dict[tuple[str, frozenset[str] | None], str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the request ready to be scheduled; loads the robot model's prefix if it is the first of its kind.
 
         Raises:
-            PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, or the gate's code for ``request.delivered``.
+            PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, UNTRAINED_ROBOT_MODEL if the model would have to
+                write, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
         allowed, mentioned = _allowed_skills(model, request), _mentioned(model, request)
         session = self._session(model, request, allowed, mentioned)
         given_plan = request.plan or immediate_plan(model, request.instruction)
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
+        if not given_plan and not self._can_write_for(model):
+            raise self._untrained(model)
         num_detours = sum(segment.is_replan for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_detours])
         keeps = self._replan_context is ReplanContext.KEEP
@@ -104,6 +111,18 @@ class PlanPreparer:
             take_detour=None if given_plan else partial(self._take_detour, session, mentioned),
             stop_skill=model.stop_skill,
             at_once=at_once,
+        )
+
+    def _can_write_for(self, model: RobotModel) -> bool:
+        return self._trained_models is None or model.name in self._trained_models
+
+    def _untrained(self, model: RobotModel) -> PlannerError:
+        known = ", ".join(sorted(self._trained_models or ()))
+        return PlannerError(
+            ErrorCode.UNTRAINED_ROBOT_MODEL,
+            f"this checkpoint was trained for the robot models {known} and cannot plan for {model.name!r}; serve a "
+            "chat checkpoint, which reads what a robot can do: --model DIRECTORY (engine.model), see "
+            "docs/first_model.md",
         )
 
     def _encode(self, model: RobotModel, request: PlanRequest, scene: str) -> EncodedPrompt:

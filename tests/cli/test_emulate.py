@@ -1,5 +1,7 @@
 """``llm-planner emulate``: what a user sees when something is wrong, and a program that is run unchanged."""
 
+import venv
+
 import pytest
 from typer.testing import CliRunner
 
@@ -39,3 +41,28 @@ def test_a_program_keeps_its_ports_on_one_address_and_gets_its_arguments(tmp_pat
     result = runner.invoke(app, ["emulate", "run", "--address", here, str(program), str(said), "--fast"])
     assert result.exit_code == 0, result.output
     assert said.read_text() == f"{here} --fast"
+
+
+PROGRAM = """
+import pathlib, socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    s.bind(('', 0))
+    pathlib.Path(sys.argv[1]).write_text(' '.join([s.getsockname()[0], sys.executable, *sys.argv[2:]]))
+sys.exit(3)
+"""
+
+
+def test_a_program_runs_in_the_environment_that_its_driver_is_in(tmp_path):
+    (program := tmp_path / "program.py").write_text(PROGRAM)
+    venv.create(tmp_path / "other", with_pip=False, symlinks=True)  # without anything of ours
+    python, said, here = tmp_path / "other/bin/python", tmp_path / "said", loopback(40)
+    arguments = ["emulate", "run", "--address", here, "--python", str(python), str(program), str(said), "--fast"]
+    assert runner.invoke(app, arguments).exit_code == 3
+    assert said.read_text() == f"{here} {python} --fast"
+
+
+def test_an_interpreter_that_is_none_is_named(tmp_path):
+    (program := tmp_path / "program.py").write_text("")
+    result = runner.invoke(app, ["emulate", "run", "--python", str(tmp_path / "python"), str(program)])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_FILE

@@ -2,10 +2,14 @@
 
 import random
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from llm_planner.assembly import build_loop
+from llm_planner.core.config import EngineConfig, PlannerConfig
+from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
@@ -14,8 +18,11 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
+from llm_planner.serving.events import Finished
 from llm_planner.sim.kinematics import KinematicDriver
+from tests.engine.builders import byte_level_tokenizer, save_model
 from tests.robots.builders import segment
+from tests.serving.builders import make_request
 
 PAGE = Path(__file__).parents[2] / "docs" / "first_robot.md"
 
@@ -73,3 +80,40 @@ def test_the_examples_of_bundled_models_are_canonical_plans_of_known_skills(name
         assert to_text(plan) == example.plan
         names = set(re.findall(r"([a-z_]+)\(", re.sub(r"'[^']*'", "", example.plan))) - {"fail", "unclear"}
         assert all(model.skill(spelling) for spelling in names)
+
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def drive(tmp_path, model, max_tokens):
+    """Returns how a planner with this model answers an instruction to the robot of the page."""
+    engine = EngineConfig(model=str(model), dtype="float32", device="cpu", num_threads=1)
+    loop = build_loop(PlannerConfig(engine=engine, robot_models=(str(tmp_path),)), do_clients_report=False)
+    request = make_request("r1", "drive 1 m forward", robot_model="rover", max_tokens=max_tokens)
+    with closing(loop):
+        events, now_s = loop.submit(request, 0.0), 0.0
+        while not (events and isinstance(events[-1], Finished)):
+            now_s = loop.next_wakeup_s(now_s)
+            events += loop.step(now_s)
+    return events[-1].result
+
+
+@pytest.mark.usefixtures("rover")
+def test_the_bundled_model_refuses_it(tmp_path):
+    result = drive(tmp_path, "planner-small", max_tokens=64)
+    assert (result.error_code, result.plan) == (ErrorCode.UNTRAINED_ROBOT_MODEL, "")
+
+
+@pytest.mark.usefixtures("rover")
+def test_a_chat_checkpoint_writes_plans_for_it(tmp_path):
+    """One with random weights: what it writes means nothing, but the grammar keeps it to the rover's skills."""
+    tokenizer = byte_level_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    tokenizer.chat_template = CHATML
+    tokenizer.save_pretrained(save_model(model := tmp_path / "chat", max_position_embeddings=16384))
+    result = drive(tmp_path, model, max_tokens=16)
+    assert result.error_code is not ErrorCode.UNTRAINED_ROBOT_MODEL
+    assert result.metrics.num_output_tokens > 0

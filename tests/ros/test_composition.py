@@ -43,7 +43,8 @@ def test_an_arm_never_flies():
 
 def test_who_is_no_real_robot_has_a_body_in_the_world():
     commands = Composition(drones=2, arms=1, tellos=("127.0.0.11",), world=World("house", 8871)).commands()
-    assert {"robots:=['drone_2:tello','arm_1:indy7']", "world:='house'", "port:=8871"} <= set(commands["world"])
+    robots = 'robots:=["drone_2:tello", "arm_1:indy7"]'
+    assert {robots, "world:=house", "port:=8871"} <= set(commands["world"])
     assert {"driver:=mujoco", "address:=127.0.0.1:8871"} <= set(commands["arm_1"])
     assert "driver:=tello" in commands["drone_1"]
     assert "world" not in Composition(drones=2).commands()

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from llm_planner.core.errors import PlannerError
+from llm_planner.ros import launching
 from llm_planner.ros.network import Network, environment
 
 pytestmark = pytest.mark.ros
 LAUNCH = Path(__file__).resolve().parents[2] / "launch"
-EDGE_SERVER = {
-    *("model", "policy", "backend", "base_url", "config", "name", "namespace"),
-    *("metrics_port", "dashboard", "dashboard_port", "network"),
-}
 
 pytest.importorskip("launch", reason="launch is not installed: it is not on PyPI")
 pytest.importorskip("launch_ros", reason="launch_ros is not installed: it is not on PyPI")
@@ -26,10 +24,10 @@ from launch import LaunchContext  # noqa: E402 -- after the check
 @pytest.mark.parametrize(
     ("name", "arguments", "num_nodes"),
     [
-        ("edge_server", EDGE_SERVER, 1),
+        ("edge_server", launching.PLANNER.keys(), 1),
         ("cluster_node", {"cluster", "node"}, 1),
-        ("gazebo", {"world", "drones", "arms", "gui", "scenario"}, 4),
-        ("fleet_sim", {"drones", "arms", "scenario", "time_scale", "seed", "tellos", "sim", "world", "world_port"}, 4),
+        ("gazebo", launching.PLANNER.keys() | launching.GAZEBO.keys(), 4),
+        ("fleet_sim", launching.PLANNER.keys() | launching.FLEET.keys(), 4),
     ],
 )
 def test_arguments_and_nodes(name, arguments, num_nodes):
@@ -68,7 +66,7 @@ def test_nodes_stay_on_this_host_unless_asked_for_more(network):
     os.environ["ROS_LOCALHOST_ONLY"] = "0"
     expected = environment(network or Network.HOST, os.environ)
     description, context = load("edge_server", **({"network": network.value} if network else {}))
-    set_network = next(entity for entity in description.entities if isinstance(entity, OpaqueFunction))
+    _, set_network, _ = (entity for entity in description.entities if isinstance(entity, OpaqueFunction))
     actions = set_network.execute(context)
     for action in actions[1:]:  # the first one says so
         action.execute(context)
@@ -76,8 +74,10 @@ def test_nodes_stay_on_this_host_unless_asked_for_more(network):
 
 
 def test_a_network_that_is_none_is_refused():
-    with pytest.raises(RuntimeError, match="galaxy"):
-        load("edge_server", network="galaxy")
+    description, context = load("edge_server", network="galaxy")
+    check = next(entity for entity in description.entities if isinstance(entity, OpaqueFunction))
+    with pytest.raises(PlannerError, match="galaxy"):
+        check.execute(context)
 
 
 def test_a_planner_that_dies_starts_again():
@@ -91,7 +91,8 @@ def test_a_planner_that_dies_starts_again():
 @pytest.mark.parametrize("name", ["fleet_sim", "gazebo"])
 def test_files_with_robots_include_the_planner_before_they_start_any(name):
     kinds = [type(entity) for entity in load(name)[0].entities]
-    assert kinds.index(IncludeLaunchDescription) < kinds.index(OpaqueFunction)  # it sets the network
+    check, planner, robots = [kind for kind in kinds if kind is not DeclareLaunchArgument]
+    assert (check, planner, robots) == (OpaqueFunction, IncludeLaunchDescription, OpaqueFunction)  # it sets the network
 
 
 def test_bodies_in_physics_get_a_world():
@@ -100,9 +101,9 @@ def test_bodies_in_physics_get_a_world():
     for entity in description.entities:
         if isinstance(entity, DeclareLaunchArgument):
             entity.execute(context)
-    (start,) = (entity for entity in description.entities if isinstance(entity, OpaqueFunction))
+    check, start = (entity for entity in description.entities if isinstance(entity, OpaqueFunction))
     context.launch_configurations["sim"] = "mujoco"
     assert len(start.execute(context)) == 5
     context.launch_configurations["sim"] = "paper"
-    with pytest.raises(ValueError, match="must be kinematic or mujoco"):
-        start.execute(context)
+    with pytest.raises(PlannerError, match="must be kinematic or mujoco"):
+        check.execute(context)

@@ -1,5 +1,10 @@
 """A robot node with a real driver: the same node flies an emulated Tello."""
 
+import math
+import re
+import sys
+from pathlib import Path
+
 import pytest
 
 import llm_planner.msg as msgs
@@ -89,3 +94,66 @@ def test_settings_that_do_not_fit_are_named(ros, start_operator, parameters, wor
     with pytest.raises(PlannerError, match=words) as caught:
         start_operator("real_5", **real(**parameters))
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "first_robot.md"
+
+
+@pytest.fixture
+def rover(tmp_path, monkeypatch):
+    """The robot of the page, whose driver is in a folder of its own; returns its parameters."""
+    text = PAGE.read_text(encoding="utf-8")
+    for language, name in (("yaml", "rover.yaml"), ("python", "my_rover.py")):
+        (tmp_path / name).write_text(re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield {"robot_model": "rover", "robot_models": [str(tmp_path)], "driver": "my_rover:Rover", "time_scale": 1.0}
+    sys.modules.pop("my_rover", None)
+
+
+def test_a_driver_from_outside_the_package_carries_out_a_plan(planner, rover, start_operator):  # noqa: F811
+    operator = start_operator("rover_1", **rover)
+    assert operator.instruct("forward(10);left(20);forward(10);say('here');", world="").accepted
+    outcome = operator.outcome()
+    assert (outcome.error_code, statuses(outcome)) == (ErrorCode.NONE, [msgs.SegmentOutcome.SUCCEEDED] * 4)
+    assert list(outcome.segments[3].said) == ["here"]
+    pose = Snapshot.from_json(outcome.world).pose
+    expected = (0.1 + 0.1 * math.cos(math.radians(20)), 0.1 * math.sin(math.radians(20)), 20.0)
+    assert (pose.x_m, pose.y_m, pose.yaw_deg) == pytest.approx(expected)
+
+
+def test_a_driver_from_outside_the_package_is_stopped(planner, rover, start_operator):  # noqa: F811
+    operator = start_operator("rover_2", **rover)
+    assert operator.instruct("forward(300);forward(50);", world="").accepted
+    wait_until(lambda: operator.robot._robot.is_active)
+    driver = sys.modules["my_rover"]
+    assert operator.call_stop().was_busy
+    assert operator.outcome().error_code == ErrorCode.STOPPED
+    assert operator.robot._robot.pose.x_m == 0.0
+    assert driver.Rover.unsupported_skills == ("see",)
+    assert operator.robot._robot.unsupported_skills == {"see"}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("my_rover.Rover:", ErrorCode.INVALID_CONFIG, "package.module:Class"),
+        ("no_such_package:Rover", ErrorCode.NOT_INSTALLED, "PYTHONPATH"),
+        ("my_rover:Car", ErrorCode.INVALID_CONFIG, "has no class Car"),
+        ("my_rover:SPEEDS", ErrorCode.INVALID_CONFIG, "has no class SPEEDS"),
+        ("broken:Rover", ErrorCode.NOT_INSTALLED, "ZeroDivisionError"),
+        ("lacking:Rover", ErrorCode.INVALID_CONFIG, "lacks halt, close"),
+        ("nowhere:Rover", ErrorCode.INVALID_CONFIG, "lacks pose"),
+        ("failing:Rover", ErrorCode.INVALID_CONFIG, "no motor answers"),
+        ("unknowing:Rover", ErrorCode.INVALID_CONFIG, "does not have: fly"),
+    ],
+)
+def test_a_class_that_is_no_driver_is_named(ros, rover, start_operator, tmp_path, name, code, words):  # noqa: F811
+    whole = "from my_rover import Rover as Base\nclass Rover(Base):\n    "
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "lacking.py").write_text("class Rover:\n    start = tick = None")
+    (tmp_path / "nowhere.py").write_text(f"{whole}def __init__(self, *_): self.pose = (0, 0)")
+    (tmp_path / "failing.py").write_text(f"{whole}def __init__(self, *_): raise OSError('no motor answers')")
+    (tmp_path / "unknowing.py").write_text(f"{whole}unsupported_skills = ['fly']")
+    with pytest.raises(PlannerError, match=words) as caught:
+        start_operator("rover_3", **rover | {"driver": name})
+    assert caught.value.code is code

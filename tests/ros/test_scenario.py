@@ -3,15 +3,21 @@
 from pathlib import Path
 
 import pytest
+import rclpy
 
+import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.world import ObjectRole
+from llm_planner.ros import qos
+from llm_planner.ros.composition import Composition, Fleet
 from llm_planner.ros.scenario import load_scenario
 from llm_planner.ros.snapshot import Snapshot
+from tests.ros.nodes import Spinner, wait_until
 
 pytestmark = pytest.mark.ros
 EXAMPLE = Path(__file__).resolve().parents[2] / "config/scenario_example.yaml"
+TIMEOUT_S = 180.0
 
 
 def test_the_example_is_in_order_and_its_worlds_can_be_entered():
@@ -47,3 +53,21 @@ def test_a_broken_scenario_names_its_fault(tmp_path, text, part):
 def test_a_missing_scenario_is_named(tmp_path):
     with pytest.raises(PlannerError, match="nowhere"):
         load_scenario(tmp_path / "nowhere.yaml", "drone_1")
+
+
+def test_the_example_succeeds_with_the_bundled_model(ros, tmp_path):
+    node = rclpy.create_node("onlooker")
+    outcomes = {name: [] for name in ("drone_1", "drone_2", "arm_1")}
+    for name, ended in outcomes.items():
+        node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", ended.append, qos.OUTCOMES)
+    spinner = Spinner(node)
+    composition = Composition(drones=2, arms=1, scenario=EXAMPLE, time_scale=20.0)
+    with Fleet(composition.commands(), log_dir=tmp_path):
+        wait_until(lambda: [len(ended) for ended in outcomes.values()] == [2, 1, 1], TIMEOUT_S, "all outcomes")
+    spinner.stop()
+    node.destroy_node()
+    (to_the_chair, warned), (turned,), (placed,) = outcomes.values()
+    assert to_the_chair.error_code in (ErrorCode.NONE, ErrorCode.SUPERSEDED)  # by the warning, on a slow machine
+    assert [(o.error_code, o.error_msg) for o in (warned, turned, placed)] == [(ErrorCode.NONE, "")] * 3
+    assert placed.plan == "pick(red_box);place(red_box,bin);"
+    assert {segment.status for segment in placed.segments} == {msgs.SegmentOutcome.SUCCEEDED}

@@ -326,6 +326,37 @@ def test_send_waits_as_long_as_it_is_told_to(ros, monkeypatch, wait_s):
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize(("wait_s", "left_s"), [(0.0, 0.5), (3.0, 0.5), (20.0, 17.5), (120.0, 27.5)])
+def test_what_the_search_for_a_robot_took_is_not_waited_again_for_its_planner(ros, monkeypatch, wait_s, left_s):
+    clock, limits = SteppedClock(), []
+
+    def search(node, robot, *, timeout_s, on_wait):
+        clock.seconds += 2.5
+        return "/nobody"
+
+    def wait(commander, timeout_s, *, sign_of_life_s, on_wait):
+        limits.append(sign_of_life_s)
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, "found nothing")
+
+    monkeypatch.setattr("llm_planner.core.clock.MonotonicClock", lambda: clock)
+    monkeypatch.setattr("llm_planner.ros.commander.planner_of", search)
+    monkeypatch.setattr(Commander, "wait_until_ready", wait)
+    assert Send("drone_1", "go up", "--wait", f"{wait_s}").result.exit_code == 1
+    assert limits == pytest.approx([left_s])
+
+
+def test_a_robot_that_does_not_answer_is_waited_for_no_longer_than_allowed(start, monkeypatch):
+    operator = start(Operator, "drone_1")
+    monkeypatch.setattr(Client, "wait_for_service", lambda *_: True)
+    asked = []
+    monkeypatch.setattr("llm_planner.ros.commander._answer", lambda *given: asked.append(given[-1]) or 1 / 0)
+    for timeout_s in (30.0, 3.0, 0.1):
+        with pytest.raises(ZeroDivisionError):
+            planner_of(operator.node, "drone_1", timeout_s=timeout_s, clock=SteppedClock())
+    assert asked == [5.0, 3.0, 1.0]
+
+
+@pytest.mark.timeout(60)
 def test_send_ends_when_its_robot_does(start, monkeypatch):
     planner = start(Planner, "lone")
     operator = Operator("drone_1", planner="/lone", time_scale=1.0)

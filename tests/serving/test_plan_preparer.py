@@ -9,6 +9,7 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
+from llm_planner.core.segment import Situation
 from llm_planner.core.shortening import shortened, spare_tokens
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.checks import instruction_checks
@@ -20,7 +21,7 @@ from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTokenizer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
-from tests.serving.builders import make_request
+from tests.serving.builders import failed, make_request
 
 MARKUP = PromptMarkup(before_static="<sys>", before_dynamic="</sys><user>", after_dynamic="</user>")
 
@@ -163,6 +164,30 @@ def test_delivered_segments_end_the_prompt():
     text = backend.tokenizer.decode(prepared.sequence.prompt_token_ids)
     assert text.endswith("plan:\nmf(100);")
     assert prepared.num_delivered_tokens == 3
+
+
+def ask_an_untrained_model(**requested):
+    """Returns the events of a request for a Tello to a model that knows another robot, and the loop."""
+    backend = FakeBackend(plans={"fly": "mf(100);"})
+    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
+    preparer = make_preparer(backend, trained_models={"indy7"})
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer)
+    return loop.submit(make_request("r1", robot_model="tello", **requested), 0.0), loop
+
+
+def test_a_robot_that_the_model_was_not_trained_for_is_refused_with_a_way():
+    (event,), loop = ask_an_untrained_model(instruction="fly")
+    assert event.result.error_code is ErrorCode.UNTRAINED_ROBOT_MODEL
+    assert all(word in event.result.error_msg for word in ("indy7", "'tello'", "chat checkpoint"))
+    assert loop.next_wakeup_s(0.0) is None
+
+
+@pytest.mark.parametrize("requested", [{"instruction": "stop!"}, {"instruction": "fly", "plan": "h();"}])
+def test_what_needs_no_model_is_carried_out_by_any_robot(requested):
+    events, loop = ask_an_untrained_model(**requested)
+    assert [event.segment.text for event in events if isinstance(event, SegmentReady)] == ["h();"]
+    (end,) = loop.report(replace(failed("r1", 0, "wind"), situation=Situation(scene="wall_1")), 1.0)
+    assert end.result.error_code is ErrorCode.SKILL_FAILED  # no model writes another plan
 
 
 def test_an_unknown_robot_model():

@@ -126,7 +126,8 @@ library_name: llm_planner
 Plans for two robots, a Tello drone and an Indy7 arm: it reads an instruction and, if there is one, a scene, and writes
 MiniSpec. A default for `llm_planner` that runs on any CPU, not a general model: English, these two robots, the skills
 of their robot models, the kinds of tasks in the table. It was trained from nothing; for anything else use an
-instruction-tuned checkpoint (`model:=PATH`), which gets a full prompt with all skills.
+instruction-tuned checkpoint (`model:=PATH`), which gets a full prompt with all skills. Other robot models are refused
+(UNTRAINED_ROBOT_MODEL): `robot_models` in `planner.json` names those that it was trained for.
 
 Llama architecture: {parameters} M parameters in bfloat16, {layers} layers of {hidden}, {heads} heads
 ({kv_heads} for keys and values), {vocabulary} tokens, {positions} positions. The prompt is `robot NAME`, `scene: ...`,

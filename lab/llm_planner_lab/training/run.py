@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from torch.multiprocessing.spawn import spawn
 
+from llm_planner_lab.tasks.frames import ROBOTS
 from llm_planner_lab.training.trainer import Report, Trainer, TrainOptions
 
 
@@ -23,7 +24,8 @@ def train_planner(options: TrainOptions) -> None:
     else:
         with tempfile.TemporaryDirectory() as meeting_place:
             spawn(_work, args=(options, f"file://{meeting_place}/workers"), nprocs=options.workers)
-    (options.output / "planner.json").write_text(json.dumps({"prompt_style": "compact"}) + "\n")
+    own = {"prompt_style": "compact", "robot_models": list(ROBOTS)}
+    (options.output / "planner.json").write_text(json.dumps(own) + "\n")
 
 
 def export(run: Path, directory: Path) -> None:

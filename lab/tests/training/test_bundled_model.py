@@ -164,3 +164,4 @@ def test_model_directory_is_complete_and_small():
     own = json.loads(Path(directory / "planner.json").read_text())
     assert own["prompt_style"] == "compact"
     assert 0.0 < own["min_confidence"] < 1.0
+    assert set(own["robot_models"]) == set(ROBOTS)

@@ -3,6 +3,9 @@
 A driver such as djitellopy binds the drone's own port on every address, which Linux refuses while an emulated drone has
 that port on one of them. So sockets that the program binds to every address are bound to one loopback address. On
 another machine, or in a network namespace of its own, nothing of this is needed.
+
+This file is also run by the interpreter of another environment (``emulate run --python``): it imports the standard
+library alone.
 """
 
 import runpy
@@ -29,3 +32,7 @@ def run_beside(script: Path, arguments: Sequence[str], address: str) -> None:
         mock.patch.object(sys, "argv", [str(script), *arguments]),
     ):
         runpy.run_path(str(script), run_name="__main__")
+
+
+if __name__ == "__main__":
+    run_beside(Path(sys.argv[2]), sys.argv[3:], sys.argv[1])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.motion import wrapped_deg
+from llm_planner.sim.emulator.curve import arc
 from llm_planner.sim.emulator.flight import Flight
 
 AUTO_LAND_S = 15.0  # published: Tello SDK 2.0
@@ -30,6 +31,10 @@ DIRECTIONS = {
 TURNS = {"cw": -1, "ccw": 1}
 OK, ERROR, OUT_OF_RANGE = "ok", "error", "out of range"
 NOT_NOW = "error Not joystick"
+FLIPS, FLIP_PERCENT = "lrfb", 50.0  # published: it refuses to flip below half a battery
+CURVE_MOST_CM_S, CURVE_RADIUS_M = 60, (0.5, 10.0)  # published: Tello SDK 2.0
+NUM_CURVE_POINTS = 16
+NO_PAD = {"mid": -1, "x": 0, "y": 0, "z": 0, "mpry": "0,0,0"}  # there is none to be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class TelloFirmware:
         self._flown_s = 0.0
         self._asked_by: object = None  # the client that waits for the end of the motion; None for none
         self._is_landing = False
+        self._looks_for_pads = False
         self.num_motions = 0
 
     @property
@@ -110,6 +116,7 @@ class TelloFirmware:
         vgx, vgy, vgz = (round(10.0 * v) for v in speed)
         height_cm = 10 * round(10.0 * pose.z_m)  # in whole decimetres
         fields = {
+            **(NO_PAD if self._looks_for_pads else {}),
             "pitch": 0,
             "roll": 0,
             "yaw": self._yaw_deg,
@@ -159,9 +166,12 @@ class TelloFirmware:
             return self._query(name)
         if name in ("stop", "emergency"):
             return self._halt(now_s, is_motor_cut=name == "emergency")
-        if name in ("keepalive", "streamon", "streamoff"):  # no pictures are sent
+        if name in ("keepalive", "streamon", "streamoff", "mon", "moff"):  # no pictures are sent
+            self._looks_for_pads = name == "mon" or (self._looks_for_pads and name != "moff")
             return OK
         try:
+            if name == "flip":
+                return self._flip(words, client, now_s)
             return self._obey_numbers(name, [int(word) for word in words], client, now_s)
         except ValueError:
             return ERROR
@@ -172,6 +182,8 @@ class TelloFirmware:
             return None
         if name == "speed" and len(numbers) == 1:
             return self._set_speed(numbers[0])
+        if name == "mdirection" and len(numbers) == 1:
+            return OK if self._looks_for_pads and 0 <= numbers[0] <= 2 else ERROR
         return self._fly(name, numbers, client, now_s)
 
     def _query(self, name: str) -> str:
@@ -215,15 +227,34 @@ class TelloFirmware:
 
     def _fly(self, name: str, numbers: list[int], client: object, now_s: float) -> str | None:
         """Begins a motion; returns None, or why it does not."""
-        if name not in {"takeoff", "land", "go", *DIRECTIONS, *TURNS}:
+        if name not in {"takeoff", "land", "go", "curve", *DIRECTIONS, *TURNS}:
             return f"unknown command: {name}"
         if self._is_landing or (self._flight.is_moving and name != "land"):
             return NOT_NOW
-        problem = self._take_off_or_land(name, now_s) if name in ("takeoff", "land") else self._go(name, numbers, now_s)
+        if name in ("takeoff", "land"):
+            problem = self._take_off_or_land(name, now_s)
+        else:
+            problem = self._curve(numbers, now_s) if name == "curve" else self._go(name, numbers, now_s)
         if problem is None:
-            self._asked_by = client
-            self.num_motions += 1
+            self._begun_for(client)
         return problem
+
+    def _begun_for(self, client: object) -> None:
+        """Notes who hears of the end of the motion that has begun."""
+        self._asked_by = client
+        self.num_motions += 1
+
+    def _flip(self, words: list[str], client: object, now_s: float) -> str | None:
+        """Begins to turn over; returns None, or why it does not."""
+        if len(words) != 1 or words[0] not in FLIPS:
+            return ERROR
+        if not self._flight.is_flying or self._is_landing or self._flight.is_moving:
+            return NOT_NOW
+        if self._battery_percent < FLIP_PERCENT:
+            return ERROR
+        self._flight.flip(now_s)
+        self._begun_for(client)
+        return None
 
     def _take_off_or_land(self, name: str, now_s: float) -> str | None:
         if self._flight.is_flying == (name == "takeoff"):
@@ -251,10 +282,27 @@ class TelloFirmware:
             self._flight.turn(TURNS[name] * float(numbers[0]), now_s)
         elif name == "go":
             x, y, z, speed_cm_s = numbers
-            self._flight.move((x / 100.0, y / 100.0, z / 100.0), now_s, speed_cm_s)
+            self._flight.move([(x / 100.0, y / 100.0, z / 100.0)], now_s, speed_cm_s)
         else:
             along, left, up = (axis * numbers[0] / 100.0 for axis in DIRECTIONS[name])
-            self._flight.move((along, left, up), now_s)
+            self._flight.move([(along, left, up)], now_s)
+        return None
+
+    def _curve(self, numbers: list[int], now_s: float) -> str | None:
+        """Begins to fly an arc; returns None, or why it does not."""
+        if len(numbers) != 7:
+            return ERROR
+        *through, speed_cm_s = numbers
+        are_points_far = all(any(abs(n) >= LEAST_CM for n in point) for point in (through[:3], through[3:]))
+        if not are_points_far or any(abs(n) > MOST_CM for n in through) or not 10 <= speed_cm_s <= CURVE_MOST_CM_S:
+            return OUT_OF_RANGE
+        x1, y1, z1, x2, y2, z2 = (n / 100.0 for n in through)
+        found = arc((x1, y1, z1), (x2, y2, z2), NUM_CURVE_POINTS)
+        if found is None or not CURVE_RADIUS_M[0] <= found[0] <= CURVE_RADIUS_M[1]:
+            return ERROR
+        if not self._flight.is_flying:
+            return NOT_NOW
+        self._flight.move(found[1], now_s, speed_cm_s)
         return None
 
 

@@ -2,15 +2,18 @@
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from llm_planner.robots.effect import Land, TakeOff, Translate, Turn
 from llm_planner.robots.model import Pose, RobotModel, Skill, trapezoids
-from llm_planner.robots.motion import Motion, Timing, sample_timing, wrapped_deg
+from llm_planner.robots.motion import Motion, Timing, lengths_m, sample_timing, wrapped_deg
 from llm_planner.robots.timing import Parameter, Source
+from llm_planner.sim.emulator.curve import Point
 
 FLOOR_M = 1e-6
 DEFAULT_SPEED_CM_S = 100
+FLIP_S = 1.5  # assumed
 STICK_CM_S, STICK_DEG_S = 1.0, 1.0  # of velocity per unit of `rc`: assumed
 
 
@@ -80,17 +83,27 @@ class Flight:
         """Begins to sink to the floor."""
         self._begin(self._skill(Land), replace(self._pose, z_m=0.0), 0.0, now_s)
 
-    def move(self, body_m: tuple[float, float, float], now_s: float, speed_cm_s: float | None = None) -> None:
-        """Begins to move by a vector in the body frame (x forward, y left, z up); never into the floor."""
+    def move(self, body_m: Sequence[Point], now_s: float, speed_cm_s: float | None = None) -> None:
+        """Begins to move along points in the body frame (x forward, y left, z up); never into the floor."""
+        *via, target = (self._ahead(point) for point in body_m)
+        self._begin(self._skill(Translate), target, 0.0, now_s, speed_cm_s or self.speed_cm_s, tuple(via))
+
+    def _ahead(self, body_m: Point) -> Pose:
+        """Returns a point of the body frame in the frame of the floor."""
         x, y, z = body_m
         yaw = math.radians(self._pose.yaw_deg)
-        target = replace(
+        return replace(
             self._pose,
             x_m=self._pose.x_m + x * math.cos(yaw) - y * math.sin(yaw),
             y_m=self._pose.y_m + x * math.sin(yaw) + y * math.cos(yaw),
             z_m=max(2 * FLOOR_M, self._pose.z_m + z),
         )
-        self._begin(self._skill(Translate), target, 0.0, now_s, speed_cm_s or self.speed_cm_s)
+
+    def flip(self, now_s: float) -> None:
+        """Begins to turn over where it is; the pose says nothing of it."""
+        self.stop(now_s)
+        self._over_s = now_s + FLIP_S
+        self._motions = (Motion(now_s, self._over_s, self._pose, self._pose),)
 
     def turn(self, turn_deg: float, now_s: float) -> None:
         """Begins to turn, to the left if positive."""
@@ -112,7 +125,13 @@ class Flight:
         self._pose = replace(self._pose, z_m=0.0)
 
     def _begin(
-        self, skill: Skill, target: Pose, turn_deg: float, now_s: float, speed_cm_s: float | None = None
+        self,
+        skill: Skill,
+        target: Pose,
+        turn_deg: float,
+        now_s: float,
+        speed_cm_s: float | None = None,
+        via: tuple[Pose, ...] = (),
     ) -> None:
         self.stop(now_s)
         known = trapezoids(skill.duration)
@@ -120,9 +139,9 @@ class Flight:
         if trapezoid is not None and speed_cm_s is not None:
             trapezoid = replace(trapezoid, speed=Parameter(value=speed_cm_s / 100.0, source=Source.ASSUMED))
         begin = self._pose
-        way_m = math.dist((begin.x_m, begin.y_m, begin.z_m), (target.x_m, target.y_m, target.z_m))
+        way_m = sum(lengths_m((begin, *via, target)))
         timing: Timing = sample_timing(skill, trapezoid, 0.0, abs(turn_deg) or way_m, now_s, self._rng)
-        self._motions = (timing.turn(begin, turn_deg) if turn_deg else timing.straight(begin, target),)
+        self._motions = (timing.turn(begin, turn_deg) if turn_deg else timing.straight(begin, target, via),)
         self._over_s = timing.over_s
 
     def _skill(self, effect: type) -> Skill:

@@ -5,7 +5,7 @@ import random
 import selectors
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -14,10 +14,11 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.robots.model import RobotModel
 from llm_planner.sim.emulator.faults import Faults, FaultyNetwork
-from llm_planner.sim.emulator.firmware import STATE_PERIOD_S, TelloFirmware
+from llm_planner.sim.emulator.firmware import STATE_PERIOD_S, Answer, TelloFirmware
 
 COMMAND_PORT, STATE_PORT = 8889, 8890
 PERIOD_S = 0.005
+MAX_LOGGED = 80  # characters of a command
 MAX_READ, MAX_WAITING = 100, 1000  # datagrams of one drone: at once, and on their way to it
 Client = tuple[str, int]
 
@@ -33,6 +34,7 @@ class EmulatorSettings:
         battery_percent: What the batteries hold.
         port: Where commands arrive.
         state_port: Where clients expect the state.
+        log: Gets a line for every command that a drone obeys, and for every answer; None for no log.
     """
 
     time_scale: float = 1.0
@@ -41,6 +43,7 @@ class EmulatorSettings:
     battery_percent: float = 100.0
     port: int = COMMAND_PORT
     state_port: int = STATE_PORT
+    log: Callable[[str], None] | None = None
 
 
 @dataclass(slots=True)
@@ -160,10 +163,11 @@ class TelloNetwork:
             _, _, datagram, client = heapq.heappop(drone.to_robot)
             text = datagram.decode("utf-8", "replace")
             drone.owner = drone.owner or client
+            self._note(drone, "<", text)
             for answer in drone.firmware.receive(text, client, now_s):
-                self._post(drone, answer.text.encode(), answer.client, now_s)
+                self._answer(drone, answer, now_s)
         for answer in drone.firmware.tick(now_s):
-            self._post(drone, answer.text.encode(), answer.client, now_s)
+            self._answer(drone, answer, now_s)
         if drone.firmware.is_sdk_mode and drone.owner is not None and now_s >= drone.state_due_s:
             drone.state_due_s = now_s + STATE_PERIOD_S
             self._post(drone, drone.firmware.state().encode(), (drone.owner[0], self._settings.state_port), now_s)
@@ -173,6 +177,15 @@ class TelloNetwork:
                 drone.socket.sendto(datagram, client)
             except OSError:  # no socket is open there: that is the client's business
                 continue
+
+    def _answer(self, drone: _Drone, answer: Answer, now_s: float) -> None:
+        self._note(drone, ">", answer.text)
+        self._post(drone, answer.text.encode(), answer.client, now_s)
+
+    def _note(self, drone: _Drone, direction: str, text: str) -> None:
+        """Logs a line; of what came from the network nothing but plain characters."""
+        if self._settings.log is not None:
+            self._settings.log(f"{drone.address} {direction} {ascii(text[:MAX_LOGGED])[1:-1]}")
 
     def _post(self, drone: _Drone, datagram: bytes, client: object, now_s: float) -> None:
         assert isinstance(client, tuple)

@@ -1,5 +1,6 @@
 """What the emulated Tello says and does, against the SDK guide and what users have seen."""
 
+import math
 import random
 
 import pytest
@@ -189,3 +190,55 @@ def test_the_state_line_has_the_fields_of_the_sdk():
     tello.say("cw 90")
     tello.wait(3.0)
     assert "yaw:90;" in tello.firmware.state()
+
+
+def test_a_flip_is_answered_when_it_is_over_and_needs_half_a_battery():
+    tello = Tello(is_flying=True)
+    before = tello.pose
+    assert tello.say("flip l") == []
+    assert tello.say("forward 50") == ["error Not joystick"]
+    assert tello.wait(2.0) == ["ok"]
+    assert tello.pose == before
+    assert tello.say("flip x") == tello.say("flip") == ["error"]
+    tello.firmware.drain(40.0)
+    assert tello.say("flip b") == ["error"]
+    assert Tello().say("flip f") == ["error Not joystick"]
+
+
+def test_a_curve_passes_its_points():
+    tello = Tello(is_flying=True)
+    assert tello.say("curve 100 100 0 200 0 0 50") == []
+    way = []
+    for _ in range(200):
+        tello.wait(0.05)
+        way.append((tello.pose.x_m, tello.pose.y_m, tello.pose.z_m))
+    assert way[-1] == pytest.approx((2.0, 0.0, 1.0))
+    assert min(math.dist(point, (1.0, 1.0, 1.0)) for point in way) < 0.06
+    assert all(math.dist(point, (1.0, 0.0, 1.0)) == pytest.approx(1.0, abs=0.02) for point in way)  # half a circle
+    assert tello.say("stop") == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("curve 100 100 0 200 0 0", "error"),
+        ("curve 100 0 0 200 0 0 50", "error"),  # a line
+        ("curve 20 1 0 20 -19 0 50", "error"),  # tighter than half a metre
+        ("curve 100 100 0 200 0 0 61", "out of range"),
+        ("curve 100 501 0 200 0 0 50", "out of range"),
+        ("curve 10 10 10 200 0 0 50", "out of range"),
+        ("curve a b c d e f g", "error"),
+    ],
+)
+def test_curves_that_it_does_not_fly(command, answer):
+    assert Tello(is_flying=True).say(command) == [answer]
+
+
+def test_mission_pads_are_looked_for_and_never_found():
+    tello = Tello()
+    assert tello.say("mdirection 2") == ["error"]
+    assert tello.say("mon") == tello.say("mdirection 2") == ["ok"]
+    assert tello.firmware.state().startswith("mid:-1;x:0;y:0;z:0;mpry:0,0,0;pitch:")
+    assert tello.say("mdirection 3") == ["error"]
+    assert tello.say("moff") == ["ok"]
+    assert tello.firmware.state().startswith("pitch:")

@@ -84,6 +84,18 @@ def test_a_stranger_is_not_heard():
         transport.close()
 
 
+def test_commands_and_answers_are_logged_as_plain_text():
+    lines = []
+    with emulated(7, log=lines.append), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.bind((loopback(8), 0))
+        for text in ("command", "curve 1", "\x1b[2J" + "x" * 200):
+            client.sendto(text.encode(), (loopback(7), 8889))
+            client.recv(2048)
+    here = loopback(7)
+    assert lines[:4] == [f"{here} < command", f"{here} > ok", f"{here} < curve 1", f"{here} > error"]
+    assert lines[4] == f"{here} < \\x1b[2J" + "x" * 76
+
+
 def test_nobody_there_is_a_clear_error():
     with pytest.raises(PlannerError, match="is it switched on") as caught:
         connect(loopback(6))
