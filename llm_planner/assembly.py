@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_planner.backends.support import require_support
 from llm_planner.checkpoints import (
     build_length_predictor,
     build_prompt_encoder,
@@ -50,6 +51,7 @@ from llm_planner.serving.server import PlanServer
 
 if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend
+    from llm_planner.backends.vllm.engine import EngineSettings
 
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
@@ -85,14 +87,10 @@ def build_loop(
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
     """
     policy = make_policy(config.scheduler.policy)  # wrong names are found before the model is loaded
+    for warning in require_support(config):
+        _log.warning("%s", warning)
     profile, settings = known_speed(config)
     library = build_library(config)
-    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
-            "one piece; set backend: vllm",
-        )
     if config.backend == "torch":
         backend, preparer = _torch(config, library)
     elif config.backend == "vllm":
@@ -181,11 +179,17 @@ def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepar
 
 def _open_vllm(config: PlannerConfig) -> "VllmBackend":
     from llm_planner.backends.vllm.backend import open_backend
+
+    require_pacer(config.engine.micro_batches)  # before the model is loaded
+    return open_backend(vllm_settings(config))
+
+
+def vllm_settings(config: PlannerConfig) -> "EngineSettings":
+    """Returns what vLLM is started with."""
     from llm_planner.backends.vllm.engine import EngineSettings
 
     engine = config.engine
-    require_pacer(engine.micro_batches)  # before the model is loaded
-    settings = EngineSettings(
+    return EngineSettings(
         model_dir=planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
@@ -197,7 +201,6 @@ def _open_vllm(config: PlannerConfig) -> "VllmBackend":
         pipeline_stages=engine.pipeline_stages,
         micro_batches=engine.micro_batches,
     )
-    return open_backend(settings)
 
 
 def build_engine(config: PlannerConfig) -> Backend:
@@ -234,7 +237,6 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
         encoder.tokenizer,
         api_key=os.environ.get(config.openai.api_key_variable),
         clock=MonotonicClock(),
-        block_size=config.engine.block_size,
     )
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
