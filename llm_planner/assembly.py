@@ -163,10 +163,17 @@ def _preparer(
 def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
     from llm_planner.engine.backend import TorchBackend
 
-    options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
-    for name in ("model", "profile", "pipeline_stages", "micro_batches"):
-        del options[name]
-    backend = TorchBackend(directory := planner_model(config), **options)
+    engine = config.engine
+    backend = TorchBackend(
+        directory := planner_model(config),
+        device=engine.device,
+        dtype=engine.dtype,
+        num_kv_blocks=engine.num_kv_blocks,
+        block_size=engine.block_size,
+        num_threads=engine.num_threads,
+        lookahead=engine.lookahead,
+        eviction_method=engine.eviction_method,
+    )
     encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
@@ -186,7 +193,7 @@ def _open_vllm(config: PlannerConfig) -> "VllmBackend":
 
 def vllm_settings(config: PlannerConfig) -> "EngineSettings":
     """Returns what vLLM is started with."""
-    from llm_planner.backends.vllm.engine import EngineSettings
+    from llm_planner.backends.vllm.engine import EngineSettings, further_arguments
 
     engine = config.engine
     return EngineSettings(
@@ -200,6 +207,12 @@ def vllm_settings(config: PlannerConfig) -> "EngineSettings":
         max_live=max(config.max_queued, config.scheduler.max_num_seqs),
         pipeline_stages=engine.pipeline_stages,
         micro_batches=engine.micro_batches,
+        max_model_len=engine.max_model_len,
+        tensor_parallel=engine.tensor_parallel,
+        gpu_memory_utilization=engine.gpu_memory_utilization,
+        quantization=engine.quantization,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        further=further_arguments(engine.vllm_args),
     )
 
 

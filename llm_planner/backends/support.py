@@ -61,6 +61,8 @@ def _only(backend: str, instead: str, example: Any, **more: Any) -> Limit:  # no
 _NO_EVICTION = "cannot remove KV from within a sequence"
 _SERVERS_OWN = {"openai": "asks a server that has its own; set it there"}
 _ONE_PIECE = "runs a model in one piece; set backend: vllm"
+_ONE_DEVICE = "starts no model on several devices; set backend: vllm"
+_NO_VLLM = "starts no vLLM; set backend: vllm, or set it at the server"
 _NO_SERVER = "asks no server; set backend: openai"
 LIMITS: Mapping[str, Limit] = {
     "scheduler.policy": Limit(
@@ -83,6 +85,18 @@ LIMITS: Mapping[str, Limit] = {
     "engine.num_threads": Limit(without=_SERVERS_OWN, example=2),
     "engine.pipeline_stages": Limit(without=dict.fromkeys(("torch", "openai", "fake"), _ONE_PIECE), example=2),
     "engine.micro_batches": _only("vllm", _ONE_PIECE, "static"),
+    "engine.max_model_len": Limit(
+        without={
+            "torch": "takes what the KV cache holds, at most what the model takes; set engine.num_kv_blocks",
+            "openai": "takes what the server says; set openai.max_model_len for one that does not say",
+        },
+        example=512,
+    ),
+    "engine.tensor_parallel": _only("vllm", _ONE_DEVICE, 2),
+    "engine.gpu_memory_utilization": _only("vllm", _NO_VLLM, 0.5),
+    "engine.quantization": _only("vllm", _NO_VLLM, "fp8"),
+    "engine.kv_cache_dtype": _only("vllm", _NO_VLLM, "fp8"),
+    "engine.vllm_args": _only("vllm", _NO_VLLM, '{"swap_space": 1}'),
     "openai.base_url": _only("openai", _NO_SERVER, "http://192.168.0.2:8000/v1"),
     "openai.model": _only("openai", _NO_SERVER, "served"),
     "openai.api_key_variable": _only("openai", _NO_SERVER, "MY_KEY"),
