@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_planner.backends.support import BACKENDS, require_support
 from llm_planner.checkpoints import (
     build_length_predictor,
     build_prompt_encoder,
@@ -51,9 +52,9 @@ from llm_planner.serving.server import PlanServer
 
 if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend
+    from llm_planner.backends.vllm.engine import EngineSettings
 
 _log = logging.getLogger(__name__)
-BACKENDS = ("torch", "vllm", "openai", "fake")
 REHEARSED = "look around, take a picture of everything that you see, then come back"
 """What the model writes once at the start, for no client: a few steps from which the scheduler learns their times."""
 
@@ -76,14 +77,10 @@ def require_usable(config: PlannerConfig) -> None:
     """
     make_policy(config.scheduler.policy)
     known_speed(config)
-    if config.backend not in BACKENDS:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are {', '.join(BACKENDS)}")
-    if config.engine.pipeline_stages > 1 and config.backend != "vllm":
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"engine.pipeline_stages is {config.engine.pipeline_stages}, but backend {config.backend} runs a model in "
-            "one piece; set backend: vllm",
-        )
+    if config.backend not in (*BACKENDS, "fake"):
+        known = ", ".join((*BACKENDS, "fake"))
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are {known}")
+    require_support(config)
     if config.backend != "fake":
         planner_model(config)
 
@@ -107,6 +104,8 @@ def build_loop(
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
     """
     require_usable(config)  # wrong names are found before the model is loaded
+    for warning in require_support(config):
+        _log.warning("%s", warning)
     policy = make_policy(config.scheduler.policy)
     profile, settings = known_speed(config)
     library = build_library(config)
@@ -186,10 +185,17 @@ def _trained(config: PlannerConfig) -> frozenset[str] | None:
 def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
     from llm_planner.engine.backend import TorchBackend
 
-    options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
-    for name in ("model", "profile", "pipeline_stages", "micro_batches"):
-        del options[name]
-    backend = TorchBackend(directory := planner_model(config), **options)
+    engine = config.engine
+    backend = TorchBackend(
+        directory := planner_model(config),
+        device=engine.device,
+        dtype=engine.dtype,
+        num_kv_blocks=engine.num_kv_blocks,
+        block_size=engine.block_size,
+        num_threads=engine.num_threads,
+        lookahead=engine.lookahead,
+        eviction_method=engine.eviction_method,
+    )
     encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
@@ -202,11 +208,17 @@ def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepar
 
 def _open_vllm(config: PlannerConfig) -> "VllmBackend":
     from llm_planner.backends.vllm.backend import open_backend
-    from llm_planner.backends.vllm.engine import EngineSettings
+
+    require_pacer(config.engine.micro_batches)  # before the model is loaded
+    return open_backend(vllm_settings(config))
+
+
+def vllm_settings(config: PlannerConfig) -> "EngineSettings":
+    """Returns what vLLM is started with."""
+    from llm_planner.backends.vllm.engine import EngineSettings, further_arguments
 
     engine = config.engine
-    require_pacer(engine.micro_batches)  # before the model is loaded
-    settings = EngineSettings(
+    return EngineSettings(
         model_dir=planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
@@ -217,8 +229,13 @@ def _open_vllm(config: PlannerConfig) -> "VllmBackend":
         max_live=max(config.max_queued, config.scheduler.max_num_seqs),
         pipeline_stages=engine.pipeline_stages,
         micro_batches=engine.micro_batches,
+        max_model_len=engine.max_model_len,
+        tensor_parallel=engine.tensor_parallel,
+        gpu_memory_utilization=engine.gpu_memory_utilization,
+        quantization=engine.quantization,
+        kv_cache_dtype=engine.kv_cache_dtype,
+        further=further_arguments(engine.vllm_args),
     )
-    return open_backend(settings)
 
 
 def build_engine(config: PlannerConfig) -> Backend:
@@ -255,7 +272,6 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
         encoder.tokenizer,
         api_key=os.environ.get(config.openai.api_key_variable),
         clock=MonotonicClock(),
-        block_size=config.engine.block_size,
     )
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))

@@ -82,6 +82,25 @@ class EngineConfig:
         "With several stages, how work is divided among micro-batches: static (vLLM's way), token_budget, both "
         "(Dynamic Micro-Batch Scheduling), balanced (ours).",
     )
+    max_model_len: int = setting(
+        -1,
+        "Backend vllm: most tokens of prompt and plan; -1 takes what the KV cache holds, at most what the model takes.",
+        minimum=-1,
+        maximum=10_000_000,
+    )
+    tensor_parallel: int = setting(1, "Backend vllm: devices that share each layer.", minimum=1, maximum=256)
+    gpu_memory_utilization: float = setting(
+        0.0, "Backend vllm: share of a GPU's memory that it may use; 0 takes vLLM's default.", minimum=0.0, maximum=1.0
+    )
+    quantization: str = setting(
+        "", "Backend vllm: quantization method of the weights; an empty text takes what the checkpoint says."
+    )
+    kv_cache_dtype: str = setting("auto", "Backend vllm: type of the KV cache, e.g. fp8; auto takes the model's.")
+    vllm_args: str = setting(
+        "",
+        "Backend vllm: further engine arguments of vLLM as a JSON mapping, e.g. "
+        """{"trust_remote_code": true}; an argument that a setting or the planner decides is refused.""",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,15 +54,15 @@ def fit(
 
 @app.command()
 def evaluate(
+    data: Annotated[Path, typer.Option("--data", help="CSV of runs that the model was not fitted to.")],
     model: ThroughputModelOption = None,
-    data: TableOption = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
 ) -> None:
-    """Compare a model with measurements that it was not fitted to."""
+    """Compare a model with runs that it was not fitted to; `capacity bench` splits the shipped table."""
     from llm_planner_lab.training.capacity.evaluate import evaluate as evaluate_model
     from llm_planner_lab.training.capacity.methods import load_model
 
-    document = evaluate_model(load_model(model), read_table(data or shipped_table()))
+    document = evaluate_model(load_model(model), read_table(data))
     if json is not None:
         json.parent.mkdir(parents=True, exist_ok=True)
         json.write_text(json_library.dumps(plain(document), indent=1) + "\n", encoding="utf-8")
@@ -97,7 +97,9 @@ def predict(
     from llm_planner_lab.training.capacity.methods import load_model
 
     combination = Combination(hardware, devices, framework, llm)
-    (estimate,) = load_model(using).estimates([(combination, Workload(input_tokens, output_tokens, batch))])
+    throughput = load_model(using)
+    throughput.require_known(combination)
+    (estimate,) = throughput.estimates([(combination, Workload(input_tokens, output_tokens, batch))])
     if as_json:
         print_json(estimate)
         return

@@ -29,6 +29,8 @@ GATHER_S = 0.003
 """How long a step waits for the tokens of the others once the first has come: a server sends them together."""
 UNBOUNDED_BLOCKS = 1_000_000
 """Stands for a KV cache of unknown size: a server preempts and queues by itself."""
+BLOCK_SIZE = 16
+"""Tokens per block of that cache, for people."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 """Between two attempts at a sequence whose stream failed; the pause doubles."""
 
@@ -48,7 +50,6 @@ class OpenAIBackend:
             special token, and the server finds what it has computed before.
         api_key: None for a server that wants none.
         clock: Times the steps.
-        block_size: Tokens per block, for people: what a server's KV cache holds is not known here.
 
     Raises:
         PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used.
@@ -61,7 +62,6 @@ class OpenAIBackend:
         *,
         api_key: str | None,
         clock: Clock,
-        block_size: int = 16,
     ) -> None:
         self.tokenizer = OutputTokens(tokenizer)
         self._config = config
@@ -80,7 +80,7 @@ class OpenAIBackend:
         self._info = BackendInfo(
             model=card.name,
             num_kv_blocks=UNBOUNDED_BLOCKS,
-            block_size=block_size,
+            block_size=BLOCK_SIZE,
             max_model_len=card.max_model_len or config.max_model_len,
             can_offload=False,
             keeps_kv=True,
@@ -257,8 +257,7 @@ def _say_limits(config: OpenAIConfig, dialect: Dialect) -> None:
     """Says what this backend cannot do."""
     _log.warning(
         "backend openai at %s (%s): KV cannot be evicted, and that of a suspended goal lasts only as long as the "
-        "server's prefix cache keeps it; time budgets have the other levers. How sure the model is, is not known: "
-        "min_confidence has no effect",
+        "server's prefix cache keeps it; time budgets have the other levers",
         config.base_url,
         dialect.name,
     )

@@ -223,8 +223,14 @@ def _device(engine: Engine) -> str:
 
     config = engine.core.vllm_config
     name = device_name(torch.device(current_platform.device_type), config.model_config.dtype)
-    stages = config.parallel_config.pipeline_parallel_size
-    return f"{name}, vLLM {VERSION}" + (f", {stages} stages" if stages > 1 else "")
+    stages, shares = config.parallel_config.pipeline_parallel_size, config.parallel_config.tensor_parallel_size
+    parts = [
+        f"{stages} stages" if stages > 1 else "",
+        f"{shares} devices per stage" if shares > 1 else "",
+        config.model_config.quantization or "",
+        f"KV {config.cache_config.cache_dtype}" if config.cache_config.cache_dtype != "auto" else "",
+    ]
+    return ", ".join([f"{name}, vLLM {VERSION}", *filter(None, parts)])
 
 
 def open_backend(settings: EngineSettings) -> VllmBackend:

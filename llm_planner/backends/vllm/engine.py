@@ -1,15 +1,19 @@
 """Starts vLLM: settings of ours to settings of its own, and what can go wrong to numbered errors."""
 
+import dataclasses
+import difflib
 import logging
 import os
 import warnings
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llm_planner.backends.vllm.contract import require_hooks, require_vllm
 from llm_planner.backends.vllm.pipeline import ready_pipeline
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.documents import DocumentError, parse_json
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -23,6 +27,48 @@ CPU_BLOCK_TOKENS = 32
 
 CPU_KV_BYTES = 1 << 30
 """Memory of the KV cache on a CPU unless the number of blocks is given: robots, ROS and weights live there too."""
+
+_SCHEDULED = "the planner schedules the steps"
+DECIDED = {
+    "model": "set engine.model",
+    "dtype": "set engine.dtype",
+    "block_size": "set engine.block_size",
+    "num_gpu_blocks_override": "set engine.num_kv_blocks",
+    "kv_cache_memory_bytes": "set engine.num_kv_blocks",
+    "max_model_len": "set engine.max_model_len",
+    "max_num_batched_tokens": "set scheduler.max_num_batched_tokens",
+    "max_num_scheduled_tokens": "set scheduler.max_num_batched_tokens",
+    "max_num_seqs": "set max_queued",
+    "pipeline_parallel_size": "set engine.pipeline_stages",
+    "tensor_parallel_size": "set engine.tensor_parallel",
+    "gpu_memory_utilization": "set engine.gpu_memory_utilization",
+    "quantization": "set engine.quantization",
+    "kv_cache_dtype": "set engine.kv_cache_dtype",
+    "scheduling_policy": "set scheduler.policy",
+    "seed": "set seed",
+    "scheduler_cls": _SCHEDULED,
+    "enable_chunked_prefill": _SCHEDULED,
+    "speculative_config": _SCHEDULED,
+    "data_parallel_size": "the planner asks one engine",
+    "kv_transfer_config": "the planner waits for no KV from elsewhere",
+    "kv_offloading_size": "the planner waits for no KV from elsewhere",
+    "enable_prefix_caching": "the static prompt prefix is shared by it",
+    "structured_outputs_config": "the grammar of the robot's skills needs it",
+    "disable_log_stats": "the planner has figures of its own",
+    "use_tqdm_on_load": "the planner has a log of its own",
+}
+"""Engine arguments of vLLM that are not free, and what decides them."""
+
+_SIGNS = (
+    ("max_model_len", "engine.max_model_len"),
+    ("quantiz", "engine.quantization"),
+    ("cache_dtype", "engine.kv_cache_dtype"),
+    ("kv_cache", "engine.kv_cache_dtype"),
+    ("tensor parallel", "engine.tensor_parallel"),
+    ("tensor_parallel", "engine.tensor_parallel"),
+    ("World size", "engine.tensor_parallel or engine.pipeline_stages"),
+)
+"""Words of vLLM's errors, and the setting that they are about."""
 
 MAX_REASON = 400
 """Characters of vLLM's own words in an error."""
@@ -43,6 +89,12 @@ class EngineSettings:
         max_live: Most requests that are unfinished at once, suspended ones included.
         pipeline_stages: Workers that hold a share of the layers each.
         micro_batches: How work is divided among the micro-batches of a pipeline (``scheduling.pipeline.pacers``).
+        max_model_len: Most tokens of a sequence; -1 takes what the KV cache holds, at most what the model takes.
+        tensor_parallel: Devices that share each layer.
+        gpu_memory_utilization: Share of a GPU's memory; 0 takes vLLM's default.
+        quantization: Method; an empty text takes what the checkpoint says.
+        kv_cache_dtype: ``auto`` takes the model's.
+        further: Other engine arguments of vLLM (``further_arguments``).
     """
 
     model_dir: Path
@@ -55,6 +107,31 @@ class EngineSettings:
     max_live: int = 256
     pipeline_stages: int = 1
     micro_batches: str = "balanced"
+    max_model_len: int = -1
+    tensor_parallel: int = 1
+    gpu_memory_utilization: float = 0.0
+    quantization: str = ""
+    kv_cache_dtype: str = "auto"
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+
+def further_arguments(text: str) -> Mapping[str, Any]:
+    """Returns the mapping of ``engine.vllm_args``.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if it is no mapping, or names what a setting or the planner decides.
+    """
+    try:
+        arguments = parse_json(text) if text else {}
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.vllm_args {error}") from error
+    if not isinstance(arguments, dict):
+        message = "engine.vllm_args must be a JSON mapping of engine arguments of vLLM to their values"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    taken = [f"{name}: {DECIDED[name]}" for name in sorted(arguments) if name in DECIDED]
+    if taken:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.vllm_args must not name {'; '.join(taken)}")
+    return arguments
 
 
 @dataclass(slots=True)
@@ -93,6 +170,7 @@ def start_engine(settings: EngineSettings) -> Engine:
     require_hooks()
     from vllm.engine.arg_utils import EngineArgs
 
+    _require_known(settings.further, [field.name for field in dataclasses.fields(EngineArgs)])
     try:
         config = EngineArgs(**_arguments(settings)).create_engine_config()
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
@@ -101,6 +179,15 @@ def start_engine(settings: EngineSettings) -> Engine:
         return _start(config)
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
+
+
+def _require_known(further: Mapping[str, Any], known: Collection[str]) -> None:
+    for name in further:
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known)
+            hint = f"; near to it: {', '.join(nearest)}" if nearest else ""
+            message = f"engine.vllm_args names {name!r}, which is no engine argument of this vLLM{hint}"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, message)
 
 
 def _arguments(settings: EngineSettings) -> dict[str, Any]:
@@ -112,6 +199,12 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
             f"engine.device is {settings.device!r}, but this vLLM runs on {here}; set auto (and CUDA_VISIBLE_DEVICES)",
+        )
+    if is_cpu and settings.gpu_memory_utilization:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.gpu_memory_utilization is {settings.gpu_memory_utilization:g}, but this vLLM runs on cpu; set "
+            "engine.num_kv_blocks",
         )
     _require_layers(settings)
     block_size, dtype = settings.block_size, settings.dtype
@@ -126,6 +219,9 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "max_num_batched_tokens": settings.max_num_batched_tokens,
         "max_num_scheduled_tokens": settings.max_num_batched_tokens,
         "pipeline_parallel_size": settings.pipeline_stages,
+        "tensor_parallel_size": settings.tensor_parallel,
+        "kv_cache_dtype": settings.kv_cache_dtype,
+        "max_model_len": settings.max_model_len,  # vLLM's -1: what the KV cache holds, at most what the model takes
         "enable_prefix_caching": True,
         "enforce_eager": is_cpu,  # compiling pays on GPUs; on a CPU it takes longer than it ever saves
         "scheduling_policy": "fcfs",  # the order of a step is ours
@@ -136,10 +232,15 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
     }
     if settings.num_kv_blocks:
         arguments["num_gpu_blocks_override"] = settings.num_kv_blocks + 1  # one stands for "no block"
-        arguments["max_model_len"] = _max_model_len(settings, block_size)
+        if settings.max_model_len == -1:
+            arguments["max_model_len"] = _max_model_len(settings, block_size)
+    if settings.gpu_memory_utilization:
+        arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
+    if settings.quantization:
+        arguments["quantization"] = settings.quantization
     if is_cpu:
         arguments["kv_cache_memory_bytes"] = CPU_KV_BYTES
-    return arguments
+    return {**arguments, **settings.further}
 
 
 def _require_layers(settings: EngineSettings) -> None:
@@ -194,6 +295,13 @@ def _explain(settings: EngineSettings, error: Exception) -> PlannerError:
         )
     if "memory" in text.lower() or "KV cache" in text:
         return PlannerError(
-            ErrorCode.OUT_OF_MEMORY, f"vLLM has no room for {settings.model_dir}: {text}; take a smaller model"
+            ErrorCode.OUT_OF_MEMORY,
+            f"vLLM has no room for {settings.model_dir}: {text}; lower engine.max_model_len, raise "
+            "engine.gpu_memory_utilization or engine.tensor_parallel, set engine.quantization or engine.kv_cache_dtype "
+            "to a smaller type, or take a smaller model",
         )
+    for sign, name in _SIGNS:
+        if sign in text:
+            message = f"vLLM cannot run {settings.model_dir} so: {text}; change {name}"
+            return PlannerError(ErrorCode.INVALID_CONFIG, message)
     return PlannerError(ErrorCode.CHECKPOINT_INVALID, f"vLLM cannot run {settings.model_dir}: {text}")

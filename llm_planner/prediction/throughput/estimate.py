@@ -39,6 +39,10 @@ class ThroughputModel(Protocol):
         """How it does that."""
         ...
 
+    def require_known(self, combination: Combination) -> None:
+        """Makes sure that the parts of a combination exist; INVALID_CONFIG names the nearest ones."""
+        ...
+
     def estimates(self, queries: Sequence[tuple[Combination, Workload]]) -> list[Estimate]:
         """Returns what to expect of each query; one whose combination was never measured has a low confidence."""
         ...

@@ -12,7 +12,7 @@ from llm_planner.prediction.throughput.error_scale import ErrorScale, Familiarit
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.kernel import Kernel
 from llm_planner.prediction.throughput.points import Encoder, Floats, Points
-from llm_planner.prediction.throughput.table import Combination, Workload
+from llm_planner.prediction.throughput.table import Combination, Workload, require_names
 
 NUM_NEAR = 32
 """Measurements that tell how much is known around a point: the nearest ones tell nearly all."""
@@ -102,6 +102,16 @@ class KernelModel:
         if whole:
             return Familiarity.SEEN
         return Familiarity.UNSEEN if all(parts) else Familiarity.FOREIGN
+
+    def require_known(self, combination: Combination) -> None:
+        """Makes sure that the table or the catalogue names the parts of a combination.
+
+        Raises:
+            PlannerError: INVALID_CONFIG with the nearest names.
+        """
+        seen = [self.encoder.names(numbers) for numbers in self._known]
+        catalogue = self.encoder.catalogue
+        require_names(combination, {*seen[0], *catalogue.devices}, seen[1], {*seen[2], *catalogue.models})
 
     def estimates(self, queries: Sequence[tuple[Combination, Workload]]) -> list[Estimate]:
         """Returns what to expect of each query."""

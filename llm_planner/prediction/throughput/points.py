@@ -1,6 +1,6 @@
 """Measurements as numbers: what the kernel compares."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,10 @@ class Encoder:
         )
         names = (hardware, framework, model, str(combination))
         return Place(fixed.astype(np.float32), tuple(self._numbers.setdefault(n, len(self._numbers)) for n in names))
+
+    def names(self, numbers: Container[int]) -> set[str]:
+        """Returns the names that some numbers stand for."""
+        return {name for name, number in self._numbers.items() if number in numbers}
 
     def varying(self, combination: Combination, length_tokens: float, batch_size: float) -> Floats:
         """Returns the columns VARYING of a workload with prompts and responses of one length."""

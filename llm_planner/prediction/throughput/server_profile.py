@@ -54,10 +54,12 @@ def server_profile(model: KernelModel, combination: Combination, end: End = midd
         end: ``slow`` and ``fast`` give the ends of an interval.
 
     Raises:
-        PlannerError: INVALID_CONFIG if the framework's rows are of one sequence, or the model does not fit the device.
+        PlannerError: INVALID_CONFIG for names that exist nowhere, if the framework's rows are of one sequence, or if
+            the model does not fit the device.
     """
     from scipy.optimize import nnls  # heavy, and every planner imports this module
 
+    model.require_known(combination)
     if combination.framework in SINGLE_SEQUENCE:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,

@@ -1,8 +1,9 @@
 """Tables of measured throughput: CSV files in the format of LLM-Inference-Bench."""
 
 import csv
+import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,33 @@ class Combination(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.model} on {self.num_devices} x {self.hardware} with {self.framework}"
+
+
+def require_names(
+    combination: Combination, hardware: Collection[str], frameworks: Collection[str], models: Collection[str]
+) -> None:
+    """Makes sure that the parts of a combination exist.
+
+    Raises:
+        PlannerError: INVALID_CONFIG with the nearest known names of every part that does not.
+    """
+    problems = [
+        f"no {what} {name!r} is known; {_nearest(name, known)}"
+        for what, name, known in (
+            ("hardware", combination.hardware, hardware),
+            ("framework", combination.framework, frameworks),
+            ("model", combination.model, models),
+        )
+        if name not in known
+    ]
+    if problems:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "; ".join(problems))
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    by_lower = {other.lower(): other for other in sorted(known)}
+    nearest = [by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, 3, 0.4)]
+    return f"the nearest are {', '.join(nearest)}" if nearest else f"known are {', '.join(by_lower.values())}"
 
 
 class Workload(NamedTuple):

@@ -15,7 +15,7 @@ from llm_planner.robots.library import RobotLibrary
 
 ROBOTS = RobotLibrary()
 KNOWN = "estimate:Nvidia H100 GPU/1/vLLM/meta-llama/Meta-Llama-3-8B"
-UNKNOWN = "estimate:Nvidia B200/1/vLLM/meta-llama/Meta-Llama-3-8B"
+UNKNOWN = "estimate:AMD MI250 GPU/1/TensorRT-LLM/Deci/DeciLM-7B"
 OBJECTIVE = Objective(slo_s=0.5, share=0.9)
 
 
@@ -82,3 +82,18 @@ def test_refusals_have_numbers():
     with pytest.raises(PlannerError) as caught:
         build_room("llama3-8b-rtx4090", 16, ROBOTS).left({}, "unicorn", OBJECTIVE)
     assert caught.value.code is ErrorCode.UNKNOWN_ROBOT_MODEL
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("estimate:nvidia h100/1/vLLM/meta-llama/Meta-Llama-3-8B", "Nvidia H100 GPU"),
+        ("estimate:Nvidia H100 GPU/1/vllm/meta-llama/Meta-Llama-3-8B", "the nearest are vLLM"),
+        ("estimate:Nvidia H100 GPU/1/vLLM/Llama-3-8B", "meta-llama/Meta-Llama-3-8B"),
+        ("estimate:y/1/z/x", "no hardware 'y'.*no framework 'z'.*no model 'x'"),
+    ],
+)
+def test_names_that_exist_nowhere_are_refused_with_the_nearest(name, named):
+    with pytest.raises(PlannerError, match=named) as caught:
+        estimated_profile(name)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG

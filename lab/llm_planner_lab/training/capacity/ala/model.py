@@ -13,7 +13,7 @@ import xgboost
 
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.model_file import FORMAT
-from llm_planner.prediction.throughput.table import Combination, Measurement, Workload
+from llm_planner.prediction.throughput.table import Combination, Measurement, Workload, require_names
 from llm_planner_lab.training.capacity.ala.annealing import Annealing, SubsetEvaluator, anneal
 from llm_planner_lab.training.capacity.ala.combinations import CombinationModel, CombinationModels, train_combinations
 from llm_planner_lab.training.capacity.ala.error import Encoding, ErrorPredictor, train_error_predictor
@@ -36,6 +36,11 @@ class AlaModel:
     models: CombinationModels
     errors: ErrorPredictor
     method: str = "ala"
+
+    def require_known(self, combination: Combination) -> None:
+        """Makes sure that the databases name the parts of a combination; INVALID_CONFIG names the nearest ones."""
+        hardware, _, frameworks, models = (set(names) for names in zip(*self.models.models, strict=True))
+        require_names(combination, hardware, frameworks, models)
 
     def estimates(self, queries: Sequence[tuple[Combination, Workload]]) -> list[Estimate]:
         """Returns what to expect; the queries of one combination are one new data set for Algorithm 8."""

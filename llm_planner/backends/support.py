@@ -1,0 +1,158 @@
+"""Which settings each backend honours; the others are refused by number, or warned of where a default leaves it open.
+
+A setting that ``LIMITS`` does not name is honoured by every backend. ``assembly`` checks a configuration before it
+loads a model; ``docs/backends.md`` shows the table.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
+
+BACKENDS = ("torch", "vllm", "openai")
+WORKS = "works"
+REFUSED = f"refused ({ErrorCode.INVALID_CONFIG.name} {ErrorCode.INVALID_CONFIG:d})"
+WARNING = "one warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A setting that not every backend honours.
+
+    Attributes:
+        without: Backends that do not, with what they do instead, as a sentence goes on behind "backend NAME ...".
+        warned: Value that leaves it to the backend; it gets one warning instead of a refusal.
+        harmless: Values besides the default that such a backend satisfies anyway.
+        is_meant: Whether a value asks for it; None for every value but the default and those above.
+        example: A value that asks for it.
+    """
+
+    without: Mapping[str, str]
+    example: Any
+    warned: Any = None
+    harmless: tuple[Any, ...] = ()
+    is_meant: Callable[[Any], bool] | None = None
+
+    def answer(self, backend: str) -> str:
+        """Returns the cell of the table."""
+        if backend not in self.without:
+            return WORKS
+        return REFUSED if self.warned is None else f"{WARNING} at `{self.warned}`, else {REFUSED}"
+
+    def is_refused(self, value: Any, default: Any) -> bool:  # noqa: ANN401 (of a setting)
+        """Returns whether a backend without it refuses a value."""
+        if self.is_meant is not None:
+            return self.is_meant(value)
+        return value not in (default, self.warned, *self.harmless)
+
+
+def _is_memory_safe(policy: str) -> bool:
+    return isinstance(make_policy(policy), MemorySafe)
+
+
+def _only(backend: str, instead: str, example: Any, **more: Any) -> Limit:  # noqa: ANN401 (of a setting)
+    return Limit(without={name: instead for name in BACKENDS if name != backend}, example=example, **more)
+
+
+_NO_EVICTION = "cannot remove KV from within a sequence"
+_SERVERS_OWN = {"openai": "asks a server that has its own; set it there"}
+_ONE_PIECE = "runs a model in one piece; set backend: vllm"
+_ONE_DEVICE = "starts no model on several devices; set backend: vllm"
+_NO_VLLM = "starts no vLLM; set backend: vllm, or set it at the server"
+_NO_SERVER = "asks no server; set backend: openai"
+LIMITS: Mapping[str, Limit] = {
+    "scheduler.policy": Limit(
+        without={
+            "vllm": "leaves it to vLLM who gives way when memory is short, so a memory-safe policy decides nothing",
+            "openai": "does not know the server's memory, so a memory-safe policy decides nothing",
+        },
+        example="a_min",
+        is_meant=_is_memory_safe,
+    ),
+    "scheduler.max_num_batched_tokens": Limit(without=_SERVERS_OWN, example=512),
+    "scheduler.max_eviction_ratio": _only("torch", _NO_EVICTION, 0.5),
+    "engine.eviction_method": _only("torch", _NO_EVICTION, "streaming"),
+    "engine.lookahead": _only(
+        "torch", "adds no tokens to the one per step that the model writes", "always", warned="auto", harmless=("off",)
+    ),
+    "engine.dtype": Limit(without=_SERVERS_OWN, example="bfloat16"),
+    "engine.num_kv_blocks": Limit(without=_SERVERS_OWN, example=64),
+    "engine.block_size": Limit(without=_SERVERS_OWN, example=32),
+    "engine.num_threads": Limit(without=_SERVERS_OWN, example=2),
+    "engine.pipeline_stages": Limit(without=dict.fromkeys(("torch", "openai", "fake"), _ONE_PIECE), example=2),
+    "engine.micro_batches": _only("vllm", _ONE_PIECE, "static"),
+    "engine.max_model_len": Limit(
+        without={
+            "torch": "takes what the KV cache holds, at most what the model takes; set engine.num_kv_blocks",
+            "openai": "takes what the server says; set openai.max_model_len for one that does not say",
+        },
+        example=512,
+    ),
+    "engine.tensor_parallel": _only("vllm", _ONE_DEVICE, 2),
+    "engine.gpu_memory_utilization": _only("vllm", _NO_VLLM, 0.5),
+    "engine.quantization": _only("vllm", _NO_VLLM, "fp8"),
+    "engine.kv_cache_dtype": _only("vllm", _NO_VLLM, "fp8"),
+    "engine.vllm_args": _only("vllm", _NO_VLLM, '{"swap_space": 1}'),
+    "openai.base_url": _only("openai", _NO_SERVER, "http://192.168.0.2:8000/v1"),
+    "openai.model": _only("openai", _NO_SERVER, "served"),
+    "openai.api_key_variable": _only("openai", _NO_SERVER, "MY_KEY"),
+    "openai.server": _only("openai", _NO_SERVER, "vllm"),
+    "openai.max_model_len": _only("openai", _NO_SERVER, 2048),
+    "openai.connect_timeout_s": _only("openai", _NO_SERVER, 1.0),
+    "openai.stall_timeout_s": _only("openai", _NO_SERVER, 1.0),
+    "openai.retry_s": _only("openai", _NO_SERVER, 1.0),
+    "min_confidence": _only(
+        "torch",
+        "does not report how probable its tokens are, so min_confidence has no effect",
+        0.5,
+        warned=-1.0,
+        harmless=(0.0,),
+    ),
+}
+
+
+def require_support(config: PlannerConfig) -> list[str]:
+    """Returns one warning for each setting whose value leaves it to the backend, which does not have it.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming every setting that asks for what the backend does not have.
+    """
+    warnings, refused, default = [], [], PlannerConfig()
+    for name, limit in LIMITS.items():
+        instead = limit.without.get(config.backend)
+        if instead is None:
+            continue
+        value = _value(config, name)
+        if limit.is_refused(value, _value(default, name)):
+            refused.append(f"{name} is {value!r}, but backend {config.backend} {instead}")
+        elif limit.warned is not None and value == limit.warned:
+            warnings.append(f"{name} is {value!r}: backend {config.backend} {instead}")
+    if config.backend == "vllm" and config.engine.pipeline_stages == 1:
+        name, usual = "engine.micro_batches", default.engine.micro_batches
+        if (value := config.engine.micro_batches) != usual:
+            refused.append(f"{name} is {value!r}, but engine.pipeline_stages is 1: raise it, or leave {usual}")
+    if refused:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "; ".join(refused))
+    return warnings
+
+
+def table() -> str:
+    """Returns the table of ``docs/backends.md``, in Markdown."""
+    head = "| setting | " + " | ".join(BACKENDS) + " |\n|---|" + "---|" * len(BACKENDS)
+    rows = [f"| {_title(name)} | " + " | ".join(map(limit.answer, BACKENDS)) + " |" for name, limit in LIMITS.items()]
+    return "\n".join([head, *rows, "| every other setting | " + " | ".join([WORKS] * len(BACKENDS)) + " |", ""])
+
+
+def _title(name: str) -> str:
+    return f"`{name}`" + (", the memory-safe ones" if name == "scheduler.policy" else "")
+
+
+def _value(config: PlannerConfig, name: str) -> Any:  # noqa: ANN401 (of a setting)
+    value: Any = config
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,126 @@
+"""The table of settings and backends: every cell is what the code does, and the page shows the table."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from llm_planner import assembly
+from llm_planner.assembly import build_loop
+from llm_planner.backends import support
+from llm_planner.backends.support import BACKENDS, LIMITS, REFUSED, WARNING, WORKS, require_support
+from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.scheduling.policies import make_policy, policy_names
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "backends.md"
+CELLS = [(name, backend) for name in LIMITS for backend in BACKENDS]
+NOT_PASSED_ON = {"engine.model", "engine.profile"}
+"""Settings of the engine that every backend honours without being handed them by this name."""
+
+
+def with_setting(backend, name, value, **more):
+    *section, leaf = name.split(".")
+    config = PlannerConfig(backend=backend, **more)
+    if not section:
+        return dataclasses.replace(config, **{leaf: value})
+    return dataclasses.replace(
+        config, **{section[0]: dataclasses.replace(getattr(config, section[0]), **{leaf: value})}
+    )
+
+
+@pytest.mark.parametrize(("name", "backend"), CELLS)
+def test_a_cell_says_what_the_check_does(name, backend):
+    limit = LIMITS[name]
+    stages = {"engine": EngineConfig(pipeline_stages=2)} if name == "engine.micro_batches" and backend == "vllm" else {}
+    asked = with_setting(backend, name, limit.example, **stages)
+    warned = [text for text in require_support(PlannerConfig(backend=backend)) if text.startswith(f"{name} ")]
+    if (cell := limit.answer(backend)) == WORKS:
+        require_support(asked)
+        assert not warned
+        return
+    assert cell.endswith(REFUSED)
+    with pytest.raises(PlannerError, match=f"{name} is {limit.example!r}, but backend {backend} ") as caught:
+        require_support(asked)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert len(warned) == (1 if cell.startswith(WARNING) else 0)
+
+
+@pytest.fixture
+def handed_over(monkeypatch):
+    """Returns what a configuration hands to a backend, without starting it."""
+    handed = {}
+
+    class StopError(Exception):
+        """The backend would start now."""
+
+    def take(*args, **kwargs):
+        handed["args"], handed["kwargs"] = args, kwargs
+        raise StopError
+
+    monkeypatch.setattr("llm_planner.engine.backend.TorchBackend", take)
+    monkeypatch.setattr("llm_planner.backends.openai.backend.OpenAIBackend", take)
+
+    def run(config):
+        if config.backend == "vllm":
+            return repr(assembly.vllm_settings(config))
+        with pytest.raises(StopError):
+            build_loop(config)
+        return repr({**handed, "kwargs": {k: v for k, v in handed["kwargs"].items() if k != "clock"}})
+
+    return run
+
+
+OTHERS = {"engine.device": "cpu", "engine.max_model_len": 512}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "name",
+    [f"engine.{f.name}" for f in dataclasses.fields(EngineConfig)]
+    + [f"openai.{f.name}" for f in dataclasses.fields(OpenAIConfig)],
+)
+def test_a_backend_is_handed_what_it_honours(name, backend, handed_over):
+    """What the table calls works reaches the backend; nothing else does."""
+    limit = LIMITS.get(name)
+    if limit is None and (name in NOT_PASSED_ON or backend == "openai"):
+        pytest.skip("the model's directory, the profile, and the device of the length predictor")
+    if limit is not None and limit.answer(backend) != WORKS:
+        return
+    stages = {"engine": EngineConfig(pipeline_stages=2)} if name == "engine.micro_batches" else {}
+    example = OTHERS[name] if limit is None else limit.example
+    before = handed_over(PlannerConfig(backend=backend, **stages))
+    assert handed_over(with_setting(backend, name, example, **stages)) != before
+
+
+@pytest.mark.parametrize("policy", policy_names())
+@pytest.mark.parametrize("backend", ["vllm", "openai"])
+def test_memory_safe_policies_need_memory_that_is_known(policy, backend):
+    config = with_setting(backend, "scheduler.policy", policy)
+    if not isinstance(make_policy(policy), MemorySafe):
+        require_support(config)
+        return
+    with pytest.raises(PlannerError, match="memory-safe policy decides nothing"):
+        require_support(config)
+
+
+def test_what_such_a_backend_does_anyway_may_be_asked_for():
+    engine = EngineConfig(lookahead="off")
+    assert not require_support(PlannerConfig(backend="vllm", engine=engine, min_confidence=0.0))
+
+
+def test_micro_batches_need_stages():
+    with pytest.raises(PlannerError, match="pipeline_stages is 1"):
+        require_support(with_setting("vllm", "engine.micro_batches", "static"))
+
+
+def test_a_planner_is_refused_before_anything_is_loaded_and_every_setting_is_named():
+    config = PlannerConfig(backend="openai", engine=EngineConfig(num_threads=2, lookahead="always"))
+    with pytest.raises(PlannerError, match=r"engine\.lookahead.*engine\.num_threads") as caught:
+        build_loop(config)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_the_page_shows_the_table():
+    assert support.table() in PAGE.read_text(encoding="utf-8")

@@ -1,0 +1,142 @@
+"""What vLLM is started with, and what its errors mean, with a fake in the place of vLLM."""
+
+import dataclasses
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from llm_planner.assembly import vllm_settings
+from llm_planner.backends.vllm import engine as vllm_engine
+from llm_planner.backends.vllm.engine import EngineSettings, further_arguments, start_engine
+from llm_planner.core.config import EngineConfig, PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
+
+TOO_LONG = (
+    "To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is "
+    "larger than the available KV cache memory (3.00 GiB). Try increasing `gpu_memory_utilization` or decreasing "
+    "`max_model_len` when initializing the engine."
+)
+
+
+@pytest.fixture
+def long_model(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"num_hidden_layers": 2, "max_position_embeddings": 131_072}))
+    return tmp_path
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Returns a function that starts a fake vLLM and returns the arguments that it was given."""
+    given = SimpleNamespace(arguments={}, is_cpu=False, error=None)
+
+    def make(name, default):
+        return (name, object, dataclasses.field(default=default))
+
+    names = (*vllm_engine.DECIDED, "pipeline_parallel_size", "enforce_eager", "swap_space", "trust_remote_code")
+    arguments_class = dataclasses.make_dataclass("EngineArgs", [make(name, None) for name in dict.fromkeys(names)])
+
+    def create(self):
+        given.arguments = {k: v for k, v in vars(self).items() if v is not None}
+        if given.error is not None:
+            raise given.error
+        return "configuration"
+
+    arguments_class.create_engine_config = create
+    platforms = SimpleNamespace(current_platform=SimpleNamespace(is_cpu=lambda: given.is_cpu))
+    for name, content in {
+        "vllm": {},
+        "vllm.platforms": vars(platforms),
+        "vllm.engine": {},
+        "vllm.engine.arg_utils": {"EngineArgs": arguments_class},
+    }.items():
+        module = ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(vllm_engine, "require_vllm", lambda: None)
+    monkeypatch.setattr(vllm_engine, "require_hooks", lambda: None)
+    monkeypatch.setattr(vllm_engine, "_start", lambda config: config)
+
+    def start(settings, *, is_cpu=False, error=None):
+        given.is_cpu, given.error = is_cpu, error
+        start_engine(settings)
+        return given.arguments
+
+    return start
+
+
+def test_a_long_context_is_fitted_to_the_memory(started, long_model):
+    assert started(EngineSettings(model_dir=long_model))["max_model_len"] == -1
+    assert started(EngineSettings(model_dir=long_model, max_model_len=8192))["max_model_len"] == 8192
+    blocks = EngineSettings(model_dir=long_model, num_kv_blocks=64)
+    assert started(blocks)["max_model_len"] == 64 * 16
+
+
+def test_settings_of_deployments_reach_vllm(started, long_model):
+    engine = EngineConfig(
+        model=str(long_model),
+        tensor_parallel=2,
+        gpu_memory_utilization=0.8,
+        quantization="awq",
+        kv_cache_dtype="fp8",
+        vllm_args='{"swap_space": 4}',
+    )
+    arguments = started(vllm_settings(PlannerConfig(backend="vllm", engine=engine)))
+    assert {name: arguments[name] for name in ("tensor_parallel_size", "gpu_memory_utilization")} == {
+        "tensor_parallel_size": 2,
+        "gpu_memory_utilization": 0.8,
+    }
+    assert (arguments["quantization"], arguments["kv_cache_dtype"], arguments["swap_space"]) == ("awq", "fp8", 4)
+
+
+def test_what_is_not_set_is_left_to_vllm(started, long_model):
+    assert not {"gpu_memory_utilization", "quantization"} & set(started(EngineSettings(model_dir=long_model)))
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("{", "JSON"),
+        ("[1]", "mapping"),
+        ('{"max_model_len": 5}', r"set engine\.max_model_len"),
+        ('{"scheduler_cls": "x"}', "schedules the steps"),
+    ],
+)
+def test_further_arguments_are_checked(text, named):
+    with pytest.raises(PlannerError, match=named) as caught:
+        further_arguments(text)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_an_argument_that_vllm_does_not_have_is_refused_with_the_nearest(started, long_model):
+    with pytest.raises(PlannerError, match=r"'swap_spce'.*swap_space") as caught:
+        started(EngineSettings(model_dir=long_model, further={"swap_spce": 4}))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_every_argument_that_we_give_is_closed_to_others(started, long_model):
+    given = started(EngineSettings(model_dir=long_model, num_kv_blocks=9, gpu_memory_utilization=0.5, quantization="x"))
+    assert set(given) - {"enforce_eager"} <= set(vllm_engine.DECIDED)
+
+
+def test_a_share_of_a_gpu_means_nothing_on_a_cpu(started, long_model):
+    with pytest.raises(PlannerError, match=r"set engine\.num_kv_blocks"):
+        started(EngineSettings(model_dir=long_model, gpu_memory_utilization=0.5), is_cpu=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "named"),
+    [
+        (TOO_LONG, ErrorCode.OUT_OF_MEMORY, r"lower engine\.max_model_len"),
+        ("No available memory for the cache blocks", ErrorCode.OUT_OF_MEMORY, r"raise engine\.gpu_memory_util"),
+        ("User-specified max_model_len (9) is greater", ErrorCode.INVALID_CONFIG, r"change engine\.max_model_len"),
+        ("Unknown quantization method: x", ErrorCode.INVALID_CONFIG, r"change engine\.quantization"),
+        ("Invalid kv_cache_dtype: x", ErrorCode.INVALID_CONFIG, r"change engine\.kv_cache_dtype"),
+        ("divisible by tensor parallel size (3)", ErrorCode.INVALID_CONFIG, r"change engine\.tensor_parallel"),
+    ],
+)
+def test_errors_name_the_setting_to_change(started, long_model, text, code, named):
+    with pytest.raises(PlannerError, match=named) as caught:
+        started(EngineSettings(model_dir=long_model), error=ValueError(text))
+    assert caught.value.code is code
