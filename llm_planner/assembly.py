@@ -168,7 +168,7 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
     options = {field.name: getattr(config.engine, field.name) for field in dataclasses.fields(config.engine)}
     for name in ("model", "profile", "pipeline_stages", "micro_batches"):
         del options[name]
-    backend = TorchBackend(directory := planner_model(config), **options)
+    backend = TorchBackend(directory := planner_model(config), max_num_seqs=config.scheduler.max_num_seqs, **options)
     encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
@@ -220,6 +220,7 @@ def build_engine(config: PlannerConfig) -> Backend:
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
+        max_num_seqs=config.scheduler.max_num_seqs,
         block_size=engine.block_size,
         num_threads=engine.num_threads,
     )

@@ -11,17 +11,26 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _CUDA_SHARE = 0.8  # of what is free after the weights; the rest is for activations and gathered blocks
 _HOST_SHARE = 0.25  # of what is available; robots, ROS and offloaded KV live there too
-_CONTEXTS = 64  # nobody needs more full contexts than this by default
+_CONTEXTS_PER_SEQ = 4  # one that decodes, and three whose robots are at work
 
 
-def default_num_blocks(block_bytes: int, block_size: int, max_model_len: int, device: torch.device) -> int:
-    """Returns the number of blocks for the free memory of a device, at most ``_CONTEXTS`` full contexts.
+def default_num_blocks(
+    block_bytes: int, block_size: int, max_model_len: int, max_num_seqs: int, device: torch.device
+) -> int:
+    """Returns the number of blocks for the free memory of a device, at most ``_CONTEXTS_PER_SEQ`` full contexts each.
+
+    Args:
+        block_bytes: Of one block over all layers.
+        block_size: Tokens per block.
+        max_model_len: Tokens of a full context.
+        max_num_seqs: Most sequences that decode together.
+        device: Holds the blocks.
 
     Raises:
         PlannerError: OUT_OF_MEMORY if not even one full context of 256 tokens fits.
     """
     budget_bytes = int(free_bytes(device) * (_CUDA_SHARE if device.type == "cuda" else _HOST_SHARE))
-    num_blocks = min(budget_bytes // block_bytes, _CONTEXTS * -(-max_model_len // block_size))
+    num_blocks = min(budget_bytes // block_bytes, _CONTEXTS_PER_SEQ * max_num_seqs * -(-max_model_len // block_size))
     if num_blocks * block_size < min(256, max_model_len):
         raise PlannerError(
             ErrorCode.OUT_OF_MEMORY,
