@@ -34,7 +34,7 @@ class TorchBackend:
     Args:
         model_dir: Hugging Face checkpoint directory.
         device: ``auto`` (CUDA if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
-        dtype: ``auto`` (float32 on the CPU, the checkpoint's own elsewhere), float32, bfloat16 or float16.
+        dtype: ``auto`` (``hardware.select_dtype``), float32, bfloat16 or float16.
         num_kv_blocks: 0 sizes the KV cache from the free memory and ``max_num_seqs``.
         max_num_seqs: Most sequences that will decode together.
         block_size: Tokens per KV block.

@@ -10,7 +10,6 @@ from llm_planner import documents
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
-# Fields that would change the computation, with the only values that leave it as implemented here.
 MAX_JSON_BYTES = 64_000_000  # a tokenizer of 256,000 tokens takes 33 MB
 _LARGEST = {  # far above any model: names and shapes of all weights are made of these before a file is opened
     "vocab_size": 10**7,
@@ -22,6 +21,8 @@ _LARGEST = {  # far above any model: names and shapes of all weights are made of
     "head_dim": 10_000,
     "max_model_len": 10**8,
 }
+_LARGE = 1 << 26  # elements of weight matrices
+# Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
     "hidden_act": ("silu",),
     "use_sliding_window": (False,),
@@ -77,6 +78,14 @@ class ModelConfig:
     def group_size(self) -> int:
         """Query heads that share one KV head."""
         return self.num_heads // self.num_kv_heads
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its weight matrices are far beyond a processor's cache, so that memory decides how fast it is."""
+        attention = 2 * (self.num_heads + self.num_kv_heads) * self.head_dim
+        layer = self.hidden_size * (attention + 3 * self.intermediate_size)
+        vocabulary = self.vocab_size * self.hidden_size * (1 if self.is_tied else 2)
+        return self.num_layers * layer + vocabulary > _LARGE
 
 
 def read_model_config(model_dir: Path) -> ModelConfig:

@@ -64,7 +64,7 @@ class ModelRunner:
     ) -> None:
         checkpoint = Checkpoint(model_dir, config)
         self._device = select_device(device)
-        data_type = select_dtype(dtype, config.dtype, self._device)
+        data_type = select_dtype(dtype, config, self._device)
         self.device_name = device_name(self._device, data_type)
         try:
             self._model = Model(config, checkpoint, data_type, self._device)
