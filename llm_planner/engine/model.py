@@ -1,4 +1,4 @@
-"""The forward pass of Llama, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
+"""The forward pass of Llama, Mistral, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
 
 from dataclasses import dataclass
 

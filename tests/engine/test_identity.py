@@ -14,6 +14,11 @@ CASES = {
         {"tie_word_embeddings": True, "rope_parameters": LLAMA3_ROPE, "attention_bias": True, "mlp_bias": True},
     ),
     "llama-one-kv-head": ("llama", {"num_key_value_heads": 1}),
+    "mistral": ("mistral", {"sliding_window": None}),
+    "mistral-rope-base": (
+        "mistral",
+        {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+    ),
     "qwen2": ("qwen2", {"num_key_value_heads": 4}),
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("qwen3", {"head_dim": 32}),
