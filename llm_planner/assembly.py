@@ -193,6 +193,7 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
         num_kv_blocks=engine.num_kv_blocks,
         block_size=engine.block_size,
         num_threads=engine.num_threads,
+        max_num_seqs=config.scheduler.max_num_seqs,
         lookahead=engine.lookahead,
         eviction_method=engine.eviction_method,
     )
@@ -258,6 +259,7 @@ def build_engine(config: PlannerConfig) -> Backend:
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
+        max_num_seqs=config.scheduler.max_num_seqs,
         block_size=engine.block_size,
         num_threads=engine.num_threads,
     )

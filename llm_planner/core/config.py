@@ -57,7 +57,7 @@ class EngineConfig:
     device: str = setting("auto", "auto, cpu, cuda or cuda:N.")
     dtype: str = setting("auto", "auto, float32, bfloat16 or float16.")
     num_kv_blocks: int = setting(
-        0, "Blocks of the KV cache; 0 lets the engine size it from the free memory.", minimum=0, maximum=10_000_000
+        0, "Blocks of the KV cache; 0 sizes it from the free memory and max_num_seqs.", minimum=0, maximum=10_000_000
     )
     block_size: int = setting(16, "Tokens per KV block.", minimum=1, maximum=1024)
     num_threads: int = setting(0, "CPU threads of the engine; 0 leaves the library's default.", minimum=0, maximum=1024)

@@ -34,8 +34,9 @@ class TorchBackend:
     Args:
         model_dir: Hugging Face checkpoint directory.
         device: ``auto`` (CUDA if there is one), ``cpu``, ``cuda`` or ``cuda:N``.
-        dtype: ``auto`` (float32 on the CPU, the checkpoint's own elsewhere), float32, bfloat16 or float16.
-        num_kv_blocks: 0 sizes the KV cache from the free memory.
+        dtype: ``auto`` (``hardware.select_dtype``), float32, bfloat16 or float16.
+        num_kv_blocks: 0 sizes the KV cache from the free memory and ``max_num_seqs``.
+        max_num_seqs: Most sequences that will decode together.
         block_size: Tokens per KV block.
         num_threads: CPU threads; 0 leaves the library's default.
         eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
@@ -53,6 +54,7 @@ class TorchBackend:
         device: str = "auto",
         dtype: str = "auto",
         num_kv_blocks: int = 0,
+        max_num_seqs: int = 16,
         block_size: int = 16,
         num_threads: int = 0,
         eviction_method: str = "snapkv",
@@ -73,7 +75,13 @@ class TorchBackend:
             raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {error}") from error
         with torch.inference_mode():
             self._runner: ModelRunner | None = ModelRunner(
-                path, config, device=device, dtype=dtype, num_kv_blocks=num_kv_blocks, block_size=block_size
+                path,
+                config,
+                device=device,
+                dtype=dtype,
+                num_kv_blocks=num_kv_blocks,
+                block_size=block_size,
+                max_num_seqs=max_num_seqs,
             )
             if self._lookahead.follows_device:
                 self._lookahead.cost = measure_step_cost(self._runner)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from llm_planner.engine.model_config import read_json
 
+_THINKS, _THOUGHT = "<think>", "<think>\n\n</think>\n\n"
 _SYSTEM, _USER, _ANSWER, _NEXT = "@@system@@", "@@user@@", "@@answer@@", "@@next@@"
 
 
@@ -42,13 +43,24 @@ def load_chat_format(model_dir: Path) -> ChatFormat | None:
             )
         except TemplateError:
             continue
-        if text.count(_SYSTEM) == text.count(_USER) == 1 and text.index(_SYSTEM) < text.index(_USER):
-            before_system, rest = text.split(_SYSTEM)
-            before_user, after_user = rest.split(_USER)
-            return ChatFormat(
-                before_system=before_system,
-                before_user=before_user,
-                after_user=after_user,
-                before_next_user=more.partition(_ANSWER)[2].partition(_NEXT)[0],
-            )
+        is_whole = text.count(_SYSTEM) == text.count(_USER) == more.count(_ANSWER) == more.count(_NEXT) == 1
+        if not is_whole or text.index(_SYSTEM) > text.index(_USER):
+            continue
+        before_system, rest = text.split(_SYSTEM)
+        before_user, after_user = rest.split(_USER)
+        before_next_user = more.partition(_ANSWER)[2].partition(_NEXT)[0]
+        if _SYSTEM in before_next_user:  # the system message moves on to the last user message
+            continue
+        return ChatFormat(
+            before_system=before_system,
+            before_user=before_user,
+            after_user=_without_thinking(after_user),
+            before_next_user=before_next_user,
+        )
     return None
+
+
+def _without_thinking(after_user: str) -> str:
+    """Returns how an answer begins, with a block of thoughts that was opened closed: a plan must not stand in it."""
+    start = after_user.rstrip()
+    return start.removesuffix(_THINKS) + _THOUGHT if start.endswith(_THINKS) else after_user

@@ -7,21 +7,32 @@ from pathlib import Path
 import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.linear import can_pack
+from llm_planner.engine.model_config import ModelConfig
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _CUDA_SHARE = 0.8  # of what is free after the weights; the rest is for activations and gathered blocks
 _HOST_SHARE = 0.25  # of what is available; robots, ROS and offloaded KV live there too
-_CONTEXTS = 64  # nobody needs more full contexts than this by default
+_CONTEXTS_PER_SEQ = 4  # one that decodes, and three whose robots are at work
 
 
-def default_num_blocks(block_bytes: int, block_size: int, max_model_len: int, device: torch.device) -> int:
-    """Returns the number of blocks for the free memory of a device, at most ``_CONTEXTS`` full contexts.
+def default_num_blocks(
+    block_bytes: int, block_size: int, max_model_len: int, max_num_seqs: int, device: torch.device
+) -> int:
+    """Returns the number of blocks for the free memory of a device, at most ``_CONTEXTS_PER_SEQ`` full contexts each.
+
+    Args:
+        block_bytes: Of one block over all layers.
+        block_size: Tokens per block.
+        max_model_len: Tokens of a full context.
+        max_num_seqs: Most sequences that decode together.
+        device: Holds the blocks.
 
     Raises:
         PlannerError: OUT_OF_MEMORY if not even one full context of 256 tokens fits.
     """
     budget_bytes = int(free_bytes(device) * (_CUDA_SHARE if device.type == "cuda" else _HOST_SHARE))
-    num_blocks = min(budget_bytes // block_bytes, _CONTEXTS * -(-max_model_len // block_size))
+    num_blocks = min(budget_bytes // block_bytes, _CONTEXTS_PER_SEQ * max_num_seqs * -(-max_model_len // block_size))
     if num_blocks * block_size < min(256, max_model_len):
         raise PlannerError(
             ErrorCode.OUT_OF_MEMORY,
@@ -68,21 +79,34 @@ def device_name(device: torch.device, dtype: torch.dtype) -> str:
     kind = str(dtype).removeprefix("torch.")
     if device.type == "cuda":
         return f"{torch.cuda.get_device_name(device)}, {kind}"
-    processor, cpuinfo = platform.machine(), Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
+    processor = _cpuinfo("model name") or platform.machine()
     return f"{processor}, {torch.get_num_threads()} threads, {kind}"
 
 
-def select_dtype(name: str, checkpoint_dtype: str, device: torch.device) -> torch.dtype:
-    """Returns the data type for ``auto`` (float32 on the CPU, the checkpoint's own elsewhere) or for a name.
+def select_dtype(name: str, config: ModelConfig, device: torch.device) -> torch.dtype:
+    """Returns the data type for ``auto`` or for a name.
+
+    ``auto`` is the checkpoint's own on CUDA. On a CPU it is float32, but bfloat16 for a large checkpoint in bfloat16 if
+    the processor multiplies it.
 
     Raises:
         PlannerError: INVALID_CONFIG if it is none of float32, bfloat16 and float16.
     """
     if name == "auto":
-        name = checkpoint_dtype if device.type == "cuda" else "float32"
+        is_own = device.type == "cuda" or (config.is_large and config.dtype == "bfloat16" and _multiplies_bfloat16())
+        name = config.dtype if is_own else "float32"
     if name not in _DTYPES:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.dtype {name!r} is none of auto, {', '.join(_DTYPES)}")
     return _DTYPES[name]
+
+
+def _multiplies_bfloat16() -> bool:
+    has_instructions = not {"avx512_bf16", "amx_bf16"}.isdisjoint(_cpuinfo("flags").split())
+    return has_instructions and can_pack("cpu", torch.bfloat16)
+
+
+def _cpuinfo(field: str) -> str:
+    """Returns what Linux says of the first processor; an empty text elsewhere."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "")

@@ -16,7 +16,7 @@ class KVCache:
 
     ``pool`` is (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim); index 0 of the second axis holds keys
     (already rotated), 1 values. Token ``t`` of a sequence lies at ``blocks[t // block_size], t % block_size``. One
-    block table serves all layers.
+    block table serves all layers. Blocks hold anything until they are cleared or written.
 
     Attributes:
         max_gathered_blocks: How much a group of decoding sequences gathers at a time.
@@ -32,7 +32,7 @@ class KVCache:
         gathered_bytes = _GATHERED_BYTES[device.type]
         self.max_gathered_blocks = gathered_bytes * config.num_layers // self.block_bytes(config, block_size, dtype)
         self.min_shared_blocks = -(-_MIN_SHARED_TOKENS // block_size)
-        self.pool = torch.zeros(shape, dtype=dtype, device=device)
+        self.pool = torch.empty(shape, dtype=dtype, device=device)  # untouched: a host commits pages as they are used
         self._layers = list(self.pool)  # views are taken once: at batch size 1 slicing costs as much as copying
         self._scratch = self.pool.new_empty(0)
         self._slots = [tuple(layer.flatten(1, 2)) for layer in self._layers]

@@ -38,7 +38,7 @@ class TorchLengthPredictor:
         shape = read_model_config(directory)
         self._vocab_size = shape.vocab_size
         self._device = select_device(device)
-        data_type = select_dtype(dtype, shape.dtype, self._device)
+        data_type = select_dtype(dtype, shape, self._device)
         self._weight, self._bias = _load_head(
             directory / HEAD_NAME, (self.config.num_buckets, shape.hidden_size), self._device
         )

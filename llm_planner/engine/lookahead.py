@@ -149,6 +149,7 @@ def measure_step_cost(runner: ModelRunner, clock: Clock | None = None) -> StepCo
     if num_drafted < 1:
         return StepCost(0.0, 0.0)
     kv_len, blocks = num_blocks * size - 1 - num_drafted, list(range(num_blocks))
+    runner.cache.clear(blocks)
     one_s = all_s = math.inf
     until_s = clock.now_s() + _PROBE_S
     for index in range(_NUM_PROBES):

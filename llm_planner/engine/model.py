@@ -1,26 +1,15 @@
-"""The forward pass of Llama, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
+"""The forward pass of Llama, Mistral, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
 
 from dataclasses import dataclass
 
 import torch
-from torch.nn.functional import embedding, linear, rms_norm, silu
+from torch.nn.functional import embedding, rms_norm, silu
 
 from llm_planner.engine.attention import Attention
 from llm_planner.engine.checkpoint import Checkpoint
+from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linear:
-    """``x W + b``; weight (in_size, out_size), which at batch size 1 on a CPU is faster than its transpose."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Returns (num_tokens, out_size)."""
-        return x.mm(self.weight) if self.bias is None else torch.addmm(self.bias, x, self.weight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +32,12 @@ class Model:
         self.config = config
         self.dtype = dtype
         self.device = device
-        load = _Loader(checkpoint, dtype, device)
+        load = _Loader(checkpoint, dtype, device, keeps_plain=not config.is_large)
         self._embedding = load.tensor("model.embed_tokens.weight")
         self._layers = [load.layer(config, f"model.layers.{i}.") for i in range(config.num_layers)]
         self._norm = load.tensor("model.norm.weight")
-        self._head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
+        head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
+        self._head = make_linear(head, keeps_plain=not config.is_large, is_shared=config.is_tied)
         self._rope = RotaryTable(config, dtype, device)
 
     def forward(self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attention) -> torch.Tensor:
@@ -63,14 +53,14 @@ class Model:
         x = embedding(token_ids, self._embedding)
         for index, layer in enumerate(self._layers):
             attended = self._attention(index, layer, x, cos, sin, attend)
-            x = (x if len(x) == len(attended) else x[-len(attended) :]) + attended
+            x = (x if x.shape[0] == attended.shape[0] else x[-attended.shape[0] :]) + attended
             gate, up = layer.gate_up(self._rms(x, layer.mlp_norm)).chunk(2, dim=-1)
             x = x + layer.down(silu(gate) * up)
         return x
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns (num_tokens, vocab_size) of hidden states (num_tokens, hidden_size)."""
-        return linear(self.normed(hidden), self._head)
+        return self._head(self.normed(hidden))
 
     def normed(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns hidden states after the final norm."""
@@ -99,6 +89,7 @@ class _Loader:
     checkpoint: Checkpoint
     dtype: torch.dtype
     device: torch.device
+    keeps_plain: bool
 
     def tensor(self, name: str) -> torch.Tensor:
         return self.checkpoint.load(name, self.dtype, self.device)
@@ -106,7 +97,7 @@ class _Loader:
     def fused(self, prefix: str, names: tuple[str, ...], *, bias: bool) -> Linear:
         weight = torch.cat([self.tensor(f"{prefix}{name}.weight") for name in names])
         biases = torch.cat([self.tensor(f"{prefix}{name}.bias") for name in names]) if bias else None
-        return Linear(weight=weight.t().contiguous(), bias=biases)
+        return make_linear(weight, biases, keeps_plain=self.keeps_plain)
 
     def layer(self, config: ModelConfig, prefix: str) -> Layer:
         attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."

@@ -9,8 +9,12 @@ from typing import Any
 from llm_planner import documents
 from llm_planner.core.errors import ErrorCode, PlannerError
 
-ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
-# Fields that would change the computation, with the only values that leave it as implemented here.
+ARCHITECTURES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
 MAX_JSON_BYTES = 64_000_000  # a tokenizer of 256,000 tokens takes 33 MB
 _LARGEST = {  # far above any model: names and shapes of all weights are made of these before a file is opened
     "vocab_size": 10**7,
@@ -22,6 +26,8 @@ _LARGEST = {  # far above any model: names and shapes of all weights are made of
     "head_dim": 10_000,
     "max_model_len": 10**8,
 }
+_LARGE = 1 << 26  # elements of weight matrices
+# Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
     "hidden_act": ("silu",),
     "use_sliding_window": (False,),
@@ -42,10 +48,10 @@ class RopeScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Everything that the runner must know of a Llama, Qwen2 or Qwen3 checkpoint.
+    """Everything that the runner must know of a checkpoint.
 
     Attributes:
-        family: ``llama``, ``qwen2`` or ``qwen3``.
+        family: A value of ``ARCHITECTURES``.
         max_model_len: Most positions that the model was made for.
         qkv_bias: Whether the query, key and value projections have a bias; ``o_bias`` and ``mlp_bias`` alike.
         qk_norm: Whether query and key heads are normalised (Qwen3).
@@ -78,6 +84,14 @@ class ModelConfig:
         """Query heads that share one KV head."""
         return self.num_heads // self.num_kv_heads
 
+    @property
+    def is_large(self) -> bool:
+        """Whether its weight matrices are far beyond a processor's cache, so that memory decides how fast it is."""
+        attention = 2 * (self.num_heads + self.num_kv_heads) * self.head_dim
+        layer = self.hidden_size * (attention + 3 * self.intermediate_size)
+        vocabulary = self.vocab_size * self.hidden_size * (1 if self.is_tied else 2)
+        return self.num_layers * layer + vocabulary > _LARGE
+
 
 def read_model_config(model_dir: Path) -> ModelConfig:
     """Returns the configuration of a checkpoint directory.
@@ -97,6 +111,10 @@ def read_model_config(model_dir: Path) -> ModelConfig:
         for name, neutral in _NEUTRAL.items():
             if values.get(name) is not None and values[name] not in neutral:
                 raise _unsupported(path, f"{name} = {values[name]!r}"[:200])
+        if (
+            family == "mistral" and values.get("sliding_window", "absent") is not None
+        ):  # absent means 4096 to its makers
+            raise _unsupported(path, f"sliding_window = {values.get('sliding_window', 4096)!r}"[:200])
         if any(kind != "full_attention" for kind in values.get("layer_types") or ()):
             raise _unsupported(path, f"layer_types = {sorted(set(values['layer_types']))}"[:200])
         return _parse(values, family, path)

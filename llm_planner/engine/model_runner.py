@@ -52,11 +52,19 @@ class ModelRunner:
     """
 
     def __init__(
-        self, model_dir: Path, config: ModelConfig, *, device: str, dtype: str, num_kv_blocks: int, block_size: int
+        self,
+        model_dir: Path,
+        config: ModelConfig,
+        *,
+        device: str,
+        dtype: str,
+        num_kv_blocks: int,
+        block_size: int,
+        max_num_seqs: int,
     ) -> None:
         checkpoint = Checkpoint(model_dir, config)
         self._device = select_device(device)
-        data_type = select_dtype(dtype, config.dtype, self._device)
+        data_type = select_dtype(dtype, config, self._device)
         self.device_name = device_name(self._device, data_type)
         try:
             self._model = Model(config, checkpoint, data_type, self._device)
@@ -64,7 +72,7 @@ class ModelRunner:
             self.cache = KVCache(
                 config,
                 num_blocks=num_kv_blocks
-                or default_num_blocks(block_bytes, block_size, config.max_model_len, self._device),
+                or default_num_blocks(block_bytes, block_size, config.max_model_len, max_num_seqs, self._device),
                 block_size=block_size,
                 dtype=data_type,
                 device=self._device,

@@ -28,8 +28,8 @@ class HFTokenizer:
         self._model_dir = model_dir
         self._eos_token_ids = eos_token_ids
         self._fast = FastTokenizer.from_str(json_text)
-        self._plain = FastTokenizer.from_str(json.dumps(_without_special_tokens(definition)))
         self._bytes = token_bytes_table(definition)
+        self._plain = FastTokenizer.from_str(json.dumps(_without_special_tokens(definition)))
         self.start_token_ids = self._start_token_ids()
 
     @property

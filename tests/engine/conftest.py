@@ -1,7 +1,9 @@
 import pytest
 import torch
 
+from llm_planner.engine import linear
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.model_config import ModelConfig
 from tests.engine.builders import save_model
 
 
@@ -21,3 +23,10 @@ def backend(llama_dir):
     yield backend
     backend.check_integrity()
     backend.close()
+
+
+@pytest.fixture(params=["plain and packed", "packed"])
+def layout(request, monkeypatch):
+    """Weights of tiny models are packed too: beside the plain ones as of small models, or alone as of large ones."""
+    monkeypatch.setattr(linear, "_LEAST_PACKED", 1)
+    monkeypatch.setattr(ModelConfig, "is_large", request.param == "packed")

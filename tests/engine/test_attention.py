@@ -19,9 +19,11 @@ def config(llama_dir):
 
 
 def make_cache(config, num_blocks=64):
-    return KVCache(
+    cache = KVCache(
         config, num_blocks=num_blocks, block_size=BLOCK_SIZE, dtype=torch.float32, device=torch.device("cpu")
     )
+    cache.clear(list(range(num_blocks)))  # as the backend does with every block that it hands out
+    return cache
 
 
 def attend_plainly(queries, keys, values):

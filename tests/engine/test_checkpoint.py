@@ -82,7 +82,9 @@ def test_refused_broken_json(model_dir, name, text):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM"),
+        ({"architectures": ["GemmaForCausalLM"]}, "GemmaForCausalLM"),
+        ({"architectures": ["MistralForCausalLM"]}, "sliding_window = 4096"),
+        ({"architectures": ["MistralForCausalLM"], "sliding_window": 512}, "sliding_window = 512"),
         ({"architectures": None, "model_type": "gemma"}, "gemma"),
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"use_sliding_window": True}, "use_sliding_window"),

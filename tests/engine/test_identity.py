@@ -14,6 +14,11 @@ CASES = {
         {"tie_word_embeddings": True, "rope_parameters": LLAMA3_ROPE, "attention_bias": True, "mlp_bias": True},
     ),
     "llama-one-kv-head": ("llama", {"num_key_value_heads": 1}),
+    "mistral": ("mistral", {"sliding_window": None}),
+    "mistral-rope-base": (
+        "mistral",
+        {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+    ),
     "qwen2": ("qwen2", {"num_key_value_heads": 4}),
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("qwen3", {"head_dim": 32}),
@@ -42,6 +47,19 @@ def test_greedy_tokens_equal_transformers(case, tmp_path):
     family, overrides = CASES[case]
     path = save_model(tmp_path / "model", family, seed=len(case), **overrides)
     assert_identical(TorchBackend(path, num_kv_blocks=16), path, PROMPT, 60)
+
+
+@pytest.mark.usefixtures("layout")
+@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3"])
+def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
+    family, overrides = CASES[case]
+    path = save_model(tmp_path / "model", family, seed=len(case), **overrides)
+    backend = TorchBackend(path, num_kv_blocks=64)
+    assert_identical(backend, path, PROMPT, 60)
+    prompts = {name: PROMPT[index:] for index, name in enumerate("abcde")}
+    together = generate(backend, *(sequence(name, prompt) for name, prompt in prompts.items()), max_tokens=30)
+    for name, prompt in prompts.items():
+        assert generate(backend, sequence(name, prompt), max_tokens=30)[name] == together[name]
 
 
 def test_rope_scaling_changes_the_output(tmp_path):

@@ -176,10 +176,21 @@ def expected(llama_dir):
 
 @pytest.mark.parametrize("lookahead", ["off", "forced", "always"])
 def test_any_schedule_gives_the_same_tokens(llama_dir, expected, lookahead):
+    run_schedules(llama_dir, expected, lookahead, max_examples=40)
+
+
+@pytest.mark.usefixtures("layout")
+def test_any_schedule_gives_the_same_tokens_with_packed_weights(llama_dir, expected):
+    run_schedules(llama_dir, expected, "always", max_examples=20)
+
+
+def run_schedules(llama_dir, expected, lookahead, max_examples):
     assert all(len(set(tokens)) > 2 for tokens in expected), expected
     counts = Counter()
     fields = {"model_dir": llama_dir, "expected": expected, "lookahead": lookahead, "counts": counts}
     machine = type("Machine", (Schedules,), fields)
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=max_examples, stateful_step_count=40, deadline=None)
+    )
     assert (counts["forced"] > 0) == (lookahead != "off")
     assert (counts["accepted"] > 0) == (counts["rejected"] > 0) == (lookahead == "always")

@@ -28,6 +28,24 @@ def save(tokenizer, path, **changes):
     return load_tokenizer(path)
 
 
+MISTRAL_V03 = """\
+{%- if messages[0]["role"] == "system" %}{%- set system_message = messages[0]["content"] %}
+{%- set loop_messages = messages[1:] %}{%- else %}{%- set loop_messages = messages %}{%- endif %}
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if message["role"] == "user" %}
+        {%- if loop.last and system_message is defined %}
+            {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
+        {%- else %}
+            {{- "[INST] " + message["content"] + "[/INST]" }}
+        {%- endif %}
+    {%- else %}
+        {{- " " + message["content"]|trim + eos_token}}
+    {%- endif %}
+{%- endfor %}"""  # without its tools
+THINKING = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
+
+
 def with_added_tokens(path):
     tokenizer = byte_level_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
@@ -156,3 +174,34 @@ def test_another_turn_equals_the_template(tmp_path):
     messages = [{"role": "system", "content": "You fly."}, {"role": "user", "content": "Go up"}]
     messages += [{"role": "assistant", "content": "mu(50);"}, {"role": "user", "content": "Go on"}]
     assert text == reference.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
+def test_a_system_message_that_moves_on_is_said_once(tmp_path):
+    reference, tokenizer = chat_tokenizer(tmp_path, MISTRAL_V03)
+    messages = [{"role": "system", "content": "You fly."}, {"role": "user", "content": "Go up"}]
+    first = tokenizer.render_chat("You fly.", "Go up")
+    assert first == reference.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    chat = tokenizer.chat_format
+    assert first + " mu(50);" + chat.before_next_user + "Go on" + chat.after_user == (
+        "<s>[INST] You fly.\n\nGo up[/INST] mu(50);</s>[INST] Go on[/INST]"
+    )
+
+
+def test_a_template_that_drops_an_answer_is_none(tmp_path):
+    _, tokenizer = chat_tokenizer(tmp_path, "{{ messages[0]['content'] }} {{ messages[1]['content'] }}")
+    assert tokenizer.chat_format is None
+
+
+def test_a_template_that_opens_a_block_of_thoughts_gets_it_closed(tmp_path):
+    _, tokenizer = chat_tokenizer(tmp_path, THINKING)
+    text = tokenizer.render_chat("You fly.", "Go up")
+    assert text.endswith("Go up<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert tokenizer.chat_format.before_next_user == "<|im_end|>\n<|im_start|>user\n"
+
+
+def test_a_unigram_tokenizer_is_refused_by_its_name(tmp_path):
+    unigram = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581go", -1.0]], "byte_fallback": True}
+    changes = {"model": unigram, "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"}}
+    with pytest.raises(PlannerError, match=r"holds a Unigram model .* supported are") as error:
+        save(byte_level_tokenizer(), tmp_path, **changes)
+    assert error.value.code is ErrorCode.CHECKPOINT_INVALID

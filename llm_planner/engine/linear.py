@@ -1,0 +1,82 @@
+"""Matrix products with weights that are laid out once: packed by oneDNN on a CPU, plain elsewhere.
+
+``x.mm(weight)`` packs the weight again at every call with two rows or more.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch.nn.functional import pad
+
+_LEAST_PACKED = 1 << 17  # elements of a weight; below, the call costs more than the packing saves
+_LEAST_ROWS = 4  # fewer rows take as long as these, or longer
+_MOST_PLAIN_ROWS = 2  # up to here a plain product is faster while the weight fits into the processor's cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """``x W + b``; a weight has one layout, or both where memory is cheap.
+
+    Attributes:
+        plain: (in_size, out_size), which for one row on a CPU is faster than its transpose.
+        packed: Opaque, for ``torch.ops.mkldnn``.
+        bias: (out_size,)
+    """
+
+    plain: torch.Tensor | None
+    packed: torch.Tensor | None
+    bias: torch.Tensor | None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns (num_rows, out_size) of ``x`` (num_rows, in_size)."""
+        num_rows = x.shape[0]
+        if self.plain is not None and (self.packed is None or num_rows <= _MOST_PLAIN_ROWS):
+            return x.mm(self.plain) if self.bias is None else torch.addmm(self.bias, x, self.plain)
+        if num_rows >= _LEAST_ROWS:
+            return _multiply(x, self.packed, self.bias)
+        return _multiply(pad(x, (0, 0, 0, _LEAST_ROWS - num_rows)), self.packed, self.bias)[:num_rows]
+
+
+def make_linear(
+    weight: torch.Tensor, bias: torch.Tensor | None = None, *, keeps_plain: bool, is_shared: bool = False
+) -> Linear:
+    """Returns the product with a weight.
+
+    Args:
+        weight: (out_size, in_size)
+        bias: (out_size,)
+        keeps_plain: Whether the weight is also held as it is, for products with few rows.
+        is_shared: Whether the weight is held elsewhere too, as an embedding: then it is not copied without need.
+    """
+    packed = _pack(weight) if weight.numel() >= _LEAST_PACKED and can_pack(weight.device.type, weight.dtype) else None
+    if packed is not None and not keeps_plain:
+        return Linear(plain=None, packed=packed, bias=bias)
+    plain = weight.t() if is_shared and not keeps_plain else weight.t().contiguous()
+    return Linear(plain=plain, packed=packed, bias=bias)
+
+
+@cache
+def can_pack(device_type: str, dtype: torch.dtype) -> bool:
+    """Returns whether weights can be packed here; tried out, for the operators are private to torch."""
+    if device_type != "cpu" or dtype not in {torch.float32, torch.bfloat16}:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    weight, bias, x = (torch.randn(size, generator=generator).to(dtype) for size in ((48, 32), (48,), (5, 32)))
+    try:
+        product = _multiply(x, _pack(weight), bias)
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return torch.allclose(product.float(), torch.addmm(bias, x, weight.t()).float(), rtol=0.02, atol=0.02)
+
+
+def _pack(weight: torch.Tensor) -> torch.Tensor:
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)  # noqa: SLF001 (see can_pack)
+    return packed
+
+
+def _multiply(x: torch.Tensor, packed: torch.Tensor | None, bias: torch.Tensor | None) -> torch.Tensor:
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001 (see can_pack)
+        x, packed, bias, "none", [], ""
+    )
+    return product
