@@ -27,7 +27,7 @@ from llm_planner.sim.physics.world_file import load_world_file
 from tests.hostile import damaged_bytes, damaged_json
 
 SHARE = share_dir()
-MODEL, LENGTHS = SHARE / "models" / "planner-small", Path(__file__).parent / "data" / "length"
+MODEL, LENGTHS = SHARE / "models" / "planner-small", SHARE / "models" / "planner-small-length"
 
 
 def in_checkpoint(read):
