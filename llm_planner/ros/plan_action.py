@@ -20,6 +20,7 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.validation import require_goal_id
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.goal_events import GoalEvents
 from llm_planner.ros.plan_action_server import PlanActionServer
@@ -215,7 +216,7 @@ class PlanAction:
 
     def _on_get_segments(self, request: GetSegments.Request, response: GetSegments.Response) -> GetSegments.Response:
         try:
-            goal = self._book.find(conversions.to_goal_id(request.goal_id))
+            goal = self._book.find(require_goal_id(request.goal_id))
         except PlannerError as error:
             response.error_code, response.error_msg = int(error.code), error.message
             return response
