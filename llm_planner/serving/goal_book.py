@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.request import OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import AtDeadline, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, SegmentMark, SegmentReport, marks_of
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.serving.admission import Admission
@@ -61,10 +61,10 @@ class GoalRecord:
     def __post_init__(self) -> None:
         self.execution = ExecutionTracker(self.arrival_s, network_latency_s=0.0)
 
-    def is_overrun(self, now_s: float) -> bool:
-        """Whether the time budget is over and what it covers has not come."""
+    def overrun(self, now_s: float) -> AtDeadline | None:
+        """Returns what happens because the time budget is over; None if it is not, or what it covers has come."""
         end_s = self.request.budget_ends_at_s(self.arrival_s, len(self.segments), self.is_plan_complete)
-        return end_s is not None and now_s > end_s
+        return None if end_s is None or now_s <= end_s else self.request.at_deadline(len(self.segments))
 
     @property
     def state(self) -> GoalState:
@@ -197,7 +197,7 @@ class GoalBook:
         Deviation: an urgent goal is not the one that pays for another's overrun; it may take that one's place.
         """
         for record in self._records.values():
-            is_skipping = record.request.overrun is OverrunStrategy.SKIP_NEXT and record.is_overrun(now_s)
+            is_skipping = record.overrun(now_s) is AtDeadline.GOES_ON
             if record.request.robot_id != request.robot_id or not is_skipping:
                 continue
             if request.urgency is not Urgency.URGENT or record.request.urgency is Urgency.URGENT:
@@ -215,17 +215,14 @@ class GoalBook:
         """
         events: list[Event] = []
         with self.lock:
-            for record in [r for r in self._records.values() if r.is_overrun(now_s)]:
-                request = record.request
-                if request.overrun is OverrunStrategy.SKIP_NEXT:
-                    continue
-                if request.overrun is OverrunStrategy.PARTIAL and record.segments:
-                    if not is_engine_ready:
-                        closed = PlanComplete(request.request_id, len(record.segments), is_partial=True)
-                        events += filter(None, [self.accept(closed, now_s)])
-                    continue
-                message = f"nothing came from the engine within the time budget of {request.time_budget_s} s"
-                events.append(self._finish(record, record.result(ErrorCode.BUDGET_EXCEEDED, message), now_s))
+            for record in list(self._records.values()):
+                request, overrun = record.request, record.overrun(now_s)
+                if overrun is AtDeadline.IS_CLOSED and not is_engine_ready:
+                    closed = PlanComplete(request.request_id, len(record.segments), is_partial=True)
+                    events += filter(None, [self.accept(closed, now_s)])
+                elif overrun is AtDeadline.ENDS:
+                    message = f"nothing came from the engine within the time budget of {request.time_budget_s} s"
+                    events.append(self._finish(record, record.result(ErrorCode.BUDGET_EXCEEDED, message), now_s))
         return events
 
     def report(self, report: SegmentReport, now_s: float) -> Reception | None:
