@@ -114,10 +114,11 @@ class InProcessServer:
         self._runner.put(lambda loop: loop.cancel(request_id), request_id)
 
     def _stop(self, error: PlannerError) -> None:
-        """Takes no goals any more and ends those there are."""
+        """Takes no goals any more and ends those there are, once: later ones in the book are another server's."""
         with self._book.lock:
-            self._error = self._error or error
-            self._book.end_all(error.code, error.message, self._clock.now_s())
+            if self._error is None:
+                self._error = error
+                self._book.end_all(error.code, error.message, self._clock.now_s())
 
     def _run(self) -> None:
         try:

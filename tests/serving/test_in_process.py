@@ -8,6 +8,7 @@ import pytest
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.serving.child import ChildServer
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
@@ -156,3 +157,19 @@ def test_an_owner_that_raises_hears_the_next_event(caplog):
     dispatcher.close()
     assert [type(e).__name__ for e in heard] == ["SegmentReady", "PlanComplete", "Finished"]
     assert "owner's mistake" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["in_process", "child"])
+def test_a_server_that_was_closed_ends_no_goal_of_the_next_one(kind):
+    """A node closes a server in a thread that it does not wait for to the end, and gives its book to the next one."""
+    book, clock = GoalBook(make_admission()), MonotonicClock()
+    if kind == "child":
+        server = ChildServer(make_loop, book=book, clock=clock)
+    else:
+        server = InProcessServer(make_loop(), book=book, clock=clock)
+    book.open(make_request("old"), clock.now_s())
+    server.close()
+    assert book.request_ids == ()
+    book.open(make_request("new"), clock.now_s())
+    server.close()
+    assert book.request_ids == ("new",)
