@@ -41,8 +41,8 @@ from llm_planner.scheduling.step_times import ENOUGH_STEPS
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.chat_preparer import ChatPreparer
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.events import Event
 from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.length_preparer import LengthPreparer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
@@ -279,13 +279,12 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
-def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:
+def build_server(config: PlannerConfig, book: GoalBook) -> PlanServer:
     """Returns a server, not started yet, whose engine runs in a process of its own.
 
     Args:
         config: Of the planner.
-        on_event: Receives all events, on one thread of the server.
+        book: The goals; it gets the admission of this configuration.
     """
-    return ChildServer(
-        partial(build_loop, config), admission=build_admission(config), on_event=on_event, clock=MonotonicClock()
-    )
+    book.admission = build_admission(config)
+    return ChildServer(partial(build_loop, config), book=book, clock=MonotonicClock())

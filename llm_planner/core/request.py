@@ -35,6 +35,14 @@ class OverrunStrategy(Enum):
     PARTIAL = 2
 
 
+class AtDeadline(Enum):
+    """What happens to a goal whose time budget is over before what it covers has left the planner."""
+
+    GOES_ON = 0
+    IS_CLOSED = 1
+    ENDS = 2
+
+
 class BudgetScope(Enum):
     """What must have left the planner when a time budget is over: what lets the robot begin, or everything."""
 
@@ -102,6 +110,30 @@ class PlanRequest:
         """
         is_covered = is_plan_complete or (self.budget_scope is BudgetScope.FIRST_SEGMENT and num_segments > 0)
         return None if self.time_budget_s is None or is_covered else arrival_s + self.time_budget_s
+
+    def closes_in_time(self, *, is_capped: bool) -> bool:
+        """Returns whether the plan is closed in time, behind its last whole statement, if it is not whole then.
+
+        So it is if the client asked for it (PARTIAL), and under a token cap, where no whole plan was promised, but for
+        SKIP_NEXT, which waits for all of it. A first segment is never cut.
+
+        Args:
+            is_capped: Whether the budget is kept with a token cap.
+        """
+        if self.overrun is OverrunStrategy.KILL:
+            return self.budget_scope is BudgetScope.WHOLE_PLAN and is_capped
+        return self.overrun is OverrunStrategy.PARTIAL
+
+    def at_deadline(self, num_segments: int, *, is_capped: bool = False) -> AtDeadline:
+        """Returns what happens when the time budget is over: the one rule, for the engine's process and its parent.
+
+        Args:
+            num_segments: Segments that were delivered: a plan without any cannot be closed.
+            is_capped: As in ``closes_in_time``.
+        """
+        if self.overrun is OverrunStrategy.SKIP_NEXT:
+            return AtDeadline.GOES_ON
+        return AtDeadline.IS_CLOSED if num_segments and self.closes_in_time(is_capped=is_capped) else AtDeadline.ENDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.capacity.queueing import Objective
 from llm_planner.prediction.capacity.room import Room, build_room
-from llm_planner.ros.goal_book import GoalBook
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.srv import GetCapacity
 
 SLO_S, SHARE = 1.0, 0.95

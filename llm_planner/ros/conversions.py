@@ -5,7 +5,6 @@ a broken encoding.
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TypeVar
@@ -26,7 +25,13 @@ from llm_planner.core.segment import (
     Situation,
 )
 from llm_planner.core.skill import SkillCall, Value
-from llm_planner.core.text import has_control_characters
+from llm_planner.core.validation import (
+    require_goal_id,
+    require_length,
+    require_printable,
+    require_robot_id,
+    require_time_budget,
+)
 from llm_planner.ros import metrics
 from llm_planner.ros.situations import MAX_TEXT_LENGTH, from_situation, situation_in_text, to_situation
 from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
@@ -35,8 +40,6 @@ E = TypeVar("E", bound=Enum)
 
 ANONYMOUS = "anonymous"
 """The client of all goals that name none: the limit of goals per client counts for them together."""
-_ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
-_GOAL_ID = re.compile(r"[0-9a-f]{32}")
 _REPLACEMENT_CHARACTER = "\ufffd"
 MAX_NAME_LENGTH = 128
 """Characters of the name of a robot model or a function: what is longer names nothing."""
@@ -61,14 +64,10 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         PlannerError: A 1xx code for the first field that is not as ``PlanTask.action`` says.
     """
     limits = config or PlannerConfig()
-    if not _ROBOT_ID.fullmatch(goal.robot_id):
-        raise PlannerError(
-            ErrorCode.INVALID_ROBOT_ID,
-            f"robot_id {goal.robot_id[:80]!r} is not a name: use 1 to 64 letters, digits, '_', '-' or '/'",
-        )
-    _require_length(goal.instruction, "instruction", limits.max_instruction_bytes)
-    _require_length(goal.scene, "scene", limits.max_scene_bytes)
-    _require_length(goal.plan, "plan", limits.max_instruction_bytes)
+    require_robot_id(goal.robot_id)
+    require_length(goal.instruction, "instruction", limits.max_instruction_bytes)
+    require_length(goal.scene, "scene", limits.max_scene_bytes)
+    require_length(goal.plan, "plan", limits.max_instruction_bytes)
     if len(goal.robot_model) > MAX_NAME_LENGTH:
         what = f"no robot model has a name of {len(goal.robot_model)} characters"
         raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, what)
@@ -142,11 +141,7 @@ def to_time_budget(budget_s: float) -> float | None:
     Raises:
         PlannerError: INVALID_TIME_BUDGET.
     """
-    if not (math.isfinite(budget_s) and budget_s >= 0):
-        raise PlannerError(
-            ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s must be finite and >= 0 (0 for none); got {budget_s}"
-        )
-    return budget_s or None
+    return require_time_budget(budget_s or None)
 
 
 def to_goal(request: PlanRequest) -> PlanTask.Goal:
@@ -184,7 +179,7 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
     Raises:
         PlannerError: UNKNOWN_GOAL if the goal id is none, INVALID_ARGUMENT for anything else that is out of range.
     """
-    goal_id = to_goal_id(message.goal_id)
+    goal_id = require_goal_id(message.goal_id)
     if not 0 <= message.duration_s <= MAX_DURATION_S:
         raise PlannerError(
             ErrorCode.INVALID_ARGUMENT,
@@ -363,17 +358,6 @@ def from_value(value: Value) -> msgs.Value:
     return msgs.Value(type=msgs.Value.NUMBER, number_value=float(value))
 
 
-def to_goal_id(text: str) -> str:
-    """Returns ``text`` if it is a goal id.
-
-    Raises:
-        PlannerError: UNKNOWN_GOAL otherwise.
-    """
-    if not _GOAL_ID.fullmatch(text):
-        raise PlannerError(ErrorCode.UNKNOWN_GOAL, f"{text[:80]!r} is no goal id: 32 lower-case hexadecimal digits")
-    return text
-
-
 def to_error(number: int, text: str) -> tuple[ErrorCode, str]:
     """Returns an error code from the wire and its message; an unknown number becomes ENGINE_FAILED."""
     try:
@@ -399,16 +383,9 @@ def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:
         raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
 
 
-def _require_length(text: str, name: str, max_bytes: int) -> None:
-    """Refuses what is too long already if every character is one byte; admission counts the bytes."""
-    if len(text) > max_bytes:
-        raise PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
-
-
 def _text(text: str, name: str) -> str:
     """Returns ``text`` if it could be decoded and holds no control characters but tab and line ends."""
     if _REPLACEMENT_CHARACTER in text:
         raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} is not valid UTF-8")
-    if has_control_characters(text):
-        raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} holds control characters; remove them")
+    require_printable(text, name)
     return text

@@ -8,9 +8,9 @@ from rclpy.node import Node
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
-from llm_planner.ros.goal_book import GoalBook
 from llm_planner.ros.guarded_executor import num_callback_errors
 from llm_planner.ros.steady import steady_timer
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.planner_view import IdleRobot, PlannerView
 from llm_planner.serving.server import PlanServer, ServerStatus
 

@@ -1,13 +1,14 @@
 """The PlanTask action: goal = admission, accepted = hand over, execute = publish what the server says.
 
 A goal lives much longer than a callback. rclpy would keep it in a coroutine, which its executors poll without a pause
-for as long as the goal lasts (ros2/rclpy#1223); here nothing waits: goals are entries in a book, the planner's events
-come in through a queue, and the callbacks only forward.
+for as long as the goal lasts (ros2/rclpy#1223); here nothing waits: goals are records in a book that the server fills,
+its events come in through a queue, and the callbacks only forward.
 
 Messages are anonymous, so nothing of one is read before its goal is known, and is known to be unfinished.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rclpy.action.server import CancelResponse, ServerGoalHandle
 from rclpy.node import Node
@@ -19,12 +20,13 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import Segment
+from llm_planner.core.validation import require_goal_id
 from llm_planner.ros import conversions, qos
-from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.goal_events import GoalEvents
 from llm_planner.ros.plan_action_server import PlanActionServer
 from llm_planner.ros.steady import steady_timer
+from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
@@ -37,13 +39,27 @@ LOG_PERIOD_S = 1.0
 """Refusals are logged at most once in this time: any client can cause one."""
 
 
+@dataclass(slots=True)
+class _Line:
+    """The line to the client of a goal that has not got its result yet.
+
+    Attributes:
+        published: How many segments its last feedback counted, and whether the plan was complete.
+        published_at_s: When that was.
+    """
+
+    handle: ServerGoalHandle
+    published: tuple[int, bool] = (0, False)
+    published_at_s: float = float("-inf")
+
+
 class PlanAction:
     """Serves goals, re-sync and reports of one node; everything runs in the node's executor thread.
 
     Args:
         node: Owner of the action, service and topics.
         clock: For heartbeats and the memory of finished goals.
-        book: What is known of the goals.
+        book: The goals.
         active_server: Returns the server while the node is active, None otherwise.
         config: Returns the planner's configuration, whose limits hold.
         memory_s: How long a result can still be asked for.
@@ -66,7 +82,7 @@ class PlanAction:
         self._active_server = active_server
         self._config = config
         self._on_result = on_result
-        self._handles: dict[str, ServerGoalHandle] = {}
+        self._lines: dict[str, _Line] = {}
         self._dirty: set[str] = set()
         self._admitted: PlanRequest | None = None  # whose goal rclpy is about to accept
         self._action = PlanActionServer(
@@ -86,50 +102,52 @@ class PlanAction:
             node.create_subscription(msgs.Heartbeat, "~/heartbeat", self._on_heartbeat, qos.HEARTBEATS),
         ]
 
-    def publish_segment(self, goal_id: str, segment: Segment) -> None:
-        """Sends a segment as feedback: at once, or within 10 ms of the one before, together with its successors."""
-        if goal_id not in self._handles:
-            return  # the goal has ended meanwhile
-        self._book.add_segment(goal_id, segment)
-        if segment.is_replan:
-            self._book.find(goal_id).is_complete = False
-        self._publish_soon(goal_id)
-        self._events.segment(goal_id, segment)
-
-    def publish_complete(self, goal_id: str, *, is_partial: bool = False) -> None:
-        """Tells the client that no segment will follow."""
-        if goal_id not in self._handles:
+    def on_event(self, event: Event) -> None:
+        """Tells the client what has happened to its goal; what came behind its end is passed over."""
+        if event.request_id not in self._lines:
             return
-        goal = self._book.find(goal_id)
-        goal.is_complete, goal.is_partial = True, is_partial
-        self._publish_soon(goal_id)
+        match event:
+            case SegmentReady():
+                self._publish_soon(event.request_id)
+                self._events.segment(event.request_id, event.segment)
+            case PlanComplete():
+                self._publish_soon(event.request_id)
+            case Finished():
+                self._finish(event.result)
 
     def _publish_soon(self, goal_id: str) -> None:
-        """Publishes at once what is new in a goal, or with the next flush if its last feedback has just gone out."""
-        goal = self._book.find(goal_id)
-        if self._clock.now_s() - goal.published_at_s >= FEEDBACK_PERIOD_S:
-            self._publish(goal)
+        """Publishes at once what is new in a goal, or within 10 ms of its last feedback, together with what follows."""
+        if self._clock.now_s() - self._lines[goal_id].published_at_s >= FEEDBACK_PERIOD_S:
+            self._publish(goal_id)
             return
         self._dirty.add(goal_id)
         if self._feedback_timer.is_canceled():
             self._feedback_timer.reset()
 
-    def finish(self, result: PlanResult) -> None:
+    def _finish(self, result: PlanResult) -> None:
         """Ends a goal with the server's result."""
-        if not self._book.finish(result, self._clock.now_s()):
-            return
+        line = self._lines.pop(result.request_id)
         self._dirty.discard(result.request_id)
         self._node.get_logger().info(f"goal {result.request_id} {_ending(result)}")
-        self._action.finish(self._handles.pop(result.request_id), result)
+        self._action.finish(line.handle, result)
         self._events.finished(result)
         self._on_result(result)
 
-    def end(self, goal: Goal, verdict: PlannerError) -> None:
-        """Ends a goal on the node's decision: through the server, which knows the metrics."""
-        if (server := self._active_server()) is None or not server.cancel(
-            goal.request.request_id, verdict.code, verdict.message
-        ):
-            self.finish(_refusal(goal.request.request_id, verdict, tuple(goal.segments)))
+    def end(self, goal_id: str, verdict: PlannerError) -> None:
+        """Ends a goal because the node says so: through the server, which tells its engine."""
+        server = self._active_server()
+        if server is not None and server.cancel(goal_id, verdict.code, verdict.message):
+            return
+        ended = self._book.end(goal_id, verdict.code, verdict.message, self._clock.now_s())
+        goal = self._book.get(goal_id)
+        result = ended.result if ended is not None else None if goal is None else goal.result
+        if goal_id in self._lines:  # at once: who shuts down may not wait for the event
+            self._finish(result or _refusal(goal_id, verdict))
+
+    def end_all(self, verdict: PlannerError) -> None:
+        """Ends every goal whose client has no result yet."""
+        for goal_id in list(self._lines):
+            self.end(goal_id, verdict)
 
     def close(self) -> None:
         """Takes everything off the node again."""
@@ -148,7 +166,7 @@ class PlanAction:
             server.submit(request)
         except PlannerError as error:
             self._node.get_logger().warning(f"goal {goal_id} refused: {error}", throttle_duration_sec=LOG_PERIOD_S)
-            refusal = _refusal(goal_id, error, ())
+            refusal = _refusal(goal_id, error)
             self._on_result(refusal)
             return refusal
         self._admitted = request
@@ -157,8 +175,7 @@ class PlanAction:
     def _on_accepted(self, handle: ServerGoalHandle) -> None:
         request, self._admitted = self._admitted, None
         assert request is not None
-        self._book.open(request)
-        self._handles[request.request_id] = handle
+        self._lines[request.request_id] = _Line(handle)
         handle.execute()
         self._events.accepted(request)
 
@@ -184,7 +201,7 @@ class PlanAction:
             return
         if report.situation is not None and not message.has_situation:
             self._node.get_logger().warning(OLD_SITUATION, once=True)
-        self._book.hear(report.request_id, self._clock.now_s(), heartbeat=False)
+        self._book.note_life(report.request_id, self._clock.now_s(), heartbeat=False)
         if (server := self._active_server()) is not None:
             server.report(report)
         self._events.reported(report)
@@ -195,11 +212,11 @@ class PlanAction:
             raise PlannerError(ErrorCode.UNKNOWN_GOAL, "it is of no segment of an unfinished goal")
 
     def _on_heartbeat(self, message: msgs.Heartbeat) -> None:
-        self._book.hear(message.goal_id, self._clock.now_s(), heartbeat=True)
+        self._book.note_life(message.goal_id, self._clock.now_s(), heartbeat=True)
 
     def _on_get_segments(self, request: GetSegments.Request, response: GetSegments.Response) -> GetSegments.Response:
         try:
-            goal = self._book.find(conversions.to_goal_id(request.goal_id))
+            goal = self._book.find(require_goal_id(request.goal_id))
         except PlannerError as error:
             response.error_code, response.error_msg = int(error.code), error.message
             return response
@@ -219,23 +236,26 @@ class PlanAction:
         """Publishes one feedback per goal that has news; its timer is stopped when there is none."""
         self._feedback_timer.cancel()
         for goal_id in self._dirty:
-            self._publish(self._book.find(goal_id))
+            self._publish(goal_id)
         self._dirty.clear()
 
-    def _publish(self, goal: Goal) -> None:
-        goal_id = goal.request.request_id
+    def _publish(self, goal_id: str) -> None:
+        """Publishes what is new; a goal that has ended meanwhile gets its result, with all of it, next."""
+        line, goal = self._lines[goal_id], self._book.get(goal_id)
+        if goal is None or goal.result is not None or line.published == (len(goal.segments), goal.is_complete):
+            return
         feedback = PlanTask.Feedback(
-            segments=[conversions.from_segment(s, goal_id) for s in goal.segments[goal.num_published :]],
+            segments=[conversions.from_segment(s, goal_id) for s in goal.segments[line.published[0] :]],
             num_segments=len(goal.segments),
             is_complete=goal.is_complete,
             is_partial=goal.is_partial,
         )
-        goal.num_published, goal.published_at_s = len(goal.segments), self._clock.now_s()
-        self._handles[goal_id].publish_feedback(feedback)
+        line.published, line.published_at_s = (len(goal.segments), goal.is_complete), self._clock.now_s()
+        line.handle.publish_feedback(feedback)
 
 
-def _refusal(goal_id: str, error: PlannerError, segments: tuple[Segment, ...]) -> PlanResult:
-    return PlanResult(request_id=goal_id, error_code=error.code, error_msg=error.message, segments=segments)
+def _refusal(goal_id: str, error: PlannerError) -> PlanResult:
+    return PlanResult(request_id=goal_id, error_code=error.code, error_msg=error.message)
 
 
 def _ending(result: PlanResult) -> str:

@@ -23,7 +23,6 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.capacity import CapacityService
-from llm_planner.ros.goal_book import Goal, GoalBook
 from llm_planner.ros.guard import guarded
 from llm_planner.ros.guarded_executor import note_error
 from llm_planner.ros.live_view import ViewPublisher
@@ -32,7 +31,8 @@ from llm_planner.ros.metrics_endpoint import MetricsEndpoint
 from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.ros.steady import steady_timer
-from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.events import Event
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer
 
@@ -40,15 +40,15 @@ STATUS_PERIOD_S = 0.5
 CLOSE_TIMEOUT_S = 3.0
 
 
-ServerFactory = Callable[[PlannerConfig, Callable[[Event], None]], PlanServer]
+ServerFactory = Callable[[PlannerConfig, GoalBook], PlanServer]
 
 
 class PlannerNode(LifecycleNode):
     """The node ``planner``: one PlanTask action server in front of one ``PlanServer``.
 
     Args:
-        build_server: Builds a server, not yet started, from a configuration and the callback that gets its events.
-            May take long; is called in a thread of its own.
+        build_server: Builds a server, not yet started, from a configuration and the book of the goals. May take long;
+            is called in a thread of its own.
         clock: Source of time for heartbeats and the memory of finished goals.
         name: Node name; the interfaces live below it (``/planner/plan_task``).
 
@@ -80,7 +80,11 @@ class PlannerNode(LifecycleNode):
         self._instance_id = uuid.uuid4().hex
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
-        self._book = GoalBook(client_timeout_s=self._settings.client_timeout_s, memory_s=self._settings.result_memory_s)
+        self._book = GoalBook(
+            post=self._post_event,
+            client_timeout_s=self._settings.client_timeout_s,
+            memory_s=self._settings.result_memory_s,
+        )
         self._capacity = CapacityService(self, lambda: self._config, self._book)
         self._action: PlanAction | None = None  # from the first configure on: a double that ends itself never has one
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
@@ -177,7 +181,7 @@ class PlannerNode(LifecycleNode):
 
     def _start_loading(self) -> ServerLoader:
         self._config = parameters.read_config(self)
-        self._loader = ServerLoader(lambda: self._build_server(self._config, self._post_event))
+        self._loader = ServerLoader(lambda: self._build_server(self._config, self._book))
         return self._loader
 
     def _autostart(self) -> None:
@@ -215,23 +219,12 @@ class PlannerNode(LifecycleNode):
         self._bridge.post(lambda: self._on_event(event))
 
     def _on_event(self, event: Event) -> None:
-        if (action := self._action) is None:
-            return
-        match event:
-            case SegmentReady():
-                action.publish_segment(event.request_id, event.segment)
-            case PlanComplete():
-                action.publish_complete(event.request_id, is_partial=event.is_partial)
-            case Finished():
-                action.finish(event.result)
-
-    def _end(self, goal: Goal, reason: PlannerError) -> None:
         if self._action is not None:
-            self._action.end(goal, reason)
+            self._action.on_event(event)
 
     def _end_all(self, reason: PlannerError) -> None:
-        for goal in self._book.unfinished():
-            self._end(goal, reason)
+        if self._action is not None:
+            self._action.end_all(reason)
         self._is_active = False
         self._publish_status()
 
@@ -244,7 +237,8 @@ class PlannerNode(LifecycleNode):
                 ErrorCode.CLIENT_GONE,
                 f"the client of {goal.request.robot_id} stopped its heartbeats for {self._settings.client_timeout_s} s",
             )
-            self._end(goal, gone)
+            if self._action is not None:
+                self._action.end(goal.request.request_id, gone)
         self._book.forget(now_s)
         self._publish_status()
 

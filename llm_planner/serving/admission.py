@@ -1,6 +1,5 @@
 """Admission: may this request come in? Pure, fast, and every "no" has its number."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -9,17 +8,19 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
-from llm_planner.core.text import has_control_characters
+from llm_planner.core.validation import (
+    MAX_NUMBER,
+    require_client_id,
+    require_robot_id,
+    require_text,
+    require_time_budget,
+)
 
-ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
-CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
 MAX_REASON_CHARACTERS = 500
 MAX_SAID = 16
 """Texts that one segment may say."""
 MAX_PLAN_TOKENS = 8192
 """Most tokens that a request may ask for; a model with a shorter context gives fewer."""
-MAX_NUMBER = 1e9
-"""Of seconds, metres, degrees and utilities: what is computed with them stays finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class Admission:
             PlannerError: A 1xx code if the request is refused.
         """
         self._check_names(request)
-        self._check_text(request.instruction, "instruction", self.config.max_instruction_bytes)
-        self._check_text(request.scene, "scene", self.config.max_scene_bytes)
+        require_text(request.instruction, "instruction", self.config.max_instruction_bytes)
+        require_text(request.scene, "scene", self.config.max_scene_bytes)
+        require_text(request.plan, "plan", self.config.max_instruction_bytes)
         if not request.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
         _check_numbers(request)
@@ -113,33 +115,13 @@ class Admission:
             )
 
     def _check_names(self, request: PlanRequest) -> None:
-        if ROBOT_ID.fullmatch(request.robot_id) is None:
-            raise PlannerError(
-                ErrorCode.INVALID_ROBOT_ID, f"robot_id {request.robot_id[:80]!r} is not a name ({ROBOT_ID.pattern})"
-            )
-        if CLIENT_ID.fullmatch(request.client_id) is None:
-            raise PlannerError(
-                ErrorCode.INVALID_ROBOT_ID, f"client_id {request.client_id[:80]!r} is not a name ({CLIENT_ID.pattern})"
-            )
+        require_robot_id(request.robot_id)
+        require_client_id(request.client_id)
         if request.robot_model not in self.robot_models:
             known = ", ".join(sorted(self.robot_models)) or "none"
             raise PlannerError(
                 ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {request.robot_model[:80]!r}; known are: {known}"
             )
-
-    @staticmethod
-    def _check_text(text: str, name: str, max_bytes: int) -> None:
-        """Refuses text that is too long, no Unicode, or holds control characters other than tab and line ends."""
-        if len(text) > max_bytes:  # a character is a byte at least: do not encode what is far too long
-            raise _too_long(name, max_bytes)
-        try:
-            num_bytes = len(text.encode())
-        except UnicodeEncodeError as error:
-            raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} is not valid Unicode: {error}") from error
-        if num_bytes > max_bytes:
-            raise _too_long(name, max_bytes)
-        if has_control_characters(text):
-            raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} holds control characters; remove them")
 
 
 def _supersedes(request: PlanRequest, previous: PlanRequest) -> bool:
@@ -158,16 +140,8 @@ def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _too_long(name: str, max_bytes: int) -> PlannerError:
-    return PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
-
-
 def _check_numbers(request: PlanRequest) -> None:
-    budget_s = request.time_budget_s
-    if budget_s is not None and not 0 < budget_s <= MAX_NUMBER:
-        raise PlannerError(
-            ErrorCode.INVALID_TIME_BUDGET, f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
-        )
+    require_time_budget(request.time_budget_s)
     utility = request.time_utility
     if max(utility.ert_s, -utility.alpha, utility.beta) > MAX_NUMBER:
         raise PlannerError(ErrorCode.INVALID_TIME_UTILITY, f"{utility} has a number above {MAX_NUMBER:g}")

@@ -9,12 +9,10 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
 from llm_planner.scheduling.execution_tracker import Reception
-from llm_planner.serving.admission import Admission
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Patience
 from llm_planner.serving.child_process import Beat, Cancel, ChildWord, Look, Report, Seen, Stop, Submit
-from llm_planner.serving.dispatcher import Dispatcher
-from llm_planner.serving.events import Event, Finished
+from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.quarantine import Quarantine
@@ -38,8 +36,7 @@ class ChildServer:
 
     Args:
         factory: Builds the loop in the child; picklable, e.g. ``functools.partial(build_loop, config)``.
-        admission: Checks requests at the door.
-        on_event: Hears all events, on one thread of the server.
+        book: The goals; what happens to them is announced there.
         clock: Tells the time; the same in all processes of a machine, as ``core.clock.MonotonicClock`` does.
         patience: Timeouts and limits.
     """
@@ -48,22 +45,17 @@ class ChildServer:
         self,
         factory: Callable[[], PlannerLoop],
         *,
-        admission: Admission,
-        on_event: Callable[[Event], None],
+        book: GoalBook,
         clock: Clock,
         patience: Patience | None = None,
     ) -> None:
         self._factory = factory
         self._clock = clock
         self._patience = patience or Patience()
-        self._admission = admission
-        self._book = GoalBook(admission)
-        self._dispatcher = Dispatcher(on_event)
+        self._book = book
         self._alarm = Alarm(clock, self._keep_budgets)
         self._watcher = threading.Thread(target=self._watch, name="planner-watch", daemon=True)
-        self._lock = (
-            threading.Lock()
-        )  # a goal changes and is sent, an event is taken, or a child replaced: one at a time
+        self._lock = book.lock  # a goal changes and is sent, an event is taken, or a child replaced: one at a time
         self._quarantine = Quarantine(self._patience.max_attempts)
         self._link: ChildLink | None = None
         self._loop_status: LoopStatus | None = None
@@ -80,7 +72,6 @@ class ChildServer:
 
     def start(self) -> None:
         """Starts the threads and, in the background, the child."""
-        self._dispatcher.start()
         self._alarm.start()
         self._watcher.start()
 
@@ -107,7 +98,7 @@ class ChildServer:
             now_s = self._clock.now_s()
             superseded = self._book.open(request, now_s)
             if superseded is not None:
-                self._announce_end(superseded)
+                self._forget(superseded.request_id)
             if request.time_budget_s is not None:
                 self._alarm.set(now_s + request.time_budget_s + BUDGET_GRACE_S)
             self._quarantine.add(request.request_id, is_urgent=request.urgency is Urgency.URGENT)
@@ -120,7 +111,7 @@ class ChildServer:
 
     def report(self, report: SegmentReport) -> bool:
         """Takes a robot's word on a segment; returns False if the goal is unknown."""
-        report = self._admission.bounded(report)
+        report = self._book.bounded(report)
         with self._lock:
             now_s = self._clock.now_s()
             reception = self._book.report(report, now_s)
@@ -165,7 +156,6 @@ class ChildServer:
         if self._watcher.is_alive():
             self._watcher.join()
         self._alarm.close()
-        self._dispatcher.close()
 
     def _send(self, message: Submit | Report, request_id: str) -> None:
         """Tells the child something about a goal, which ends if it cannot be told."""
@@ -177,16 +167,16 @@ class ChildServer:
             self._end(request_id, error.code, error.message)
 
     def _end(self, request_id: str, code: ErrorCode, message: str) -> bool:
-        finished = self._book.end(request_id, code, message)
-        if finished is not None:
-            self._announce_end(finished)
-        return finished is not None
+        has_ended = self._book.end(request_id, code, message, self._clock.now_s()) is not None
+        if has_ended:
+            self._forget(request_id)
+        return has_ended
 
-    def _announce_end(self, finished: Finished) -> None:
-        self._dispatcher.put(finished)
-        self._quarantine.remove(finished.request_id)
+    def _forget(self, request_id: str) -> None:
+        """Takes a goal that has ended away from the child."""
+        self._quarantine.remove(request_id)
         if self._link is not None:
-            self._link.send(Cancel(finished.request_id))
+            self._link.send(Cancel(request_id))
 
     def _keep_budgets(self) -> None:
         """Ends what is overdue although the child is dead, starts, or hangs in a step."""
@@ -194,16 +184,14 @@ class ChildServer:
             events = self._book.take_overdue(self._clock.now_s(), is_engine_ready=self._is_ready.is_set())
             for event in events:
                 if isinstance(event, Finished):
-                    self._announce_end(event)
-                else:
-                    self._dispatcher.put(event)
+                    self._forget(event.request_id)
 
     def _stop(self, error: PlannerError) -> None:
-        """Takes no goals any more and ends those there are."""
+        """Takes no goals any more and ends those there are, once: later ones in the book are another server's."""
         with self._lock:
-            self._error = self._error or error
-            for finished in self._book.end_all(error.code, error.message):
-                self._dispatcher.put(finished)
+            if self._error is None:
+                self._error = error
+                self._book.end_all(error.code, error.message, self._clock.now_s())
 
     # --- The watcher's thread
 
@@ -300,9 +288,6 @@ class ChildServer:
                     if self._link is not None:
                         self._link.num_hangs = 0
                     self._quarantine.progress(event.request_id)
-                    accepted = self._book.accept(event, now_s)
-                    if accepted is not None:
-                        self._dispatcher.put(accepted)
-                    if isinstance(accepted, Finished):
-                        self._quarantine.remove(accepted.request_id)
+                    if isinstance(self._book.accept(event, now_s), Finished):
+                        self._quarantine.remove(event.request_id)
             self._hand_over(now_s)

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Iterable, Mapping
 
-from llm_planner.core.request import OverrunStrategy
+from llm_planner.core.request import AtDeadline
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.goal import Goal
@@ -68,7 +68,7 @@ class Deadlines:
     def is_too_late(self, goal: Goal, now_s: float) -> bool:
         """Whether the time budget is over, so that what leaves the planner now does not count any more."""
         end_s = goal.budget_ends_at_s
-        return end_s is not None and now_s > end_s and goal.request.overrun is not OverrunStrategy.SKIP_NEXT
+        return end_s is not None and now_s > end_s and goal.at_deadline is not AtDeadline.GOES_ON
 
     def due_s(self, goal: Goal) -> float | None:
         """Returns when the goal ends, or is closed, if nothing happens until then; None for never."""
@@ -77,8 +77,8 @@ class Deadlines:
         return min(times_s, default=None)
 
     def _budget_due_s(self, goal: Goal) -> float | None:
-        end_s, overrun = goal.budget_ends_at_s, goal.request.overrun
-        if end_s is None or overrun is OverrunStrategy.SKIP_NEXT:
+        end_s = goal.budget_ends_at_s
+        if end_s is None or goal.at_deadline is AtDeadline.GOES_ON:
             return None
         margin_s = self._config.network_latency_s + self._times.decode_bound_s if goal.is_closed_in_time else 0.0
         return end_s - margin_s

@@ -1,4 +1,4 @@
-"""Events to their owner, one after the other, on a thread of their own: a slow owner delays no step."""
+"""Events to an owner without a thread of its own for them, one after the other: a slow owner delays no step."""
 
 import logging
 import queue
@@ -11,7 +11,9 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Calls ``on_event`` for every event in the order in which they were put.
+    """Calls ``on_event`` for every event in the order in which they were put, on a thread of its own.
+
+    Its ``put`` is the ``post`` of a ``GoalBook``. A node needs none: its executor has a queue already (``ros.bridge``).
 
     Args:
         on_event: The owner's; what it raises is logged and harms nobody.
@@ -21,9 +23,6 @@ class Dispatcher:
         self._on_event = on_event
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="planner-events", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def put(self, event: Event) -> None:

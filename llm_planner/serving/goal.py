@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import AtDeadline, BudgetScope, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
@@ -130,14 +130,13 @@ class Goal:
 
     @property
     def is_closed_in_time(self) -> bool:
-        """Whether its plan is closed in time, behind its last whole statement, if it is not whole then.
+        """As ``PlanRequest.closes_in_time``."""
+        return self.request.closes_in_time(is_capped=Lever.TOKEN_CAP.value in self.levers)
 
-        So it is if the client asked for it (PARTIAL), and under a token cap, where nobody promised a whole plan, but
-        for Skip-Next, which waits for all of it. A first segment is never cut.
-        """
-        if self.request.overrun is OverrunStrategy.KILL:
-            return self.request.budget_scope is BudgetScope.WHOLE_PLAN and Lever.TOKEN_CAP.value in self.levers
-        return self.request.overrun is OverrunStrategy.PARTIAL
+    @property
+    def at_deadline(self) -> AtDeadline:
+        """What happens to it when its time budget is over."""
+        return self.request.at_deadline(len(self.delivered), is_capped=Lever.TOKEN_CAP.value in self.levers)
 
     @property
     def budget_ends_at_s(self) -> float | None:

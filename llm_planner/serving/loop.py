@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
-from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
@@ -276,12 +276,11 @@ class PlannerLoop:
     def _overrun(self, goal: Goal, now_s: float) -> list[Event]:
         """Ends a goal that cannot keep its budget, or closes its plan behind the last whole statement."""
         events: list[Event] = []
-        if goal.is_closed_in_time:
-            if not self._deadlines.is_too_late(goal, now_s):
-                events += [*self._deliver(goal, steer(goal), now_s), *self._send_held(goal, now_s)]
-            if goal.delivered:
-                goal.is_partial = True
-                return events + self._complete(goal)
+        if goal.is_closed_in_time and not self._deadlines.is_too_late(goal, now_s):
+            events += [*self._deliver(goal, steer(goal), now_s), *self._send_held(goal, now_s)]
+        if goal.at_deadline is AtDeadline.IS_CLOSED:
+            goal.is_partial = True
+            return events + self._complete(goal)
         return [self._end(goal, ErrorCode.BUDGET_EXCEEDED, goal.what_is_late)]
 
     def _complete(self, goal: Goal) -> list[Event]:

@@ -36,8 +36,8 @@ class ServerStatus:
 class PlanServer(Protocol):
     """Plans for goals. ``submit``, ``cancel``, ``report``, ``look`` and ``status`` never block, on any thread.
 
-    Events come one after the other on one thread of the server. Every request that ``submit`` takes ends with exactly
-    one ``Finished``.
+    Goals are records in a ``GoalBook`` that the owner gives to the server; what happens to them is announced there, in
+    order. Every request that ``submit`` takes ends with exactly one ``Finished``.
     """
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class PlanServer(Protocol):
         ...
 
     def submit(self, request: PlanRequest) -> None:
-        """Takes a request, or raises PlannerError if it is refused at the door; then no event follows."""
+        """Takes a request and enters it in the book, or raises PlannerError if it is refused; then no event follows."""
         ...
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> bool:

@@ -45,14 +45,15 @@ class ScriptedServer:
     brings the whole plan, as the real planner's does.
     """
 
-    def __init__(self, on_event):
-        self._dispatcher = Dispatcher(on_event)
+    def __init__(self, book):
+        self._book = book
+        self._dispatcher = Dispatcher(lambda event: book.accept(event, time.monotonic()))
         self.requests, self.segments, self.reports, self.ended = {}, {}, [], {}
         self.is_closed, self.seen = False, []
         self.num_looks, self.view = 0, None
 
     def start(self):
-        self._dispatcher.start()
+        pass
 
     def wait_ready(self, timeout_s):
         return True
@@ -64,6 +65,7 @@ class ScriptedServer:
             if request.urgency is not Urgency.URGENT:
                 raise PlannerError(ErrorCode.ROBOT_BUSY, f"{request.robot_id} has a goal")
             self.finish(previous.request_id, ErrorCode.SUPERSEDED, "a newer goal took the place")
+        self._book.open(request, time.monotonic())
         mode, _, plan = request.instruction.rpartition(" ")
         segments = [make_segment(i, f"{text};") for i, text in enumerate(plan.strip(";").split(";"))]
         self.seen.append(request)
@@ -155,8 +157,8 @@ class Planner:
         self.spinner = Spinner(self.node)
         self.is_active = lambda: self.node._is_active
 
-    def _build(self, config, on_event):
-        self.servers.append(ScriptedServer(on_event))
+    def _build(self, config, book):
+        self.servers.append(ScriptedServer(book))
         return self.servers[-1]
 
     @property

@@ -25,9 +25,10 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult
 from llm_planner.ros import diagnostics, qos
-from llm_planner.ros.goal_book import GoalBook
 from llm_planner.ros.guarded_executor import GuardedExecutor, note_error, num_callback_errors
 from llm_planner.ros.planner_node import STATUS_PERIOD_S
+from llm_planner.serving.events import Finished
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.server import ServerStatus
 from tests.ros.hostile import messages
 from tests.ros.nodes import Planner, Spinner, wait_until
@@ -155,8 +156,8 @@ def test_callbacks_that_failed_are_counted_in_diagnostics(start_planner):
 def test_a_view_names_a_bounded_number_of_idle_robots(planner):
     book = GoalBook(client_timeout_s=1.0, memory_s=60.0)
     for number in range(300):
-        book.open(make_request(f"g{number}", robot_id=f"robot_{number}"))
-        book.finish(PlanResult(request_id=f"g{number}"), 1.0)
+        book.open(make_request(f"g{number}", robot_id=f"robot_{number}"), 0.0)
+        book.accept(Finished(PlanResult(request_id=f"g{number}")), 1.0)
     view = diagnostics.view(planner.node, PlannerConfig(), None, 2, book, 2.0)
     assert [robot.robot_id for robot in view.idle_robots] == [f"robot_{number}" for number in range(200, 300)]
 
@@ -211,8 +212,7 @@ def test_a_goal_whose_end_is_on_its_way_ends_once(start_planner, start_manager, 
     handle = start_robot("drone_1", planner="/hasty").client.plan("hang mf(20);")
     next(iter(handle))
     late = []
-    monkeypatch.setattr(planner.node, "_post_event", late.append)
-    planner.server._dispatcher._on_event = late.append
+    monkeypatch.setattr(planner.node._book, "_post", late.append)
     assert manager.change_state(Transition.TRANSITION_DEACTIVATE)
     assert manager.change_state(last)
     assert handle.result(10.0).error_code is ErrorCode.SHUTTING_DOWN
@@ -392,7 +392,7 @@ def test_diagnostics_warn_of_an_engine_that_does_not_answer():
 
 def test_a_server_that_cannot_be_built_is_the_nodes_failure(ros):
     class Broken(Planner):
-        def _build(self, config, on_event):
+        def _build(self, config, book):
             raise RuntimeError("no such accelerator")
 
     planner = Broken("broken")

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import threading
+import time
 
 import pytest
 import rclpy
@@ -422,7 +423,12 @@ def test_an_emergency_that_is_not_understood_is_left_to_the_reflex(planner, star
 def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_planner, start_operator):
     planner = start_planner("mute")
     operator = start_operator("drone_12", planner="/mute", time_scale=10.0)
-    planner.server.submit = lambda request: planner.server.requests.update({request.request_id: request})
+
+    def submit(request):
+        planner.server._book.open(request, time.monotonic())
+        planner.server.requests[request.request_id] = request
+
+    planner.server.submit = submit
     planner.server.segments = collections.defaultdict(tuple)
     operator.instruct("mr(100);", urgency=1, time_budget_s=0.2)
     outcome = operator.outcome()

@@ -41,8 +41,8 @@ class LoadingPlanner(Planner):
         self.loaded = threading.Event()
         super().__init__(name)
 
-    def _build(self, config, on_event):
-        server = super()._build(config, on_event)
+    def _build(self, config, book):
+        server = super()._build(config, book)
         server.wait_ready = self.loaded.wait
         return server
 

@@ -49,7 +49,7 @@ class RealPlanner(Planner):
 
     sleep = None
 
-    def _build(self, config, on_event):
+    def _build(self, config, book):
         backend, library = FakeBackend(plans=PLANS, sleep=self.sleep), build_library(config)
         loop = PlannerLoop(
             backend=backend,
@@ -61,9 +61,8 @@ class RealPlanner(Planner):
                 encoder=PromptEncoder(tokenizer=backend.tokenizer, style=PromptStyle.INSTRUCT),
             ),
         )
-        self.servers.append(
-            InProcessServer(loop, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
-        )
+        book.admission = build_admission(config)
+        self.servers.append(InProcessServer(loop, book=book, clock=MonotonicClock()))
         return self.servers[-1]
 
 

@@ -128,7 +128,7 @@ def test_places_are_kept_for_urgent_goals(moves, max_queued, urgent_share, max_g
     for number, (urgency, robot, client_id, ends) in enumerate(moves):
         if ends and open_goals:
             name = sorted(open_goals)[robot % len(open_goals)]
-            assert book.end(name, ErrorCode.CANCELLED, "") is not None
+            assert book.end(name, ErrorCode.CANCELLED, "", 9.0) is not None
             del open_goals[name]
             continue
         request = make_request(f"r{number}", robot_id=f"robot_{robot}", urgency=urgency, client_id=client_id)

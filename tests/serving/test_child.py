@@ -22,8 +22,10 @@ from llm_planner.core.segment import Situation
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
+from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.view import LoopView
@@ -79,7 +81,10 @@ class Owner:
         self.reports = reports
         self.changed = threading.Condition()
         self.server = ChildServer(
-            factory, admission=make_admission(), on_event=self.on_event, clock=MonotonicClock(), patience=patience
+            factory,
+            book=GoalBook(make_admission(), Dispatcher(self.on_event).put),
+            clock=MonotonicClock(),
+            patience=patience,
         )
         starter = threading.Thread(target=self.server.start)  # that thread ends, the child goes on
         starter.start()

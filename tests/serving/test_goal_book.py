@@ -40,13 +40,13 @@ def test_a_life_in_the_book():
     assert end.result.segments == (make_segment(0),)
     assert book.request_ids == ()
     assert book.hand_over("r1") is None
-    assert book.end("r1", ErrorCode.CANCELLED, "") is None
+    assert book.end("r1", ErrorCode.CANCELLED, "", 9.0) is None
 
 
 def test_an_end_without_the_loop_still_knows_the_response_time():
     book = make_book("r1")
     book.accept(SegmentReady("r1", make_segment(0)), 1.5)
-    result = book.end("r1", ErrorCode.CANCELLED, "why").result
+    result = book.end("r1", ErrorCode.CANCELLED, "why", 9.0).result
     assert result.error_code is ErrorCode.CANCELLED
     assert result.error_msg == "why"
     assert result.segments == (make_segment(0),)
@@ -126,7 +126,7 @@ def test_skip_next_refuses_what_comes_during_an_overrun(response_s, is_complete,
     book.open(make_request("other", robot_id="another_drone"), 3.0)
     ended = book.open(make_request("urgent", robot_id="drone", urgency=Urgency.URGENT), 4.0)  # is never skipped
     assert ended.result.error_code is ErrorCode.SUPERSEDED
-    book.end("urgent", ErrorCode.CANCELLED, "")
+    book.end("urgent", ErrorCode.CANCELLED, "", 9.0)
     assert book.open(make_request("r2", robot_id="drone"), 7.0) is None  # the overrun one has ended
 
 

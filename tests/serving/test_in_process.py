@@ -8,8 +8,11 @@ import pytest
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.serving.child import ChildServer
+from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.in_process import InProcessServer
 from tests.serving.builders import make_admission, make_loop, make_request, succeeded
 
@@ -22,8 +25,7 @@ class Owner:
         self.changed = threading.Condition()
         self.server = InProcessServer(
             make_loop(backend=backend, policy=policy),
-            admission=make_admission(),
-            on_event=self.on_event,
+            book=GoalBook(make_admission(), Dispatcher(self.on_event).put),
             clock=MonotonicClock(),
         )
         self.server.start()
@@ -140,10 +142,10 @@ def test_an_owner_that_raises_hears_the_next_event(caplog):
         heard.append(event)
         raise ValueError("owner's mistake")
 
+    dispatcher = Dispatcher(on_event)
     server = InProcessServer(
         make_loop({"go": "mf(50);"}, do_clients_report=False),
-        admission=make_admission(),
-        on_event=on_event,
+        book=GoalBook(make_admission(), dispatcher.put),
         clock=MonotonicClock(),
     )
     server.start()
@@ -152,5 +154,22 @@ def test_an_owner_that_raises_hears_the_next_event(caplog):
     while not any(isinstance(e, Finished) for e in heard) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     server.close()
+    dispatcher.close()
     assert [type(e).__name__ for e in heard] == ["SegmentReady", "PlanComplete", "Finished"]
     assert "owner's mistake" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["in_process", "child"])
+def test_a_server_that_was_closed_ends_no_goal_of_the_next_one(kind):
+    """A node closes a server in a thread that it does not wait for to the end, and gives its book to the next one."""
+    book, clock = GoalBook(make_admission()), MonotonicClock()
+    if kind == "child":
+        server = ChildServer(make_loop, book=book, clock=clock)
+    else:
+        server = InProcessServer(make_loop(), book=book, clock=clock)
+    book.open(make_request("old"), clock.now_s())
+    server.close()
+    assert book.request_ids == ()
+    book.open(make_request("new"), clock.now_s())
+    server.close()
+    assert book.request_ids == ("new",)

@@ -17,7 +17,9 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
+from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.server import PlanServer
 from llm_planner_lab.bench.live_stock import build_stock_loop
@@ -200,10 +202,10 @@ def run_live(
         if stock_policy:
             priorities = {row.request_id: -1 for row in trace.requests if row.urgency == "urgent"}
             factory = partial(build_stock_loop, config, path, stock_policy, priorities)
-        server = ChildServer(
+        dispatcher = Dispatcher(lambda event: replay.hear(server, event))
+        server: ChildServer = ChildServer(
             factory,
-            admission=build_admission(config),
-            on_event=lambda event: replay.hear(server, event),
+            book=GoalBook(build_admission(config), dispatcher.put),
             clock=MonotonicClock(),
             patience=Patience(stop_timeout_s=20.0),
         )
@@ -214,6 +216,7 @@ def run_live(
             end_s = replay.now_s
         finally:
             server.close()
+            dispatcher.close()
         if server.status.num_restarts or not path.is_file():
             raise PlannerError(ErrorCode.ENGINE_FAILED, "the engine was restarted during the run; run it again")
         steps, step_tokens = read_log(path, replay.origin_s)

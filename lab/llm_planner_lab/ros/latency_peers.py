@@ -4,7 +4,6 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from rclpy.parameter import Parameter
@@ -27,6 +26,7 @@ from llm_planner.serving.child import ChildServer
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.server import PlanServer, ServerStatus
@@ -46,7 +46,7 @@ class StampingServer:
     ``generation_time_s`` of a segment holds the monotonic time at which it was handed over.
     """
 
-    on_event: Callable[[Event], None]
+    book: GoalBook
     _num_segments: dict[str, int] = field(default_factory=dict)
     _dispatcher: Dispatcher = field(init=False)
 
@@ -54,8 +54,7 @@ class StampingServer:
         self._dispatcher = Dispatcher(self._stamp)
 
     def start(self) -> None:
-        """Begins to serve."""
-        self._dispatcher.start()
+        """Serves already."""
 
     def wait_ready(self, timeout_s: float) -> bool:  # noqa: ARG002
         """Returns True at once."""
@@ -63,6 +62,7 @@ class StampingServer:
 
     def submit(self, request: PlanRequest) -> None:
         """Takes any request."""
+        self.book.open(request, time.monotonic())
         self._num_segments[request.request_id] = int(request.instruction)
         self._hand_over(request.request_id, 0)
 
@@ -102,14 +102,14 @@ class StampingServer:
         if isinstance(event, SegmentReady):
             stamped = replace(event.segment, generation_time_s=time.monotonic())
             event = SegmentReady(event.request_id, stamped)
-        self.on_event(event)
+        self.book.accept(event, time.monotonic())
 
 
 def serve_stamps() -> int:
     """Runs a planner node in front of a ``StampingServer``; returns the exit status."""
 
-    def build(_config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:
-        return StampingServer(on_event)
+    def build(_config: PlannerConfig, book: GoalBook) -> PlanServer:
+        return StampingServer(book)
 
     return process.run(lambda: PlannerNode(build), [])
 
@@ -127,9 +127,10 @@ def build_long_loop(config: PlannerConfig) -> PlannerLoop:
 def serve_long(num_slots: int) -> int:
     """Runs a planner node whose engine, in its own process, holds a slot for seconds; returns the exit status."""
 
-    def build(config: PlannerConfig, on_event: Callable[[Event], None]) -> PlanServer:
+    def build(config: PlannerConfig, book: GoalBook) -> PlanServer:
         factory = functools.partial(build_long_loop, config)
-        return ChildServer(factory, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
+        book.admission = build_admission(config)
+        return ChildServer(factory, book=book, clock=MonotonicClock())
 
     values = {"scheduler.max_num_seqs": num_slots, "scheduler.policy": "fcfs", "backend": "fake"}
     overrides = [Parameter(name, value=value) for name, value in values.items()]

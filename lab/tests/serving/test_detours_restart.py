@@ -49,7 +49,7 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, 
     fresh = context is ReplanContext.FRESH  # reads no reason; what is done stands behind its prompt
     expected = ["mu(20);"] if fresh else ["tc(45);", "mu(50);"]
     assert [t for t in (*texts(delivered), *texts(events)) if t] == expected
-    last = len(book._entries["r1"].segments) - 1
+    last = len(book._records["r1"].segments) - 1
     (end,) = loop.report(succeeded("r1", last), 5.0)
     assert end.result.error_code is ErrorCode.NONE
     assert end.result.metrics.num_replans == 1

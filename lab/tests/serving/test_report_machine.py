@@ -54,7 +54,7 @@ class Reports(RuleBasedStateMachine):
     def report(self, goal, behind_last, status, situation=WAITING, duration_s=1.0):
         names = self.book.request_ids or ("r0",)
         name = names[goal % len(names)]
-        entry = self.book._entries.get(name)
+        entry = self.book._records.get(name)
         last = -1 if entry is None else len(entry.segments) - 1
         report = SegmentReport(
             request_id=name,
@@ -98,7 +98,7 @@ class Reports(RuleBasedStateMachine):
     @rule(is_meant=st.sampled_from((True, *[False] * 5)))
     def cancel(self, is_meant):
         for name in self.book.request_ids if is_meant else ():
-            self.told.append(self.book.end(name, ErrorCode.CANCELLED, "cancelled"))
+            self.told.append(self.book.end(name, ErrorCode.CANCELLED, "cancelled", self.now_s))
             self.to_loop.append(lambda loop, name=name: loop.cancel(name))
 
     @precondition(lambda self: self.to_loop)
@@ -173,7 +173,7 @@ class Reports(RuleBasedStateMachine):
 
     @invariant()
     def a_plan_has_one_open_failure_at_most(self):
-        for name, entry in self.book._entries.items():
+        for name, entry in self.book._records.items():
             num_failures = sum(report.status is FAILED for _, report in entry.reports)
             num_detours = sum(segment.is_replan for segment in entry.segments)
             assert num_failures == num_detours + entry.execution.has_failed == self.failed[name]
@@ -184,7 +184,7 @@ class Reports(RuleBasedStateMachine):
             return
         assert set(self.loop._goals) == set(self.book.request_ids)
         for name, goal in self.loop._goals.items():
-            entry = self.book._entries[name]
+            entry = self.book._records[name]
             assert goal.execution.has_failed == entry.execution.has_failed
             assert goal.execution.num_ended == entry.execution.num_ended
             failures = [report for _, report in entry.reports if report.status is FAILED]

@@ -16,7 +16,9 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.language.parser import parse
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Patience
+from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import make_request, succeeded
 
 CONFIG = PlannerConfig(backend="vllm", engine=EngineConfig(num_kv_blocks=512, num_threads=1))
@@ -37,8 +39,7 @@ class Owner:
         self.results = {}
         self.server = ChildServer(
             partial(build_loop, CONFIG),
-            admission=build_admission(CONFIG),
-            on_event=self.hear,
+            book=GoalBook(build_admission(CONFIG), Dispatcher(self.hear).put),
             clock=MonotonicClock(),
             patience=Patience(start_timeout_s=START_S),
         )

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from llm_planner.ros import process
 from llm_planner.ros.goal_events import GoalEvents
 from llm_planner.ros.planner_node import PlannerNode
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.events import Event
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared
@@ -78,10 +78,11 @@ def age_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
-def build_server(config: PlannerConfig, on_event: Callable[[Event], None]) -> ChildServer:
+def build_server(config: PlannerConfig, book: GoalBook) -> ChildServer:
     """Returns the product's server around ``build_journaled_loop``."""
     loop = partial(build_journaled_loop, config)
-    return ChildServer(loop, admission=build_admission(config), on_event=on_event, clock=MonotonicClock())
+    book.admission = build_admission(config)
+    return ChildServer(loop, book=book, clock=MonotonicClock())
 
 
 class JournaledEvents(GoalEvents):

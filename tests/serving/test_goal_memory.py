@@ -1,4 +1,4 @@
-"""The node's memory of goals, as a state machine against a plain model."""
+"""What the book remembers of goals and their clients, as a state machine against a plain model."""
 
 import pytest
 from hypothesis import settings
@@ -7,8 +7,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.ros.goal_book import GoalBook
-from tests.ros.test_segment_inbox import make_segment
+from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.goal_book import GoalBook
+from tests.serving.builders import make_segment
 
 CLIENT_TIMEOUT_S, MEMORY_S = 5.0, 60.0
 
@@ -20,7 +21,8 @@ class Book(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.book = GoalBook(client_timeout_s=CLIENT_TIMEOUT_S, memory_s=MEMORY_S)
+        self.posted = []
+        self.book = GoalBook(post=self.posted.append, client_timeout_s=CLIENT_TIMEOUT_S, memory_s=MEMORY_S)
         self.now_s, self.num_opened = 0.0, 0
         self.num_segments, self.heard_at_s, self.finished_at_s = {}, {}, {}
 
@@ -28,29 +30,30 @@ class Book(RuleBasedStateMachine):
     def open(self):
         self.num_opened += 1
         goal_id = str(self.num_opened)
-        self.book.open(PlanRequest(request_id=goal_id, robot_id="r", robot_model="tello", instruction="go"))
+        self.book.open(PlanRequest(request_id=goal_id, robot_id="r", robot_model="tello", instruction="go"), self.now_s)
         self.num_segments[goal_id] = 0
         return goal_id
 
     @rule(goal_id=goals, index=st.integers(0, 3))
     def add_segment(self, goal_id, index):
-        self.book.add_segment(goal_id, make_segment(index))
+        self.book.accept(SegmentReady(goal_id, make_segment(index)), self.now_s)
         if goal_id not in self.finished_at_s and index == self.num_segments[goal_id]:
             self.num_segments[goal_id] += 1
 
     @rule(goal_id=goals, is_heartbeat=st.booleans())
     def hear(self, goal_id, is_heartbeat):
-        self.book.hear(goal_id, self.now_s, heartbeat=is_heartbeat)
+        self.book.note_life(goal_id, self.now_s, heartbeat=is_heartbeat)
         if is_heartbeat or goal_id in self.heard_at_s:
             self.heard_at_s[goal_id] = self.now_s
 
-    @rule(goal_id=goals, num_more=st.integers(0, 2))
-    def finish(self, goal_id, num_more):
-        total = self.num_segments[goal_id] + num_more
-        result = PlanResult(request_id=goal_id, segments=tuple(make_segment(i) for i in range(total)))
-        assert self.book.finish(result, self.now_s) == (goal_id not in self.finished_at_s)
-        if goal_id not in self.finished_at_s:
-            self.finished_at_s[goal_id], self.num_segments[goal_id] = self.now_s, total
+    @rule(goal_id=goals, by_loop=st.booleans())
+    def finish(self, goal_id, by_loop):
+        if by_loop:
+            ended = self.book.accept(Finished(PlanResult(request_id=goal_id)), self.now_s)
+        else:
+            ended = self.book.end(goal_id, ErrorCode.CANCELLED, "", self.now_s)
+        assert (ended is not None) == (goal_id not in self.finished_at_s)
+        self.finished_at_s.setdefault(goal_id, self.now_s)
 
     @rule(seconds=st.floats(0, 40))
     def wait(self, seconds):
@@ -61,6 +64,16 @@ class Book(RuleBasedStateMachine):
     def unfinished_goals_are_there(self):
         unfinished = [goal.request.request_id for goal in self.book.unfinished()]
         assert unfinished == [goal_id for goal_id in self.num_segments if goal_id not in self.finished_at_s]
+
+    @invariant()
+    def every_change_is_announced_once_and_in_order(self):
+        for goal_id, num_segments in self.num_segments.items():
+            mine = [event for event in self.posted if event.request_id == goal_id]
+            is_finished = goal_id in self.finished_at_s
+            assert [type(event) for event in mine] == [SegmentReady] * num_segments + [Finished] * is_finished
+            goal = self.book.get(goal_id)
+            if is_finished and goal is not None:
+                assert (goal.result, goal.is_complete) == (mine[-1].result, True)
 
     @invariant()
     def segments_have_no_gaps(self):

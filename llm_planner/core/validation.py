@@ -1,0 +1,97 @@
+"""The one place that says which ids, texts and time budgets are taken; who reads them, on whatever way, asks here."""
+
+import re
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import has_control_characters
+
+_ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
+_CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
+_GOAL_ID = re.compile(r"[0-9a-f]{32}")
+MAX_NUMBER = 1e9
+"""Of seconds, metres, degrees and utilities: what is computed with them stays finite."""
+
+
+def require_robot_id(text: str) -> str:
+    """Returns ``text`` if a robot can be called so.
+
+    Raises:
+        PlannerError: INVALID_ROBOT_ID otherwise.
+    """
+    if _ROBOT_ID.fullmatch(text) is None:
+        message = f"robot_id {text[:80]!r} is not a name: use 1 to 64 letters, digits, '_', '-' or '/'"
+        raise PlannerError(ErrorCode.INVALID_ROBOT_ID, message)
+    return text
+
+
+def require_client_id(text: str) -> str:
+    """Returns ``text`` if a client can be called so, or if it is empty.
+
+    Raises:
+        PlannerError: INVALID_ROBOT_ID otherwise.
+    """
+    if _CLIENT_ID.fullmatch(text) is None:
+        message = f"client_id {text[:80]!r} is not a name: use at most 128 letters, digits, '_', '-' or '/'"
+        raise PlannerError(ErrorCode.INVALID_ROBOT_ID, message)
+    return text
+
+
+def require_goal_id(text: str) -> str:
+    """Returns ``text`` if it is a goal id.
+
+    Raises:
+        PlannerError: UNKNOWN_GOAL otherwise.
+    """
+    if _GOAL_ID.fullmatch(text) is None:
+        message = f"{text[:80]!r} is no goal id: 32 lower-case hexadecimal digits"
+        raise PlannerError(ErrorCode.UNKNOWN_GOAL, message)
+    return text
+
+
+def require_length(text: str, name: str, max_bytes: int) -> None:
+    """Refuses what is too long even if every character is one byte: nothing else of it need be read.
+
+    Raises:
+        PlannerError: INSTRUCTION_TOO_LONG.
+    """
+    if len(text) > max_bytes:
+        raise PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
+
+
+def require_text(text: str, name: str, max_bytes: int) -> str:
+    """Returns ``text`` if it is short enough, Unicode, and holds no control characters but tab and line ends.
+
+    Raises:
+        PlannerError: INSTRUCTION_TOO_LONG, INVALID_ENCODING.
+    """
+    require_length(text, name, max_bytes)
+    try:
+        num_bytes = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} is not valid Unicode: {error}") from error
+    if num_bytes > max_bytes:
+        raise PlannerError(ErrorCode.INSTRUCTION_TOO_LONG, f"the {name} exceeds {max_bytes} bytes; shorten it")
+    require_printable(text, name)
+    return text
+
+
+def require_printable(text: str, name: str) -> None:
+    """Refuses control characters other than tab and line ends, and surrogates.
+
+    Raises:
+        PlannerError: INVALID_ENCODING.
+    """
+    if has_control_characters(text):
+        raise PlannerError(ErrorCode.INVALID_ENCODING, f"the {name} holds control characters; remove them")
+
+
+def require_time_budget(budget_s: float | None) -> float | None:
+    """Returns a time budget in seconds, None for none, if it can be one.
+
+    Raises:
+        PlannerError: INVALID_TIME_BUDGET.
+    """
+    if budget_s is not None and not 0 < budget_s <= MAX_NUMBER:
+        message = f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
+        raise PlannerError(ErrorCode.INVALID_TIME_BUDGET, message)
+    return budget_s
