@@ -79,7 +79,7 @@ def _span(found: re.Match[str]) -> str:
 
 
 def write_rst(root: Path) -> None:
-    """Writes CHANGELOG.rst anew."""
+    """Writes CHANGELOG.rst."""
     (root / "CHANGELOG.rst").write_text(rst((root / "CHANGELOG.md").read_text(encoding="utf-8")), encoding="utf-8")
 
 
