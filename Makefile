@@ -76,7 +76,7 @@ closure:    ## files and lines that nodes and programs reach by their imports
 report:     ## the longest source files: split one where a reader gains
 	@git ls-files '*.py' | xargs wc -l | sort -rn | awk '$$2 != "total" && $$1 > 300 {print $$1, $$2}'
 
-changelog:  ## gather the fragments of changelog.d/ into CHANGELOG.md, at a release
+changelog:  ## gather the fragments of changelog.d/ into CHANGELOG.md and CHANGELOG.rst, at a release
 	@$(PYTHON) scripts/changelog.py
 
 clean:      ## remove what was built, except the virtual environments

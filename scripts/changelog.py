@@ -1,8 +1,11 @@
 """Gathers the fragments of changelog.d/ into a new section of CHANGELOG.md, and removes them: `make changelog`.
 
+ROS's tools read CHANGELOG.rst, which is written from it. `scripts/changelog.py --rst` writes that alone.
+
 The section has the version of pyproject.toml, so raise that first (and those that the tests hold equal to it).
 """
 
+import re
 import sys
 import tomllib
 from datetime import UTC, datetime
@@ -11,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("added", "changed", "fixed", "removed")
 TITLE = "# Changelog\n"
+RST_TITLE = "Changelog for package llm_planner"
+_SPAN = re.compile(r"`(?P<code>[^`]+)`|\[(?P<text>[^\]]+)\]\((?P<link>[^)\s]+)\)|(?P<special>[*|\\_])")
 
 
 def section(version: str, day: str, fragments: list[Path]) -> str:
@@ -45,12 +50,43 @@ def gather(root: Path, day: str) -> int:
     if f"\n## {version} " in earlier:
         raise ValueError(f"{log.name} has a section {version}: raise the version in pyproject.toml")
     log.write_text(f"{TITLE}\n{section(version, day, fragments)}{earlier}", encoding="utf-8")
+    write_rst(root)
     for path in fragments:
         path.unlink()
     return len(fragments)
 
 
+def rst(markdown: str) -> str:
+    """Returns the text of CHANGELOG.rst, from that of CHANGELOG.md."""
+    rule = "^" * len(RST_TITLE)
+    lines = [rule, RST_TITLE, rule]
+    for line in _SPAN.sub(_span, markdown.removeprefix(TITLE)).splitlines():  # a span may go over the end of a line
+        hashes, _, heading = line.partition(" ")
+        if hashes == "##":
+            lines += [heading, "-" * len(heading)]
+        elif hashes == "###":
+            lines.append(f"**{heading}**")
+        else:
+            is_item = line.startswith("- ")
+            lines.append("* " * is_item + line[2 * is_item :])
+    return "\n".join(lines) + "\n"
+
+
+def _span(found: re.Match[str]) -> str:
+    if found["code"]:
+        return f"``{found['code']}``"
+    return f"`{found['text']} <{found['link']}>`__" if found["text"] else f"\\{found['special']}"
+
+
+def write_rst(root: Path) -> None:
+    """Writes CHANGELOG.rst."""
+    (root / "CHANGELOG.rst").write_text(rst((root / "CHANGELOG.md").read_text(encoding="utf-8")), encoding="utf-8")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--rst"]:
+        write_rst(ROOT)
+        sys.exit()
     try:
         print(f"CHANGELOG.md: {gather(ROOT, datetime.now(UTC).date().isoformat())} fragments")
     except ValueError as error:

@@ -74,3 +74,30 @@ def test_a_version_is_released_once(changelog, project):
 def test_the_fragments_here_can_be_gathered(changelog):
     fragments = [path for path in (ROOT / "changelog.d").glob("*.md") if path.name != "README.md"]
     assert changelog.section("0", "today", fragments).count("\n- ") == len(fragments)
+
+
+def test_the_changelog_of_ros_is_written_from_ours(changelog, project):
+    write(project, a_added="A `word_`, a [page](docs/x.md) and `two\nlines`; a_name, 2 * 3.\n")
+    changelog.gather(project, "2026-11-22")
+    assert (project / "CHANGELOG.rst").read_text().splitlines()[3:] == [
+        "",
+        "0.3.0 (2026-11-22)",
+        "------------------",
+        "",
+        "**Added**",
+        "",
+        "* A ``word_``, a `page <docs/x.md>`__ and ``two",
+        r"  lines``; a\_name, 2 \* 3.",
+    ]
+
+
+def test_both_changelogs_say_the_same(changelog):
+    assert (ROOT / "CHANGELOG.rst").read_text() == changelog.rst((ROOT / "CHANGELOG.md").read_text())
+
+
+@pytest.mark.filterwarnings("ignore:nodes.Node.traverse:DeprecationWarning")  # catkin_pkg calls it
+def test_tools_of_ros_can_read_ours():
+    changelogs = pytest.importorskip("catkin_pkg.changelog", reason="catkin_pkg is missing: requirements/build-*.txt")
+    found = changelogs.get_changelog_from_path(str(ROOT / "CHANGELOG.rst"), "llm_planner")
+    versions = {version for version, _, _ in found.foreach_version()}
+    assert versions == set(re.findall(r"^## (\S+) \(", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE))

@@ -10,7 +10,10 @@ ROOT = Path(__file__).resolve().parents[1]
 INDEX = ROOT / "docs" / "index.md"
 DOCS = sorted((ROOT / "docs").glob("**/*.md"))
 PAGES = [
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "QUALITY_DECLARATION.md")
+    ),
     *DOCS,
     *sorted((ROOT / "models").glob("*/README.md")),
     ROOT / "lab" / "corpus" / "README.md",

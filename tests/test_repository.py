@@ -173,6 +173,14 @@ def test_transitive_dependencies_are_pinned_too():
     assert not unpinned
 
 
+def test_the_packages_that_tests_and_gazebo_need_are_declared():
+    package = ET.parse(ROOT / "package.xml").getroot()
+    of_tests = {depend.text for depend in package.findall("test_depend")}
+    assert {"python3-pytest", "python3-hypothesis"} <= of_tests
+    optional = {d.text: d.get("condition") for d in package.findall("exec_depend") if d.get("condition")}
+    assert optional == dict.fromkeys(("ros_gz_bridge", "ros_gz_sim"), "$LLM_PLANNER_GAZEBO == 1")
+
+
 def test_interfaces_find_the_packages_they_use():
     package = ET.parse(ROOT / "package.xml").getroot()
     declared = {depend.text for depend in package.findall("depend")}

@@ -69,19 +69,19 @@ class McapRecorder:
         self._schemas: dict[str, int] = {}
         self.num_messages = 0
 
-    def add_channel(self, topic: str, message_type: str, definition: str) -> int:
+    def add_channel(self, topic: str, message_type: str, definition: str, offered_qos: str = "") -> int:
         """Returns the number of a new channel.
 
         Args:
             topic: Full name.
             message_type: For example ``std_msgs/msg/String``.
             definition: Text of the message and of all that it is made of, as ``ros2msg`` has it.
+            offered_qos: What its publishers offer, as rosbag2 writes it, so that players offer the same.
         """
         if message_type not in self._schemas:
             schema = self._writer.register_schema(message_type, SchemaEncoding.ROS2, definition.encode())
             self._schemas[message_type] = schema
-        # rosbag2 looks for the key; an empty text stands for its defaults.
-        quality = {"offered_qos_profiles": ""}
+        quality = {"offered_qos_profiles": offered_qos}
         return self._writer.register_channel(topic, MessageEncoding.CDR, self._schemas[message_type], quality)
 
     def add(self, channel: int, data: bytes, *, published_ns: int, sequence: int = 0) -> None:

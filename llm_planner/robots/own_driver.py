@@ -1,6 +1,6 @@
 """A driver from outside this package: ``driver:=package.module:Class``.
 
-The class is small (``OwnDriver``). What a robot node needs beside it (a map, what was said, where the robot was) is
+The class is small (``OwnDriver``). What else a robot node needs (a map, what was said, where the robot was) is
 kept here.
 """
 

@@ -1,8 +1,10 @@
 """Records what a planner and its robots publish; sends nothing, and deserializes nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+import yaml
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
@@ -15,7 +17,7 @@ from llm_planner.ros.steady import steady_timer
 SEARCH_PERIOD_S = 0.5
 FLUSH_PERIOD_S = 1.0
 DEPTH = 1000
-COMMON = frozenset({"/diagnostics", "/tf", "/tf_static", "/clock", "/world/markers"})
+COMMON = frozenset({"/diagnostics", "/rosout", "/tf", "/tf_static", "/clock", "/world/markers"})
 
 
 class FleetRecorder:
@@ -69,12 +71,12 @@ class FleetRecorder:
         except LookupError as error:
             self._node.get_logger().warning(f"{topic} is not recorded: {error}")
             return
-        channel = self._recorder.add_channel(topic, message_type, text)
+        channel = self._recorder.add_channel(topic, message_type, text, offered_qos(self._offers(topic)))
         self._node.create_subscription(kind, topic, partial(self._hear, channel), profile, raw=True)
 
     def _profile(self, topic: str) -> QoSProfile | None:
         """Returns a quality of service that every publisher of the topic can serve."""
-        offered = [info.qos_profile for info in self._node.get_publishers_info_by_topic(topic)]
+        offered = self._offers(topic)
         if not offered:
             return None
         is_reliable = all(profile.reliability is ReliabilityPolicy.RELIABLE for profile in offered)
@@ -84,6 +86,9 @@ class FleetRecorder:
             reliability=ReliabilityPolicy.RELIABLE if is_reliable else ReliabilityPolicy.BEST_EFFORT,
             durability=DurabilityPolicy.TRANSIENT_LOCAL if is_latched else DurabilityPolicy.VOLATILE,
         )
+
+    def _offers(self, topic: str) -> list[QoSProfile]:
+        return [info.qos_profile for info in self._node.get_publishers_info_by_topic(topic)]
 
     def _hear(self, channel: int, data: bytes, info: dict[str, int]) -> None:
         sent_ns, number = info["source_timestamp"], info.get("publication_sequence_number") or 0
@@ -98,3 +103,27 @@ class FleetRecorder:
         except OSError as error:
             message = f"the recording ends: {error.strerror}; what was written so far can be read"
             self.failure = PlannerError(ErrorCode.INVALID_FILE, message)
+
+
+def offered_qos(profiles: Sequence[QoSProfile]) -> str:
+    """Returns what publishers offer as rosbag2 writes it into a bag (format 9, from Jazzy on)."""
+    return yaml.safe_dump([_offer(profile) for profile in profiles], sort_keys=False)
+
+
+def _offer(profile: QoSProfile) -> dict[str, object]:
+    return {
+        "history": profile.history.name.lower(),
+        "depth": profile.depth,
+        "reliability": profile.reliability.name.lower(),
+        "durability": profile.durability.name.lower(),
+        "deadline": _time(profile.deadline),
+        "lifespan": _time(profile.lifespan),
+        "liveliness": profile.liveliness.name.lower(),
+        "liveliness_lease_duration": _time(profile.liveliness_lease_duration),
+        "avoid_ros_namespace_conventions": bool(profile.avoid_ros_namespace_conventions),
+    }
+
+
+def _time(duration: Duration) -> dict[str, int]:
+    seconds, nanoseconds = divmod(duration.nanoseconds, 10**9)
+    return {"sec": seconds, "nsec": nanoseconds}

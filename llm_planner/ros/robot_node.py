@@ -27,9 +27,10 @@ from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.robots.default_scene import default_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import parameters, process, qos, robot_view
-from llm_planner.ros.body import BodySettings, connect_body
+from llm_planner.ros.body import GAZEBO, MUJOCO, BodySettings, connect_body
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.control_loop import ControlLoop
+from llm_planner.ros.frames import FramesPublisher
 from llm_planner.ros.guard import guarded
 from llm_planner.ros.missions import Missions
 from llm_planner.ros.planner_client import PlannerClient
@@ -142,7 +143,10 @@ class RobotNode(Node):
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
         self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
-        steady_timer(self, robot_view.PERIOD_S, self._guard(view.tick))
+        shown = [view.tick]
+        if body.driver not in (MUJOCO, GAZEBO):  # where bodies are, their world says
+            shown.append(FramesPublisher(self, self._client.robot_id, self._robot, self._model, home).tick)
+        steady_timer(self, robot_view.PERIOD_S, self._guard(lambda: [tick() for tick in shown]))
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
 

@@ -35,9 +35,9 @@ class WorldView:
         self._publishers: dict[str, Any] = {"/clock": node.create_publisher(Clock, "/clock", 10)}
         self._offer("/tf", "tf2_msgs", "TFMessage")
         for name in world.arms:
-            self._offer(f"/{name}/joint_states", "sensor_msgs", "JointState")
+            self._offer(f"{name}/joint_states", "sensor_msgs", "JointState")
         for name in world.drones:
-            self._offer(f"/{name}/odom", "nav_msgs", "Odometry")
+            self._offer(f"{name}/odom", "nav_msgs", "Odometry")
         self._offer("/world/markers", "visualization_msgs", "MarkerArray")
 
     def _offer(self, topic: str, package: str, name: str) -> None:
@@ -60,13 +60,13 @@ class WorldView:
         if self._is_heard("/tf"):
             found["/tf"] = self._transforms(header)
         for name, arm in self._world.arms.items():
-            topic = f"/{name}/joint_states"
+            topic = f"{name}/joint_states"
             if self._is_heard(topic):
                 kind = self._publishers[topic].msg_type
                 positions = [float(angle) for angle in arm.joints]
                 found[topic] = kind(header=header, name=self._joints[name], position=positions)
         for name in self._world.drones:
-            topic = f"/{name}/odom"
+            topic = f"{name}/odom"
             if self._is_heard(topic):
                 found[topic] = self._odometry(self._publishers[topic].msg_type, name, header)
         if self._is_heard("/world/markers"):

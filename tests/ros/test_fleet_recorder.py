@@ -10,6 +10,8 @@ import time
 
 import pytest
 import rclpy
+import yaml
+from mcap.reader import make_reader
 from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
@@ -70,11 +72,25 @@ def test_a_flight_is_recorded_and_summed_up(start_planner, start_operator, start
     assert {"/taped/status", "/taped/report", "/taped/view", "/taped_1/view", "/diagnostics"} <= set(summary.counts)
     outcomes = [heard.decode() for heard in Recording(path).messages() if heard.topic == "/taped_1/outcome"]
     assert [(outcome.robot_id, len(outcome.segments)) for outcome in outcomes] == [("taped_1", 2)]
+    assert "/rosout" in summary.counts
+    offers = offered_qos(path)
+    assert offers["/taped/goal_events"] == [("reliable", "transient_local", 9223372036)]
+    assert offers["/taped_1/view"] == [("best_effort", "volatile", 9223372036)]
     result = CliRunner().invoke(app, ["replay", str(path), "--json", "--png", str(path.with_suffix(".png"))])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["ended"] == {"NONE": 1}
     assert path.with_suffix(".png").stat().st_size > 10_000
     assert "taped_1" in CliRunner().invoke(app, ["replay", str(path)]).stdout
+
+
+def offered_qos(path):
+    """Returns what the publishers of each topic offered: reliability, durability, seconds of the deadline."""
+    with path.open("rb") as file:
+        channels = make_reader(file).get_summary().channels.values()
+    profiles = {channel.topic: yaml.safe_load(channel.metadata["offered_qos_profiles"]) for channel in channels}
+    return {
+        t: [(p["reliability"], p["durability"], p["deadline"]["sec"]) for p in all_] for t, all_ in profiles.items()
+    }
 
 
 def test_a_recorder_that_is_killed_leaves_a_file_that_can_be_read(start_planner, path):

@@ -16,6 +16,7 @@ from llm_planner.monitoring.playback import Recording
 from llm_planner.ros.recorder_node import RecorderNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.ros.world_node import WorldNode
+from llm_planner.ros.world_view import WorldView
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, start_operator, statuses  # noqa: F401 (a fixture)
 from tests.sim.physics.test_client import start_world  # noqa: F401 (a fixture)
@@ -185,3 +186,13 @@ def test_transforms_are_heard_and_recorded_with_their_definition(ros, tmp_path):
 def test_parameters_that_cannot_be_are_named(ros, parameters, reason):
     with pytest.raises(PlannerError, match=reason):
         make_world(**parameters)
+
+
+def test_the_topics_of_bodies_are_in_the_namespace_of_their_world(ros):
+    arm = SimpleNamespace(shape=SimpleNamespace(joints=[]))
+    world = SimpleNamespace(arms={"reach_9": arm}, drones={"body_9": None})
+    node = rclpy.create_node("world_9", namespace="/site_b")
+    WorldView(node, world, {})
+    offered = {topic for topic, _ in node.get_publisher_names_and_types_by_node("world_9", "/site_b")}
+    node.destroy_node()
+    assert {"/site_b/body_9/odom", "/site_b/reach_9/joint_states", "/tf", "/clock"} <= offered

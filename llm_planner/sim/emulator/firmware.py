@@ -240,7 +240,7 @@ class TelloFirmware:
         return problem
 
     def _begun_for(self, client: object) -> None:
-        """Notes who hears of the end of the motion that has begun."""
+        """Notes which client gets an answer at the end of the motion that has begun."""
         self._asked_by = client
         self.num_motions += 1
 
