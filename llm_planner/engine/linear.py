@@ -10,7 +10,8 @@ import torch
 from torch.nn.functional import pad
 
 _LEAST_PACKED = 1 << 17  # elements of a weight; below, the call costs more than the packing saves
-_LEAST_ROWS = 4  # fewer rows take as long as these, or longer
+_FEW_ROWS, _LEAST_ROWS = 16, 4  # up to so many, rows are multiples of these: fewer than four take as long
+_MOST_ROWS, _ROWS = 256, 16  # up to so many at a time, multiples of these
 _MOST_PLAIN_ROWS = 2  # up to here a plain product is faster while the weight fits into the processor's cache
 
 
@@ -33,9 +34,20 @@ class Linear:
         num_rows = x.shape[0]
         if self.plain is not None and (self.packed is None or num_rows <= _MOST_PLAIN_ROWS):
             return x.mm(self.plain) if self.bias is None else torch.addmm(self.bias, x, self.plain)
-        if num_rows >= _LEAST_ROWS:
+        if num_rows <= _MOST_ROWS:
+            return self._multiply(x)
+        return torch.cat([self._multiply(part) for part in x.split(_MOST_ROWS)])
+
+    def _multiply(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns the product with the packed weight.
+
+        torch keeps buffers as large as the product for every number of rows that it has met, so there are few of them.
+        """
+        num_rows = x.shape[0]
+        missing = -num_rows % (_LEAST_ROWS if num_rows <= _FEW_ROWS else _ROWS)
+        if not missing:
             return _multiply(x, self.packed, self.bias)
-        return _multiply(pad(x, (0, 0, 0, _LEAST_ROWS - num_rows)), self.packed, self.bias)[:num_rows]
+        return _multiply(pad(x, (0, 0, 0, missing)), self.packed, self.bias)[:num_rows]
 
 
 def make_linear(

@@ -80,8 +80,9 @@ class IncrementalParser:
         return None if self._error is not None else self._grammar.closed()
 
     def _push(self, character: str) -> list[Statement]:
-        tokens = self._lexer.push(character)
-        ready = [statement for token in tokens for statement in self._grammar.push(token)]
+        ready: list[Statement] = []
+        for token in self._lexer.push(character):  # mostly none
+            ready += self._grammar.push(token)
         if ready:
             self._statement_start = self.position
         elif self.position - self._statement_start > MAX_STATEMENT_LENGTH:

@@ -14,10 +14,14 @@ def with_spaces(statement: T) -> T:
 
 
 def _changed(node: object) -> object:
-    if isinstance(node, Text | Fail | Unclear):
-        return replace(node, **{field.name: getattr(node, field.name).replace("_", " ") for field in fields(node)})
+    """Returns the node itself where nothing in it changes."""
     if isinstance(node, tuple):
         return tuple(map(_changed, node))
-    if is_dataclass(node) and not isinstance(node, type):
-        return replace(node, **{field.name: _changed(getattr(node, field.name)) for field in fields(node)})
-    return node
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    values = {field.name: getattr(node, field.name) for field in fields(node)}
+    if isinstance(node, Text | Fail | Unclear):
+        changed = {name: value.replace("_", " ") for name, value in values.items()}
+    else:
+        changed = {name: _changed(value) for name, value in values.items()}
+    return node if changed == values else replace(node, **changed)

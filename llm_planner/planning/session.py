@@ -233,7 +233,8 @@ class PlanSession:
         for character in text:
             self._words.feed(character)
             self._texts.feed(character)
-            self._take(self._parser.feed(character), segments)
+            if statements := self._parser.feed(character):
+                self._take(statements, segments)
 
     def finish(self) -> Progress:
         """Returns what the end of the generation brought about: the last segments, or why the plan is none."""

@@ -67,6 +67,7 @@ class ExecutionTracker:
         self._num_ended = 0  # executions[:num_ended] have ended, as reported or implied
         self._last_word_s = arrival_s
         self._has_failed = False
+        self._ends_s: list[float] = []  # of executions[num_ended:], as ``idle_at_s`` last saw them on time
 
     @property
     def num_delivered(self) -> int:
@@ -118,6 +119,7 @@ class ExecutionTracker:
 
     def _discard(self) -> None:
         """Ends all that was delivered and has not ended, as if it had taken no time: it will not be carried out."""
+        self._ends_s.clear()
         for execution in self._executions[self._num_ended :]:
             execution.reported_duration_s = 0.0
             execution.started_at_s = execution.ended_at_s = self._idle_since_s(self._num_ended)
@@ -125,6 +127,7 @@ class ExecutionTracker:
 
     def _start(self, index: int, execution: _Execution, happened_s: float) -> None:
         self._end_until(index, happened_s)
+        self._ends_s.clear()
         execution.started_at_s = max(happened_s, self._idle_since_s(index))
 
     def _end_until(self, index: int, latest_s: float) -> None:
@@ -135,6 +138,7 @@ class ExecutionTracker:
 
     def _set_end(self, execution: _Execution, ended_at_s: float) -> None:
         index = self._num_ended
+        self._ends_s.clear()
         start_s = execution.started_at_s
         if start_s is None:
             duration_s = execution.reported_duration_s or 0.0
@@ -162,16 +166,27 @@ class ExecutionTracker:
         A segment that should have ended, but of whose end nothing was heard, ends now at the earliest, so what follows
         it is later.
         """
-        idle_s = self._idle_since_s(self._num_ended)
-        for index in range(self._num_ended, len(self._executions)):
-            execution = self._executions[index]
-            started_s = execution.started_at_s
-            if started_s is None:
-                started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
-            idle_s = started_s + cautious_duration_s(execution.expected)
-            if self._expects_reports and index + 1 < len(self._executions):
-                idle_s = max(idle_s, now_s - self.network_latency_s)
-        return idle_s
+        first, ends_s = self._num_ended, self._ends_s
+        while first + len(ends_s) < len(self._executions):
+            before_s = ends_s[-1] if ends_s else self._idle_since_s(first)
+            ends_s.append(self._cautious_end_s(first + len(ends_s), before_s))
+        if not ends_s:
+            return self._idle_since_s(first)
+        heard_s = now_s - self.network_latency_s
+        if self._expects_reports and len(ends_s) > 1 and ends_s[0] < heard_s:
+            idle_s = heard_s
+            for index in range(first + 1, len(self._executions)):
+                idle_s = self._cautious_end_s(index, idle_s)
+            return idle_s
+        return ends_s[-1]
+
+    def _cautious_end_s(self, index: int, idle_s: float) -> float:
+        """Returns until when a segment keeps the robot busy that was idle at ``idle_s``."""
+        execution = self._executions[index]
+        started_s = execution.started_at_s
+        if started_s is None:
+            started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
+        return started_s + cautious_duration_s(execution.expected)
 
     def silent_at_s(self, silence_timeout_s: float) -> float | None:
         """Returns when the robot counts as silent if nothing is heard until then; None if nothing is expected of it.

@@ -1,6 +1,7 @@
 """What runs in the child process of a ``ChildServer``: a loop, and a thread that listens to the parent."""
 
 import atexit
+import gc
 import logging
 import os
 import signal
@@ -119,6 +120,8 @@ def run_child(connection: Connection, factory: Callable[[], PlannerLoop], beat_i
         _log.exception("the engine did not start")
         connection.send(StartFailed(PlannerError(ErrorCode.ENGINE_FAILED, f"the engine did not start: {error!r}")))
         return
+    gc.collect()
+    gc.freeze()  # model, grammars and modules stay to the end: no collection looks at them again
     _Child(connection, loop, beat_interval_s).run()
 
 

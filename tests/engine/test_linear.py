@@ -25,7 +25,7 @@ def fresh_probe():
 def test_every_number_of_rows_equals_the_plain_product(dtype, has_bias, keeps_plain):
     weight, bias = draw(*SIZES, dtype=dtype), draw(SIZES[0], dtype=dtype) if has_bias else None
     product = make_linear(weight, bias, keeps_plain=keeps_plain)
-    for num_rows in (1, 2, 3, 4, 5, 17):
+    for num_rows in (1, 2, 3, 4, 5, 16, 17, 32, 255, 256, 257, 600):
         x = draw(num_rows, SIZES[1], dtype=dtype)
         expected = torch.nn.functional.linear(x.double(), weight.double(), None if bias is None else bias.double())
         tolerance = 1e-3 if dtype is torch.float32 else 0.5  # of sums of 352 products
@@ -78,3 +78,18 @@ def test_a_torch_without_these_operators_multiplies_plainly(monkeypatch, fresh_p
 def test_operators_that_answer_something_else_are_not_used(monkeypatch, fresh_probe):
     monkeypatch.setattr(linear, "_multiply", lambda x, packed, bias: torch.zeros(x.shape[0], len(bias)))
     assert not can_pack("cpu", torch.float32)
+
+
+def test_there_are_few_numbers_of_rows(monkeypatch):
+    product = Linear(plain=None, packed=draw(*SIZES), bias=None)
+    met = set()
+
+    def multiply(x, packed, bias):
+        met.add(x.shape[0])
+        return x.mm(packed.t())
+
+    monkeypatch.setattr(linear, "_multiply", multiply)
+    for num_rows in range(1, 1200, 7):
+        assert product(draw(num_rows, SIZES[1])).shape == (num_rows, SIZES[0])
+    assert max(met) == 256
+    assert len(met) < 20

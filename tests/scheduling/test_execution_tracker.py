@@ -180,3 +180,55 @@ def test_what_comes_twice_changes_nothing(reports, num_segments):
         assert once.idle_at_s(now_s) == twice.idle_at_s(now_s)
     assert once.waiting_time_s() == twice.waiting_time_s()
     assert once.execution_time_s() == twice.execution_time_s()
+
+
+def idle_by_definition(tracker, now_s):
+    """When the robot will be idle, over all that has not ended, from the first on."""
+    idle_s = tracker._idle_since_s(tracker.num_ended)
+    for index in range(tracker.num_ended, tracker.num_delivered):
+        execution = tracker._executions[index]
+        started_s = execution.started_at_s
+        if started_s is None:
+            started_s = max(execution.delivered_at_s + tracker.network_latency_s, idle_s)
+        idle_s = started_s + cautious_duration_s(execution.expected)
+        if tracker._expects_reports and index + 1 < tracker.num_delivered:
+            idle_s = max(idle_s, now_s - tracker.network_latency_s)
+    return idle_s
+
+
+_EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(("deliver", "detour", *ReportStatus)),
+        st.integers(0, 3),
+        st.sampled_from((0.0, 0.1, 0.3, 0.7, 2.0)),
+        st.floats(0.0, 2.0),
+    ),
+    max_size=30,
+)
+
+
+@given(_EVENTS, st.booleans())
+def test_what_is_remembered_of_earlier_estimates_changes_none(events, expects_reports):
+    tracker, now_s = ExecutionTracker(0.0, NETWORK_S, expects_reports=expects_reports), 0.0
+    for event, offset, seconds, pause_s in events:
+        now_s += pause_s
+        if event == "deliver":
+            tracker.deliver(make_segment(tracker.num_delivered, seconds), now_s)
+        elif event == "detour":
+            tracker.deliver(make_detour(tracker.num_delivered), now_s)
+        else:
+            tracker.report(make_report(tracker.num_ended + offset, event, seconds), now_s)
+        assert tracker.idle_at_s(now_s) == idle_by_definition(tracker, now_s)
+        assert tracker.idle_at_s(now_s + 1.0) == idle_by_definition(tracker, now_s + 1.0)
+
+
+def test_a_long_plan_is_not_counted_again_with_every_segment(monkeypatch):
+    counted = []
+    monkeypatch.setattr(
+        "llm_planner.scheduling.execution_tracker.cautious_duration_s", lambda expected: counted.append(expected) or 1.0
+    )
+    tracker = make_tracker()
+    for index in range(100):
+        tracker.deliver(make_segment(index), 0.0)
+        tracker.idle_at_s(0.0)
+    assert len(counted) == 100
