@@ -52,6 +52,10 @@ class GoalBook:
         """Returns the goals that have no result yet."""
         return [goal for goal in self._goals.values() if goal.result is None]
 
+    def robots(self) -> dict[str, str]:
+        """Returns the robot model of every robot that has a goal, or had one that is remembered."""
+        return {goal.request.robot_id: goal.request.robot_model for goal in self._goals.values()}
+
     def last_of_idle_robots(self) -> list[Goal]:
         """Returns, of every robot that has no unfinished goal, the one that ended last, as far as remembered."""
         last = {goal.request.robot_id: goal for goal in self._goals.values() if goal.result is not None}
