@@ -4,7 +4,6 @@ import contextlib
 import json
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 

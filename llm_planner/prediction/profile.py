@@ -1,7 +1,7 @@
 """An engine profile: how long a step of one model on one device takes, each number with its source; read from YAML."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.resources import share_dir
 from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.prediction.capacity.curve import CapacityData
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import Parameter, Source
 
@@ -102,6 +103,8 @@ NO_HOST_COST = HostCost(
     transport_s=_UNKNOWN,
 )
 """Of a profile that knows the engine alone."""
+HOST_PROFILE = "planner-small-cpu"
+"""The shipped profile whose host times were measured; the code around a step is the same for every engine."""
 NO_MOVE_COST = MoveCost(constant_s=_UNKNOWN, per_token_s=_UNKNOWN)
 """Of a profile that does not know it."""
 
@@ -119,6 +122,7 @@ class EngineProfile(Record):
         host: What comes on top of the engine's own time.
         hides_prompts: Whether prompt tokens are computed while a decode step reads the weights, as on most
             accelerators; else they come on top of it, as on most CPUs.
+        capacity: How many robots it serves in time, if that was simulated (``llm-planner capacity curve``).
     """
 
     name: str
@@ -135,6 +139,7 @@ class EngineProfile(Record):
     host: HostCost = NO_HOST_COST
     hides_prompts: bool = True
     device: str = ""
+    capacity: CapacityData | None = None
     schema_version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -200,12 +205,22 @@ def find_profile(name: str) -> EngineProfile:
     Raises:
         PlannerError: INVALID_CONFIG, naming the shipped profiles.
     """
+    return load_profile(profile_path(name))
+
+
+def profile_path(name: str) -> Path:
+    """Returns the file of a shipped profile by name, or of a path; raises as ``find_profile``."""
     directory = share_dir() / "profiles"
     shipped = {path.stem: path for path in sorted(directory.glob("*.yaml"))}
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine profile {name!r}; known are {', '.join(shipped)}")
-    return load_profile(path)
+    return path
+
+
+def served(profile: EngineProfile) -> EngineProfile:
+    """Returns a profile with the planner's own time around every step, as measured where the profile has none."""
+    return profile if profile.host != NO_HOST_COST else replace(profile, host=find_profile(HOST_PROFILE).host)
 
 
 def _message(text: str) -> str:

@@ -18,14 +18,12 @@ SLO_S, SHARE = 1.0, 0.95
 
 
 class CapacityService:
-    """Answers from the engine's profile and the unfinished goals.
-
-    What robots of a kind ask for is read from a table (``profiles/demands``), so an answer takes milliseconds.
+    """Answers from the curves of the engine's profile and the robots that are known: an answer takes milliseconds.
 
     Args:
         node: Owner of the service.
         config: Returns the planner's configuration.
-        book: Unfinished goals, by robot.
+        book: Which robots are known.
     """
 
     def __init__(self, node: Node, config: Callable[[], PlannerConfig], book: GoalBook) -> None:
@@ -35,11 +33,11 @@ class CapacityService:
         self._service = node.create_service(GetCapacity, "~/get_capacity", self._on_request)
 
     def _on_request(self, request: GetCapacity.Request, response: GetCapacity.Response) -> GetCapacity.Response:
-        active = self._active()
-        response.num_active = sum(active.values())
+        known = Counter(self._book.robots().values())
+        response.num_active = sum(known.values())
         try:
             objective = Objective(slo_s=request.slo_s or SLO_S, share=request.share or SHARE)
-            left = self._current_room().left(active, request.robot_model, objective)
+            left = self._current_room().left(known, request.robot_model, objective)
         except PlannerError as error:
             response.error_code, response.error_msg = int(error.code), error.message
             return response
@@ -49,13 +47,9 @@ class CapacityService:
         response.confidence = left.confidence
         return response
 
-    def _active(self) -> Counter[str]:
-        robots = {goal.request.robot_id: goal.request.robot_model for goal in self._book.unfinished()}
-        return Counter(robots.values())
-
     def _current_room(self) -> Room:
         config = self._config()
         if self._room is None or self._room[0] is not config:
-            room = build_room(config.engine.profile, config.scheduler.max_num_seqs, build_library(config))
+            room = build_room(config, build_library(config))
             self._room = (config, room)
         return self._room[1]

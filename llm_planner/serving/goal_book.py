@@ -316,6 +316,15 @@ class GoalBook:
         with self.lock:
             return [record.state for record in self._records.values()]
 
+    def robots(self) -> dict[str, str]:
+        """Returns the robot model of every robot that has a goal, or had one that is remembered."""
+        with self.lock:
+            requests = [
+                *(goal.request for goal in self._finished.values()),
+                *(r.request for r in self._records.values()),
+            ]
+        return {request.robot_id: request.robot_model for request in requests}
+
     def last_of_idle_robots(self) -> list[GoalState]:
         """Returns, of every robot that has no unfinished goal, the one that ended last, as far as remembered."""
         with self.lock:

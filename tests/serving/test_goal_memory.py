@@ -102,3 +102,14 @@ def test_an_unknown_goal_has_its_number():
     with pytest.raises(PlannerError) as caught:
         GoalBook(client_timeout_s=1.0, memory_s=1.0).find("x")
     assert caught.value.code is ErrorCode.UNKNOWN_GOAL
+
+
+def test_robots_are_known_while_one_of_their_goals_is_remembered():
+    book = GoalBook(client_timeout_s=CLIENT_TIMEOUT_S, memory_s=MEMORY_S)
+    for goal_id, robot_id, model in (("1", "drone", "tello"), ("2", "arm", "indy7"), ("3", "drone", "tello")):
+        book.open(PlanRequest(request_id=goal_id, robot_id=robot_id, robot_model=model, instruction="go"), 0.0)
+    for goal_id, now_s in (("1", 0.0), ("2", 1.0)):
+        book.accept(Finished(PlanResult(request_id=goal_id)), now_s)
+    assert book.robots() == {"drone": "tello", "arm": "indy7"}
+    book.forget(1.0 + MEMORY_S + 0.1)
+    assert book.robots() == {"drone": "tello"}

@@ -12,11 +12,13 @@ from llm_planner.cli.options import JsonOption, SeedOption
 from llm_planner.cli.output import console, error_console, plain, print_json
 from llm_planner.core.resources import share_dir
 from llm_planner.prediction.throughput.table import Combination, Workload, read_table
-from llm_planner_lab.cli import capacity_bench, capacity_plan
+from llm_planner_lab.cli import capacity_bench, capacity_curve, capacity_plan
 
 app = typer.Typer(help="Predict what a server can do, and plan how many are needed.", no_args_is_help=True)
 app.command("plan")(capacity_plan.plan)
 app.command("demand")(capacity_plan.demand)
+app.command("curve")(capacity_curve.curve)
+app.command("check")(capacity_curve.check)
 app.command("bench")(capacity_bench.bench)
 TableOption = Annotated[
     Path | None, typer.Option("--data", help="CSV in the format of the shipped table, which is the default.")

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from llm_planner.cli.options import JsonOption, SeedOption
 from llm_planner.cli.output import console, plain, print_json
+from llm_planner.core.text import counted
 
 
 def plan(
@@ -21,67 +22,44 @@ def plan(
     using: Annotated[
         Path | None, typer.Option("--using", help="File of `capacity fit`. Default: the shipped one.")
     ] = None,
-    check: Annotated[bool, typer.Option(help="Also simulate one server with its share of the fleet.")] = True,
-    duration: Annotated[float, typer.Option(min=10.0, help="Seconds of the fleet's work to look at.")] = 300.0,
+    duration: Annotated[float, typer.Option(min=10.0, help="Seconds of the fleet's work to simulate.")] = 300.0,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan servers and batch limit for a fleet, with an interval; checked in virtual time.
+    """Plan servers and batch limit for a fleet, with an interval, by simulation; some minutes.
 
-    Each robot does the tasks of TimelyLLM's traces for its model, with pauses between. The interval is that of the
-    throughput: how many servers would do if it is at the fast or slow end, and what the chosen ones make of that.
+    Each robot does the tasks of TimelyLLM's traces for its model, with pauses between. One server with its share of the
+    robots runs in virtual time with the planner's own scheduler; the closed form only says where to begin. The interval
+    is that of the throughput: how many servers would do if it is at the fast or slow end, and what the chosen ones make
+    of that.
     """
     from llm_planner.prediction.capacity.queueing import Objective
     from llm_planner.prediction.throughput.model_file import load_kernel_model
-    from llm_planner.prediction.throughput.server_profile import server_profile
     from llm_planner.prediction.throughput.table import Combination
     from llm_planner.robots.library import RobotLibrary
-    from llm_planner_lab.simulation.capacity.fleet import demands, fleet_trace, parse_fleet
-    from llm_planner_lab.simulation.capacity.plan import ENDS, check_in_simulation, plan_capacity
+    from llm_planner_lab.simulation.capacity.fleet import parse_fleet
+    from llm_planner_lab.simulation.capacity.plan import plan_capacity
     from llm_planner_lab.simulation.script import ScriptLibrary
 
     library = RobotLibrary()
     fleet, objective = parse_fleet(robots, library), Objective(slo_s=slo, share=share)
     model, combination = load_kernel_model(using), Combination(hardware, devices, framework, llm)
     scripts = ScriptLibrary(library)
-    load = demands(fleet_trace(fleet, seed, duration, library), scripts)
-    found = plan_capacity(model, combination, load, objective)
-    simulated = {}
-    if check:
-        for name, end in ENDS.items():
-            profile = server_profile(model, combination, end)
-            simulated[name] = check_in_simulation(
-                fleet, found.choice, profile, objective, scripts, seed=seed, duration_s=duration
-            )
+    found = plan_capacity(model, combination, fleet, objective, scripts, seed=seed, duration_s=duration)
     if as_json:
-        print_json({"combination": str(combination), **plain(found), "simulated": simulated or None})
+        print_json({"combination": str(combination), **plain(found)})
         return
     low, high = found.num_servers_range
+    decision = found.decision
     console.print(
-        f"{found.choice.num_servers} servers ({low} to {high}) of {combination}, batch limit "
-        f"{found.choice.max_num_seqs}, for {robots}: {found.requests_per_s:.3g} requests/s",
+        f"{counted(decision.num_servers, 'server')} ({low} to {high or 'no number'}) of {combination}, "
+        f"batch limit {decision.max_num_seqs}, for {robots}: {found.requests_per_s:.3g} requests/s",
         markup=False,
     )
-    table = Table(
-        "throughput", "utility", f"within {slo:g} s", "mean response", "occupied", "simulated: utility", "within"
-    )
-    for name, expected in found.at.items():
-        seen = simulated.get(name)
-        table.add_row(
-            name,
-            f"{expected.utility:.3f}",
-            f"{expected.share_in_slo:.1%}",
-            f"{expected.mean_response_s:.3f} s",
-            f"{expected.load:.0%}",
-            f"{seen.utility:.3f}" if seen else "",
-            f"{seen.share_in_slo:.1%}" if seen else "",
-        )
+    table = Table("throughput", "simulated utility", f"within {slo:g} s", "mean response")
+    for name, seen in found.at.items():
+        table.add_row(name, f"{seen.utility:.3f}", f"{seen.share_in_slo:.1%}", f"{seen.mean_response_s:.3f} s")
     console.print(table)
-    if simulated and simulated["expected"].share_in_slo < share:
-        console.print(
-            f"[yellow]the simulation keeps less than {share:.0%} within {slo:g} s, by queues that the closed form does "
-            "not see: take a server more, or plan with a larger --share[/]"
-        )
     warning = "" if found.is_seen else "; this combination was never measured: measure it before you buy"
     console.print(f"confidence in the throughput {found.confidence:.2f}{warning}")
 

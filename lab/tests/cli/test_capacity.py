@@ -26,3 +26,9 @@ def test_a_model_is_not_judged_by_the_table_it_was_fitted_to():
     result = CliRunner().invoke(app, ["evaluate"])
     assert result.exit_code == 2
     assert "--data" in result.output
+
+
+@pytest.mark.parametrize("command", [["check", "nothing"], ["curve", "nothing", "out.yaml"]])
+def test_an_unknown_profile_is_refused_with_the_known_ones(command):
+    result = CliRunner().invoke(app, command)
+    assert "llama3-8b-rtx4090" in str(result.exception)

@@ -8,9 +8,11 @@ import pytest
 from lab.tests.simulation.builders import ROBOTS, SCRIPTS, a_config, a_workload
 from lab.tests.simulation.pipeline.builders import TIMES, make_requests, make_scheduler
 from lab.tests.simulation.pipeline.builders import run as run_pipeline
-from llm_planner.prediction.capacity.queueing import Objective
-from llm_planner.prediction.capacity.room import build_room
+from llm_planner.prediction.capacity.demand import load_demands
+from llm_planner.prediction.capacity.queueing import outlook
 from llm_planner.prediction.length import LengthInterval
+from llm_planner.prediction.profile import find_profile, served
+from llm_planner.prediction.throughput.estimated import estimated_profile, is_estimate
 from llm_planner.scheduling.admission import admission_names, make_admission
 from llm_planner.scheduling.pipeline.balanced import BalancedPacer
 from llm_planner.scheduling.pipeline.pacer import PaperPacer, StaticPacer, UrgentFirst
@@ -69,11 +71,10 @@ def of_pipelines():
 
 def of_capacity():
     for server in SERVERS:
-        room = build_room(server, 16, ROBOTS)
+        profile = estimated_profile(server).profile if is_estimate(server) else find_profile(server)
         for robot in ("tello", "indy7"):
-            for slo_s in (0.2, 1.0):
-                left = room.left({"tello": 3}, robot, Objective(slo_s=slo_s, share=0.9))
-                yield f"room for {robot} within {slo_s:g} s, {server}", left
+            load = [demand.scaled(30) for demand in load_demands(robot)]
+            yield f"30 {robot} in closed form, {server}", outlook(load, served(profile), 16, 1.0)
 
 
 @pytest.mark.slow

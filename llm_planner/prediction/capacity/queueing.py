@@ -64,10 +64,14 @@ def outlook(demands: Sequence[Demand], profile: EngineProfile, max_num_seqs: int
     """Returns what a server with a batch limit makes of a load.
 
     Sequences occupy places only while they are generated: a suspended one does not. The mean number of places follows
-    from Little's law with steps as long as that many sequences make them (a fixed point); a request that finds all
-    places taken waits as in an M/M/c queue (Erlang C). The scheduler serves urgent requests first; this leaves it out.
+    from Little's law with steps as long as that many sequences make them (a fixed point), stretched by the share of the
+    time in which prompts, as far as they do not hide behind decoding, and their preparation hold up all; a request that
+    finds all places taken waits as in an M/M/c queue (Erlang C). The scheduler serves urgent requests first and limits
+    batches, which this leaves out: it brackets what is simulated, and claims nothing.
     """
     server = _Server(demands, profile)
+    if server.stalled >= 1.0:
+        return OVERLOADED
     num_seqs, occupied = 1.0, 0.0
     for _ in range(ROUNDS):
         occupied = server.occupied(num_seqs)
@@ -95,14 +99,23 @@ def outlook(demands: Sequence[Demand], profile: EngineProfile, max_num_seqs: int
 
 
 class _Server:
-    """What the requests of a load take on one server, all kinds at once."""
+    """What the requests of a load take on one server, all kinds at once.
+
+    Attributes:
+        per_s: Requests per second, by kind.
+        stalled: Share of the time in which prompts and their preparation hold up every sequence.
+    """
 
     def __init__(self, demands: Sequence[Demand], profile: EngineProfile) -> None:
         self.per_s = np.array([d.per_s for d in demands])
         self._first = np.array([d.first_tokens for d in demands], dtype=np.float64)
         self._total = np.array([d.num_tokens for d in demands], dtype=np.float64)
-        self._prefill_s = np.array([_prefill_s(d, profile) for d in demands])
-        self._decode = profile.decode
+        self._decode, self._host = profile.decode, profile.host
+        prefill_s = np.array([_prefill_s(d, profile) for d in demands])
+        prepare_s = np.array([self._host.preparation_s(STATIC_TOKENS + round(d.num_prompt_tokens)) for d in demands])
+        hidden_s = self._decode.base_s.value if profile.hides_prompts else 0.0
+        self.stalled = float(self.per_s @ (np.maximum(0.0, prefill_s - hidden_s) + prepare_s))
+        self._before_s = prefill_s + prepare_s + self._host.around_step_s(1)
 
     def occupied(self, num_seqs: float) -> float:
         """Returns how many places are taken on the mean, if steps are as long as ``num_seqs`` make them."""
@@ -110,13 +123,16 @@ class _Server:
 
     def first_s(self, num_seqs: float) -> NDArray[np.float64]:
         """Returns the seconds until the first segments are written."""
-        return self._service_s(self._first, num_seqs)
+        return self._service_s(self._first, num_seqs) + 2 * self._host.transport_s.value
 
     def _service_s(self, num_tokens: NDArray[np.float64], num_seqs: float) -> NDArray[np.float64]:
-        decode = self._decode
+        decode, host = self._decode, self._host
         kv_tokens = num_seqs * (STATIC_TOKENS + self._total / 2)
         step_s = decode.base_s.value + decode.per_sequence_s.value * (num_seqs - 1.0)
-        return self._prefill_s + (num_tokens - 1.0) * (step_s + decode.per_kv_token_s.value * kv_tokens)
+        step_s += host.step_s.value + host.step_per_sequence_s.value * num_seqs
+        decoding_s = (num_tokens - 1.0) * (step_s + decode.per_kv_token_s.value * kv_tokens)
+        service_s: NDArray[np.float64] = (self._before_s + decoding_s) / (1.0 - self.stalled)
+        return service_s
 
 
 def _prefill_s(demand: Demand, profile: EngineProfile) -> float:

@@ -1,16 +1,17 @@
-"""How many more robots one server can hold."""
+"""How many more robots one server can hold, by the curves that were simulated for its engine profile."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import pairwise
 
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.prediction.capacity.demand import Demand, Fleet, load_demands
-from llm_planner.prediction.capacity.queueing import Objective, outlook
-from llm_planner.prediction.profile import EngineProfile, find_profile
-from llm_planner.prediction.throughput.estimated import estimated_profile, is_estimate
-from llm_planner.prediction.throughput.model_file import load_kernel_model
-from llm_planner.prediction.throughput.server_profile import fast, server_profile, slow
+from llm_planner.prediction.capacity.curve import CapacityData, Curve
+from llm_planner.prediction.capacity.demand import Fleet
+from llm_planner.prediction.capacity.queueing import Objective
+from llm_planner.prediction.profile import find_profile
+from llm_planner.prediction.throughput.estimated import is_estimate
 from llm_planner.robots.library import RobotLibrary
 
 MOST_ROBOTS = 4096
@@ -38,85 +39,123 @@ class RoomLeft:
 class Room:
     """Answers how many more robots fit.
 
+    A fleet between two curves counts as two fleets, one of each; without a curve of their mix, kinds are added up.
+
     Args:
-        profiles: Of the engine: ``slow``, ``expected`` and ``fast``.
-        confidence: In these.
-        max_num_seqs: Batch limit.
+        data: Of the engine's profile.
         robots: The robot models that the planner knows.
     """
 
-    def __init__(
-        self, profiles: Mapping[str, EngineProfile], confidence: float, max_num_seqs: int, robots: RobotLibrary
-    ) -> None:
-        self._profiles = profiles
-        self._confidence = confidence
-        self._max_num_seqs = max_num_seqs
+    def __init__(self, data: CapacityData, robots: RobotLibrary) -> None:
+        self._data = data
         self._robots = robots
-        self._demand = lru_cache(maxsize=64)(self._of_one)
 
-    def left(self, active: Fleet, robot_model: str, objective: Objective) -> RoomLeft:
-        """Returns how many robots of a model can be added to those that are active, so that the objective holds.
+    def left(self, known: Fleet, robot_model: str, objective: Objective) -> RoomLeft:
+        """Returns how many robots of a model can be added to those that are known, so that the objective holds.
+
+        A response time that lies between two limits of the curves counts as the smaller one.
 
         Raises:
-            PlannerError: UNKNOWN_ROBOT_MODEL, or INVALID_CONFIG for a model without a table of demands.
+            PlannerError: UNKNOWN_ROBOT_MODEL, or INVALID_CONFIG for a model without a curve.
         """
-        one = self._demand(robot_model)
-        present = [d for name, count in active.items() for d in _times(self._demand(name), count)]
-        numbers = {name: self._most(present, one, profile, objective) for name, profile in self._profiles.items()}
-        load = [*present, *_times(one, max(1, numbers["expected"]))]
-        expected = outlook(load, self._profiles["expected"], self._max_num_seqs, objective.slo_s)
+        for name in (robot_model, *known):
+            self._require_curve(name)
+        data = self._data
+        column = data.column(objective.slo_s)
+        if column is None:
+            return RoomLeft(num_robots=0, num_robots_low=0, num_robots_high=0, utility=0.0, confidence=data.confidence)
+
+        def most(curves: Sequence[Curve]) -> int:
+            low, high = 0, MOST_ROBOTS
+            while high - low > 1:
+                middle = (low + high) // 2
+                is_kept = _used(curves, _plus(known, robot_model, middle), column, objective.share) <= 1.0
+                low, high = (middle, high) if is_kept else (low, middle)
+            return low
+
+        number = most(data.expected)
+        fleet = _plus(known, robot_model, max(1, number))
+        parts, used = _parts(data.expected, fleet), _used(data.expected, fleet, column, objective.share)
         return RoomLeft(
-            num_robots=numbers["expected"],
-            num_robots_low=numbers["slow"],
-            num_robots_high=numbers["fast"],
-            utility=expected.utility,
-            confidence=self._confidence,
+            num_robots=number,
+            num_robots_low=most(data.slow or data.expected),
+            num_robots_high=most(data.fast or data.expected),
+            utility=min(
+                curve.utility(used * curve.most(column, objective.share)) if math.isfinite(used) else 0.0
+                for curve, _ in parts
+            ),
+            confidence=data.confidence,
         )
 
-    def _of_one(self, robot_model: str) -> Sequence[Demand]:
+    def holds(self, fleet: Fleet, objective: Objective) -> bool:
+        """Returns whether a fleet keeps an objective, as expected; raises as ``left``."""
+        for name in fleet:
+            self._require_curve(name)
+        column = self._data.column(objective.slo_s)
+        return column is not None and _used(self._data.expected, fleet, column, objective.share) <= 1.0
+
+    def _require_curve(self, robot_model: str) -> None:
         self._robots.get(robot_model)
-        return load_demands(robot_model)
-
-    def _most(
-        self, present: Sequence[Demand], one: Sequence[Demand], profile: EngineProfile, objective: Objective
-    ) -> int:
-        def is_kept(number: int) -> bool:
-            load = [*present, *_times(one, number)]
-            return outlook(load, profile, self._max_num_seqs, objective.slo_s).share_in_slo >= objective.share
-
-        low, high = 0, 1
-        while high <= MOST_ROBOTS and is_kept(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if is_kept(middle) else (low, middle)
-        return low
+        known = [name for curve in self._data.expected if len(curve.fleet) == 1 for name in curve.fleet]
+        if robot_model not in known:
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG,
+                f"the engine's profile has no curve of what a {robot_model} asks for; there is one for "
+                f"{', '.join(known)}",
+            )
 
 
-def build_room(profile_name: str, max_num_seqs: int, robots: RobotLibrary) -> Room:
-    """Returns the room of a planner whose engine has a profile, measured or estimated.
+def build_room(config: PlannerConfig, robots: RobotLibrary) -> Room:
+    """Returns the room of a planner whose engine's profile has curves.
 
     Raises:
-        PlannerError: INVALID_CONFIG if it has none.
+        PlannerError: INVALID_CONFIG if it has none, or they were computed for another policy or batch limit.
     """
-    if not profile_name:
+    name, scheduler = config.engine.profile, config.scheduler
+    if not name:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
-            "the engine's speed is not known beforehand; set engine.profile to one made by llm-planner profile, or to "
-            "estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL",
+            "the engine's speed is not known beforehand; set engine.profile to one made by llm-planner profile and "
+            "llm-planner capacity curve",
         )
-    if not is_estimate(profile_name):
-        profile = find_profile(profile_name)
-        return Room({"slow": profile, "expected": profile, "fast": profile}, 1.0, max_num_seqs, robots)
-    model = load_kernel_model()
-    found = estimated_profile(profile_name, model)
-    ends = {
-        "slow": server_profile(model, found.combination, slow),
-        "expected": found.profile,
-        "fast": server_profile(model, found.combination, fast),
-    }
-    return Room(ends, found.estimate.confidence, max_num_seqs, robots)
+    how = f"run `llm-planner capacity curve '{name}' FILE --policy {scheduler.policy} --batch {scheduler.max_num_seqs}`"
+    data = None if is_estimate(name) else find_profile(name).capacity
+    if data is None:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"the profile {name} has no capacity curves; {how} and set engine.profile to FILE"
+        )
+    if (data.policy, data.max_num_seqs) != (scheduler.policy, scheduler.max_num_seqs):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"the capacity curves of {name} are of scheduler.policy {data.policy} and scheduler.max_num_seqs "
+            f"{data.max_num_seqs}; {how}",
+        )
+    return Room(data, robots)
 
 
-def _times(load: Sequence[Demand], factor: float) -> Sequence[Demand]:
-    return [demand.scaled(factor) for demand in load]
+def _plus(fleet: Fleet, robot_model: str, number: int) -> Fleet:
+    whole = {name: count for name, count in fleet.items() if count > 0}
+    return {**whole, robot_model: whole.get(robot_model, 0) + number}
+
+
+def _used(curves: Sequence[Curve], fleet: Fleet, column: int, share: float) -> float:
+    """Returns the share of the server that a fleet takes."""
+    most = [(number, curve.most(column, share)) for curve, number in _parts(curves, fleet) if number > 0.0]
+    return sum(number / limit if limit else math.inf for number, limit in most)
+
+
+def _parts(curves: Sequence[Curve], fleet: Fleet) -> list[tuple[Curve, float]]:
+    """Returns the fleets of curves, and how many of each, that a fleet is the sum of."""
+    if len(fleet) == 2:
+        first, second = sorted(fleet)
+        x, y = fleet[first], fleet[second]
+        rays = sorted(
+            ((c.fleet.get(first, 0), c.fleet.get(second, 0), c) for c in curves if set(c.fleet) <= set(fleet)),
+            key=lambda ray: math.atan2(ray[1], ray[0]),
+        )
+        for (a, b, low), (c, d, high) in pairwise(rays):
+            of_low, of_high = (x * d - y * c) / (a * d - b * c), (a * y - b * x) / (a * d - b * c)
+            if min(of_low, of_high) >= 0.0:
+                return [(low, of_low), (high, of_high)]
+    alone = {name: curve for curve in curves if len(curve.fleet) == 1 for name in curve.fleet}
+    return [(alone[name], count / alone[name].fleet[name]) for name, count in fleet.items()]

@@ -68,7 +68,9 @@ def known_speed(config: PlannerConfig) -> tuple[EngineProfile | None, SchedulerC
     if not name:
         return None, settings
     if not is_estimate(name):
-        return find_profile(name), settings
+        profile = find_profile(name)
+        slowdown = 1.0 if profile.capacity is None else profile.capacity.slowdown
+        return profile, replace(settings, pessimism=min(MOST_PESSIMISM, settings.pessimism * slowdown))
     found = estimated_profile(name)
     return found.profile, replace(settings, pessimism=widened(settings.pessimism, found.estimate))
 

@@ -84,9 +84,8 @@ def server_profile(model: KernelModel, combination: Combination, end: End = midd
         num_kv_blocks=num_kv_blocks(catalogue, combination),
         block_size=BLOCK_SIZE,
         max_model_len=MAX_MODEL_LEN,
-        prefill=PrefillCost(
-            a_s_per_token2=_assumed(0.0), b_s_per_token=_assumed(prompt_token_s), c_s=_assumed(max(base_s, 1e-6))
-        ),
+        # No constant: the weights are read once per step, for its prompts and its decodes together.
+        prefill=PrefillCost(a_s_per_token2=_assumed(0.0), b_s_per_token=_assumed(prompt_token_s), c_s=_assumed(0.0)),
         decode=DecodeCost(
             base_s=_assumed(max(base_s, 1e-6)),
             per_sequence_s=_assumed(per_sequence_s),

@@ -1,13 +1,17 @@
-"""Room for more robots, and the speed of engines that were never profiled."""
+"""Room for more robots by the curves of a profile, and the speed of engines that were never profiled."""
 
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from llm_planner.core.config import EngineConfig, PlannerConfig
+from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
+from llm_planner.prediction.capacity.curve import CapacityData, Curve, Point
 from llm_planner.prediction.capacity.queueing import Objective
-from llm_planner.prediction.capacity.room import build_room
+from llm_planner.prediction.capacity.room import Room, build_room
 from llm_planner.prediction.profile import find_profile
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.estimated import MOST_PESSIMISM, estimated_profile, known_speed, widened
@@ -17,6 +21,22 @@ ROBOTS = RobotLibrary()
 KNOWN = "estimate:Nvidia H100 GPU/1/vLLM/meta-llama/Meta-Llama-3-8B"
 UNKNOWN = "estimate:AMD MI250 GPU/1/TensorRT-LLM/Deci/DeciLM-7B"
 OBJECTIVE = Objective(slo_s=0.5, share=0.9)
+
+
+def a_curve(fleet, *points):
+    return Curve(
+        fleet=fleet, points=tuple(Point(number=n, within=(w - 0.5, w), utility=w) for n, w in points)
+    )  # fmt: skip
+
+
+TELLO = a_curve({"tello": 1}, (10, 1.0), (100, 0.95), (110, 0.85))
+INDY7 = a_curve({"indy7": 1}, (10, 1.0), (50, 0.9), (60, 0.5))
+MIXED = a_curve({"tello": 1, "indy7": 1}, (10, 1.0), (30, 0.9), (40, 0.5))
+
+
+def a_room(*curves, **changes):
+    data = CapacityData(policy="tardiness", max_num_seqs=16, limits_s=(0.2, 0.5), expected=curves or (TELLO, INDY7))
+    return Room(replace(data, **changes), ROBOTS)
 
 
 def estimate(value, low):
@@ -58,30 +78,84 @@ def test_other_names_are_refused(name):
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_room_shrinks_as_robots_come_and_is_wider_for_a_guess():
-    known, guessed = (build_room(name, 16, ROBOTS) for name in (KNOWN, UNKNOWN))
-    empty = known.left({}, "tello", OBJECTIVE)
-    busy = known.left({"tello": 20, "indy7": 4}, "tello", OBJECTIVE)
-    assert empty.num_robots_low <= empty.num_robots <= empty.num_robots_high
-    assert busy.num_robots < empty.num_robots
-    assert 0.0 < empty.utility <= 1.0
-    unsure = guessed.left({}, "tello", OBJECTIVE)
-    assert unsure.confidence < empty.confidence
-    assert unsure.num_robots_low < unsure.num_robots
+@pytest.mark.parametrize(
+    ("slo_s", "share", "expected"),
+    [
+        (0.5, 0.9, 100),
+        (0.7, 0.9, 100),
+        (0.5, 0.85, 110),
+        (0.5, 0.999, 10),
+        (0.2, 0.9, 0),
+        (0.49, 0.9, 0),
+        (0.1, 0.5, 0),
+    ],
+)
+def test_the_curve_is_read_up_to_where_the_share_is_kept(slo_s, share, expected):
+    """Between two limits the smaller one counts, between two points likewise; beyond the last nothing is claimed."""
+    assert a_room().left({}, "tello", Objective(slo_s=slo_s, share=share)).num_robots == expected
 
 
-def test_a_measured_profile_has_no_interval():
-    left = build_room("llama3-8b-rtx4090", 16, ROBOTS).left({}, "tello", OBJECTIVE)
-    assert left.num_robots_low == left.num_robots == left.num_robots_high > 0
-    assert left.confidence == 1.0
+def test_robots_that_are_known_take_room():
+    room = a_room()
+    assert room.left({"tello": 21}, "tello", OBJECTIVE).num_robots == 79
+    assert room.left({"tello": 21}, "indy7", OBJECTIVE).num_robots == 39, "a fifth of the server is taken"
+    assert room.left({"tello": 500}, "indy7", OBJECTIVE).num_robots == 0
+
+
+def test_a_mix_is_read_from_its_own_curve():
+    mixed = a_room(TELLO, INDY7, MIXED)
+    assert mixed.holds({"tello": 30, "indy7": 30}, OBJECTIVE)
+    assert not mixed.holds({"tello": 31, "indy7": 31}, OBJECTIVE)
+    assert a_room().holds({"tello": 33, "indy7": 33}, OBJECTIVE), "without it, kinds are added up"
+    assert mixed.left({"indy7": 20}, "tello", OBJECTIVE).num_robots == 20 + 33, "20 pairs and a third of the server"
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3), st.integers(0, 3))
+def test_more_robots_never_fit_better(tellos, arms, more_tellos, more_arms):
+    room = a_room(TELLO, INDY7, MIXED)
+    more = {"tello": tellos + more_tellos, "indy7": arms + more_arms}
+    assert room.holds({"tello": tellos, "indy7": arms}, OBJECTIVE) or not room.holds(more, OBJECTIVE)
+
+
+def test_an_estimate_has_an_interval_and_a_measured_profile_none():
+    measured = a_room().left({}, "tello", OBJECTIVE)
+    assert (measured.num_robots_low, measured.num_robots_high, measured.confidence) == (100, 100, 1.0)
+    slow, fast = (a_curve({"tello": 1}, (n, 1.0), (n + 1, 0.0)) for n in (50, 200))
+    unsure = a_room(slow=(slow,), fast=(fast,), confidence=0.4).left({}, "tello", OBJECTIVE)
+    assert (unsure.num_robots_low, unsure.num_robots, unsure.num_robots_high) == (50, 100, 200)
+    assert unsure.confidence == 0.4
+
+
+def test_a_curve_of_an_estimate_widens_the_factor_too(tmp_path):
+    text = (share_dir() / "profiles" / "llama2-70b-2xa100.yaml").read_text(encoding="utf-8").split("capacity:")[0]
+    (tmp_path / "p.yaml").write_text(
+        f"{text}capacity: {{policy: tardiness, max_num_seqs: 16, limits_s: [1.0], slowdown: 2.0, expected: []}}\n"
+    )
+    config = PlannerConfig(engine=EngineConfig(profile=str(tmp_path / "p.yaml")))
+    assert known_speed(config)[1].pessimism == 2 * config.scheduler.pessimism
+
+
+@pytest.mark.parametrize(
+    ("engine", "scheduler", "named"),
+    [
+        (EngineConfig(), SchedulerConfig(), r"engine\.profile"),
+        (EngineConfig(profile=KNOWN), SchedulerConfig(), "capacity curve"),
+        (EngineConfig(profile="llama3-8b-rtx4090"), SchedulerConfig(policy="fcfs"), "--policy fcfs --batch 16"),
+    ],
+)
+def test_without_curves_it_says_what_to_run(engine, scheduler, named):
+    with pytest.raises(PlannerError, match=named) as caught:
+        build_room(PlannerConfig(engine=engine, scheduler=scheduler), ROBOTS)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_refusals_have_numbers():
-    with pytest.raises(PlannerError, match=r"engine\.profile"):
-        build_room("", 16, ROBOTS)
     with pytest.raises(PlannerError) as caught:
-        build_room("llama3-8b-rtx4090", 16, ROBOTS).left({}, "unicorn", OBJECTIVE)
+        a_room().left({}, "unicorn", OBJECTIVE)
     assert caught.value.code is ErrorCode.UNKNOWN_ROBOT_MODEL
+    with pytest.raises(PlannerError, match="there is one for tello") as caught:
+        a_room(TELLO).left({}, "indy7", OBJECTIVE)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(

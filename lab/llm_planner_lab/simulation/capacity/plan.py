@@ -1,4 +1,4 @@
-"""The plan: how many servers, which batch limit, what utility; in closed form, with an interval."""
+"""The plan: how many servers, which batch limit, what utility; the closed form brackets, the simulation decides."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,19 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.capacity.demand import Demand, Fleet
 from llm_planner.prediction.capacity.queueing import OVERLOADED, Objective, Outlook, outlook
-from llm_planner.prediction.profile import EngineProfile
+from llm_planner.prediction.profile import EngineProfile, served
 from llm_planner.prediction.throughput.kernel_model import KernelModel
 from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
 from llm_planner.prediction.throughput.table import Combination, Workload
-from llm_planner_lab.simulation.capacity.fleet import fleet_trace
+from llm_planner_lab.simulation.capacity.fleet import demands, fleet_trace
+from llm_planner_lab.simulation.capacity.saturation import Checked, Server, checked
 from llm_planner_lab.simulation.script import ScriptLibrary
-from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
 from llm_planner_lab.simulation.workload import STATIC_TOKENS
 
 BATCH_LIMITS = (1, 2, 4, 8, 16, 32, 64)
 MOST_SERVERS = 4096
+SURE = 1.25
+"""A server that is overloaded in closed form with so many times fewer robots is not simulated."""
 AS_GOOD = 0.002
 """A smaller batch limit is taken if it costs no more than this share of utility."""
 ENDS = {"slow": slow, "expected": middle, "fast": fast}
@@ -26,7 +28,7 @@ ENDS = {"slow": slow, "expected": middle, "fast": fast}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Servers and batch limit, and what they make of the load at one end of the throughput's interval."""
+    """Servers and batch limit, and what they make of the load in closed form: where the simulation begins."""
 
     num_servers: int
     max_num_seqs: int
@@ -34,54 +36,151 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Servers and batch limit, and what one server makes of its share of the fleet in the simulation."""
+
+    num_servers: int
+    max_num_seqs: int
+    checked: Checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityPlan:
     """A plan for a fleet.
 
     Attributes:
-        choice: For the expected throughput.
-        num_servers_range: Servers that the fast and the slow end of the throughput's interval would need.
-        at: What the chosen servers make of the load if the throughput is ``slow``, ``expected`` or ``fast``.
+        decision: For the expected throughput.
+        num_servers_range: Servers that the fast and the slow end of the throughput's interval need; None at the slow
+            end if no number is enough there.
+        at: What one of the chosen servers makes of its share if the throughput is ``slow``, ``expected`` or ``fast``.
         confidence: Of the throughput that it rests on, 0 to 1.
         is_seen: Whether the combination was ever measured.
         requests_per_s: Of the whole fleet.
     """
 
-    choice: Choice
-    num_servers_range: tuple[int, int]
-    at: Mapping[str, Outlook]
+    decision: Decision
+    num_servers_range: tuple[int, int | None]
+    at: Mapping[str, Checked]
     confidence: float
     is_seen: bool
     requests_per_s: float
 
 
 def plan_capacity(
-    model: KernelModel, combination: Combination, load: Sequence[Demand], objective: Objective
+    model: KernelModel,
+    combination: Combination,
+    fleet: Fleet,
+    objective: Objective,
+    scripts: ScriptLibrary,
+    *,
+    seed: int = 0,
+    duration_s: float = 300.0,
 ) -> CapacityPlan:
-    """Returns the fewest servers that keep the objective, and the smallest batch limit that is about as good as any.
+    """Returns the fewest servers that keep the objective in the simulation, and the smallest batch limit that does.
 
     Raises:
-        PlannerError: INVALID_CONFIG if not even an idle server keeps it, with what it can keep.
+        PlannerError: INVALID_CONFIG for names that exist nowhere, or if not even a server for each robot keeps the
+            objective, with what it keeps.
     """
-    profiles = {name: server_profile(model, combination, end) for name, end in ENDS.items()}
-    choices = {name: choose(profile, load, objective) for name, profile in profiles.items()}
-    choice = choices["expected"]
-    if choice is None:
-        raise _unattainable(profiles["expected"], load, objective, combination)
-    share = spread(load, choice.num_servers)
-    at = {name: outlook(share, profile, choice.max_num_seqs, objective.slo_s) for name, profile in profiles.items()}
-    slowest = choices["slow"]
-    estimate = model.estimate(combination, Workload(512, 512, choice.max_num_seqs))
+    load = demands(fleet_trace(fleet, seed, duration_s, scripts.robots), scripts)
+    trials = {
+        name: Trial(server_profile(model, combination, end), fleet, load, objective, scripts, seed, duration_s)
+        for name, end in ENDS.items()
+    }
+    expected = trials["expected"]
+    decision = expected.fewest(expected.start())
+    if decision is None:
+        raise _unattainable(expected, combination)
+    number, limit = decision.num_servers, decision.max_num_seqs
+    fewest = {name: trials[name].fewest(number) for name in ("fast", "slow")}
+    slowest = fewest["slow"]
+    estimate = model.estimate(combination, Workload(512, 512, limit))
     return CapacityPlan(
-        choice=choice,
+        decision=decision,
         num_servers_range=(
-            choices["fast"].num_servers if choices["fast"] else choice.num_servers,
-            slowest.num_servers if slowest else MOST_SERVERS,
+            fewest["fast"].num_servers if fewest["fast"] else number,
+            slowest.num_servers if slowest else None,
         ),
-        at=at,
+        at={name: trial.check(number, limit) for name, trial in trials.items()},
         confidence=estimate.confidence,
         is_seen=estimate.is_seen,
         requests_per_s=math.fsum(d.per_s for d in load),
     )
+
+
+class Trial:
+    """Tries numbers of servers of one speed in the simulation.
+
+    Args:
+        profile: Of the engine.
+        fleet: That the servers share: one of them gets the largest share, if robots do not divide.
+        load: What the fleet demands.
+        objective: What is good enough.
+        scripts: Compiles plans.
+        seed: Of the traces.
+        duration_s: Of the traces.
+    """
+
+    def __init__(
+        self,
+        profile: EngineProfile,
+        fleet: Fleet,
+        load: Sequence[Demand],
+        objective: Objective,
+        scripts: ScriptLibrary,
+        seed: int,
+        duration_s: float,
+    ) -> None:
+        self._profile, self._load, self.objective = served(profile), load, objective
+        self._fleet, self._scripts, self._seed, self._duration_s = fleet, scripts, seed, duration_s
+        self._known: dict[tuple[tuple[int, ...], int], Checked] = {}
+        self.most = max(fleet.values())
+
+    def start(self) -> int:
+        """Returns the number of servers that the closed form would take."""
+        choice = choose(self._profile, self._load, self.objective)
+        return self.most if choice is None else min(choice.num_servers, self.most)
+
+    def fewest(self, start: int) -> Decision | None:
+        """Returns the fewest servers that keep the objective and their smallest batch limit; None if none do.
+
+        Looks around ``start`` in growing steps, then bisects.
+        """
+        low, high, step = start - 1, start, 1
+        while not self._is_kept(high):
+            if high >= self.most:
+                return None
+            low, high, step = high, min(self.most, high + step), 2 * step
+        while low > 0 and self._is_kept(low):
+            low, high, step = max(0, low - step), low, 2 * step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._is_kept(middle) else (middle, high)
+        limits = _limits(self._profile)
+        limit = next(limit for limit in limits if self._keeps(high, limit))
+        return Decision(num_servers=high, max_num_seqs=limit, checked=self.check(high, limit))
+
+    def check(self, num_servers: int, max_num_seqs: int) -> Checked:
+        """Returns what one of so many servers makes of its share."""
+        share = {name: -(-count // num_servers) for name, count in self._fleet.items()}
+        key = (tuple(share.values()), max_num_seqs)
+        if key not in self._known:
+            server = Server(
+                profile=self._profile, scheduler=SchedulerConfig(max_num_seqs=max_num_seqs), scripts=self._scripts
+            )
+            requests = server.requests(share, (self._seed,), self._duration_s)
+            self._known[key] = checked(requests, self.objective.slo_s)
+        return self._known[key]
+
+    def _is_kept(self, num_servers: int) -> bool:
+        """Returns whether the largest batch limit keeps the objective; a larger one is never far behind a smaller."""
+        return self._keeps(num_servers, _limits(self._profile)[-1])
+
+    def _keeps(self, num_servers: int, max_num_seqs: int) -> bool:
+        fewer = [demand.scaled(1.0 / (SURE * num_servers)) for demand in self._load]
+        if outlook(fewer, self._profile, max_num_seqs, self.objective.slo_s) is OVERLOADED:
+            return False
+        return self.check(num_servers, max_num_seqs).share_in_slo >= self.objective.share
 
 
 def choose(profile: EngineProfile, load: Sequence[Demand], objective: Objective) -> Choice | None:
@@ -121,51 +220,11 @@ def _limits(profile: EngineProfile) -> Sequence[int]:
     return [limit for limit in BATCH_LIMITS if limit <= max(1, most)]
 
 
-def _unattainable(
-    profile: EngineProfile, load: Sequence[Demand], objective: Objective, combination: Combination
-) -> PlannerError:
-    idle = outlook(spread(load, 1_000_000), profile, 1, objective.slo_s)
-    if idle is OVERLOADED:  # pragma: no cover (a millionth of any load is none)
-        return PlannerError(ErrorCode.INVALID_CONFIG, "the load is beyond all measure")
+def _unattainable(trial: Trial, combination: Combination) -> PlannerError:
+    alone, objective = trial.check(trial.most, BATCH_LIMITS[0]), trial.objective
     return PlannerError(
         ErrorCode.INVALID_CONFIG,
-        f"{combination} alone answers {idle.share_in_slo:.0%} of the requests within {objective.slo_s:g} s, "
-        f"{idle.mean_response_s:.3g} s on the mean, however many servers there are; "
+        f"{combination} alone answers {alone.share_in_slo:.0%} of the requests within {objective.slo_s:g} s, "
+        f"{alone.mean_response_s:.3g} s on the mean, however many servers there are; "
         f"{objective.share:.0%} are asked for: give a longer --slo, a faster device or a smaller model",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What the planner's own scheduler makes of the plan in virtual time."""
-
-    utility: float
-    share_in_slo: float
-    mean_response_s: float
-    num_requests: int
-
-
-def check_in_simulation(
-    fleet: Fleet,
-    choice: Choice,
-    profile: EngineProfile,
-    objective: Objective,
-    scripts: ScriptLibrary,
-    *,
-    seed: int = 0,
-    duration_s: float = 300.0,
-) -> Checked:
-    """Returns what a server makes of its share of the fleet, simulated: the largest share, if robots do not divide."""
-    share = {name: -(-count // choice.num_servers) for name, count in fleet.items()}
-    trace = fleet_trace(share, seed, duration_s, scripts.robots)
-    scheduler = SchedulerConfig(max_num_seqs=choice.max_num_seqs)
-    run = simulate(trace, SimulationConfig(profile=profile, scheduler=scheduler), scripts)
-    responses_s = [r.response_time_s for r in run.requests]
-    served_s = [s for s in responses_s if s is not None]
-    most = math.fsum(r.time_utility.beta for r in run.requests)
-    return Checked(
-        utility=math.fsum(max(0.0, r.utility) for r in run.requests) / most if most else 0.0,
-        share_in_slo=sum(s <= objective.slo_s for s in served_s) / len(responses_s) if responses_s else 0.0,
-        mean_response_s=math.fsum(served_s) / len(served_s) if served_s else math.inf,
-        num_requests=len(responses_s),
     )
