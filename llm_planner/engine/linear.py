@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 _LEAST_PACKED = 1 << 17  # elements of a weight; below, the call costs more than the packing saves
 _FEW_ROWS, _LEAST_ROWS = 16, 4  # up to so many, rows are multiples of these: fewer than four take as long
 _MOST_ROWS, _ROWS = 256, 16  # up to so many at a time, multiples of these
-_MOST_PLAIN_ROWS = 2  # up to here a plain product is faster while the weight fits into the processor's cache
+_PACKED_ROWS = range(3, 65)  # with other numbers a plain product is as fast while the weight fits into the cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Linear:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Returns (num_rows, out_size) of ``x`` (num_rows, in_size)."""
         num_rows = x.shape[0]
-        if self.plain is not None and (self.packed is None or num_rows <= _MOST_PLAIN_ROWS):
+        if self.plain is not None and (self.packed is None or num_rows not in _PACKED_ROWS):
             return x.mm(self.plain) if self.bias is None else torch.addmm(self.bias, x, self.plain)
         if num_rows <= _MOST_ROWS:
             return self._multiply(x)
@@ -58,7 +58,7 @@ def make_linear(
     Args:
         weight: (out_size, in_size)
         bias: (out_size,)
-        keeps_plain: Whether the weight is also held as it is, for products with few rows.
+        keeps_plain: Whether the weight is also held as it is, for products with one row or two, or with many.
         is_shared: Whether the weight is held elsewhere too, as an embedding: then it is not copied without need.
     """
     packed = _pack(weight) if weight.numel() >= _LEAST_PACKED and can_pack(weight.device.type, weight.dtype) else None
