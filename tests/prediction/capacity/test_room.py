@@ -136,10 +136,24 @@ def test_a_curve_of_an_estimate_widens_the_factor_too(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "name", ["llama3-8b-rtx4090", "llama3-8b-rtx4090-additive", "llama2-70b-2xa100", "planner-small-cpu"]
+)
+def test_shipped_profiles_have_curves(name):
+    """Of drones, arms and a mix, for the default policy and batch limit."""
+    room = build_room(PlannerConfig(engine=EngineConfig(profile=name)), ROBOTS)
+    loose, tight = (room.left({}, "tello", Objective(slo_s=slo_s)) for slo_s in (2.0, 0.5))
+    assert loose.num_robots >= tight.num_robots
+    assert loose.num_robots > 50
+    assert 0.0 < loose.utility <= 1.0
+    assert room.left({"tello": 10}, "indy7", Objective(slo_s=2.0)).num_robots > 0
+
+
+@pytest.mark.parametrize(
     ("engine", "scheduler", "named"),
     [
         (EngineConfig(), SchedulerConfig(), r"engine\.profile"),
         (EngineConfig(profile=KNOWN), SchedulerConfig(), "capacity curve"),
+        (EngineConfig(profile="llama3-8b-rtx4090"), SchedulerConfig(max_num_seqs=8), "max_num_seqs 16"),
         (EngineConfig(profile="llama3-8b-rtx4090"), SchedulerConfig(policy="fcfs"), "--policy fcfs --batch 16"),
     ],
 )
