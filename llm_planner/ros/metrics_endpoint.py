@@ -50,7 +50,7 @@ class MetricsEndpoint:
             self._http = MetricsServer(metrics.registry, settings.metrics_host, settings.metrics_port)
         except OSError as error:
             self.failure = PlannerError(
-                ErrorCode.INVALID_CONFIG,
+                ErrorCode.ADDRESS_IN_USE,
                 f"no metrics: {settings.metrics_host}:{settings.metrics_port} cannot be listened on "
                 f"({error.strerror}); give another metrics_port or metrics_host",
             )

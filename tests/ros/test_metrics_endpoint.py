@@ -41,7 +41,7 @@ def test_a_port_that_is_taken_is_a_numbered_error_and_the_planner_plans(start_pl
         port = taken.getsockname()[1]
         planner = start_planner("unmeasured", metrics_port=port)
         failure = planner.node._metrics.failure
-        assert failure.code is ErrorCode.INVALID_CONFIG
+        assert failure.code is ErrorCode.ADDRESS_IN_USE
         assert f"127.0.0.1:{port}" in failure.message
         robot = start_robot("drone_2", planner="/unmeasured")
         assert next(iter(robot.client.plan("hang mf(20);"))).text == "mf(20);"
