@@ -165,7 +165,7 @@ class WebServer:
         url: Where a browser finds it.
 
     Raises:
-        PlannerError: INVALID_CONFIG if the address cannot be listened on (the port is taken, say).
+        PlannerError: ADDRESS_IN_USE if the address cannot be listened on (the port is taken, say).
     """
 
     def __init__(self, app: ASGIApp, host: str, port: int) -> None:
