@@ -115,14 +115,14 @@ def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
         with node._server.lock:
             assert view.look().keys() == {"/clock"}  # no subscriber
         stand_in = SimpleNamespace(msg_type=SimpleNamespace, publish=lambda _: None, get_subscription_count=lambda: 1)
-        view._publishers |= {"/tf": stand_in, "/arm_1/joint_states": stand_in}
+        view._publishers |= {"/tf": stand_in, "arm_1/joint_states": stand_in}
         with node._server.lock:
             seen = view.look()
         frames = {transform.child_frame_id: transform.transform for transform in seen["/tf"].transforms}
         assert {"body_1", "arm_1/joint5", "red_box", "person"} <= set(frames)
         place = frames["red_box"].translation
         assert (place.x, place.y, place.z) == pytest.approx((0.5, 0.0, 0.775), abs=0.01)
-        joints = seen["/arm_1/joint_states"]
+        joints = seen["arm_1/joint_states"]
         assert joints.name == [f"joint{number}" for number in range(6)]
         assert len(joints.position) == 6
         view.publish(seen)
