@@ -67,7 +67,7 @@ _NO_SERVER = "asks no server; set backend: openai"
 LIMITS: Mapping[str, Limit] = {
     "scheduler.policy": Limit(
         without={
-            "vllm": "leaves it to vLLM who gives way when memory is short, so a memory-safe policy decides nothing",
+            "vllm": "leaves preemption to vLLM when memory is short, so a memory-safe policy decides nothing",
             "openai": "does not know the server's memory, so a memory-safe policy decides nothing",
         },
         example="a_min",

@@ -1,4 +1,4 @@
-"""Which KV blocks are free and who holds the others: reference counts, no tensors."""
+"""Which KV blocks are free and how often the others are held: reference counts, no tensors."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ class BlockManager:
 
     @property
     def num_free(self) -> int:
-        """Blocks that nobody holds."""
+        """Blocks that no sequence holds."""
         return len(self._free)
 
     def allocate(self, count: int) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""What a length predictor's directory says of itself: ``length.json``, beside the weights of a small decoder."""
+"""What a length predictor's directory says of itself: ``length.json``, next to the weights of a small decoder."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -10,8 +10,8 @@ import torch
 from torch.nn.functional import pad
 
 _LEAST_PACKED = 1 << 17  # elements of a weight; below, the call costs more than the packing saves
-_FEW_ROWS, _LEAST_ROWS = 16, 4  # up to so many, rows are multiples of these: fewer than four take as long
-_MOST_ROWS, _ROWS = 256, 16  # up to so many at a time, multiples of these
+_FEW_ROWS, _LEAST_ROWS = 16, 4  # up to the first number, rows are multiples of the second: fewer than four take as long
+_MOST_ROWS, _ROWS = 256, 16  # up to the first number at a time, multiples of the second
 _PACKED_ROWS = range(3, 65)  # with other numbers a plain product is as fast while the weight fits into the cache
 
 

@@ -84,7 +84,7 @@ class Lookahead:
         return added
 
     def draft(self, state: SequenceState, new_token_ids: Seq[int], max_tokens: int, num_seqs: int) -> None:
-        """Puts a draft behind a sequence that has got new tokens, for a step of so many generations."""
+        """Puts a draft behind a sequence that has got new tokens, for a step of ``num_seqs`` generations."""
         state.draft = ()
         if state.drafter is None:
             return

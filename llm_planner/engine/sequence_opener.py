@@ -58,7 +58,7 @@ class SequenceOpener:
         return state
 
     def insert(self, state: SequenceState, token_ids: Seq[int], eos_token_ids: AbstractSet[int]) -> None:
-        """Appends tokens to a sequence, behind all that it wrote but the token that ended it; it begins to write anew.
+        """Appends tokens to a sequence, behind all that it wrote but the token that ended it; it starts to write again.
 
         From here on it is a sequence of its own whose prompt is all of this, and whose KV is there already as far as
         it was computed. The token that ended it never was.

@@ -1,1 +1,1 @@
-"""Who runs next, and how much: scheduler, KV ledger, execution tracker, policies."""
+"""What runs next, and how much: scheduler, KV ledger, execution tracker, policies."""

@@ -18,8 +18,8 @@ class LatencyGuidedLimit:
     pressing pauses instead, keeping its KV; one that is pressing itself joins if it would lose
     more by pausing for this step than the late ones before it lose by the longer step.
 
-    Deviation: the paper has whoever runs run on until its segment is complete. Here everything running is asked
-    anew in every step, so that low-utility work gives way at once. Prompt tokens are limited to what a step
+    Deviation: in the paper, a running request runs on until its segment is complete. Here all running ones are
+    checked again in every step, so that low-utility work yields at once. Prompt tokens are limited to what a step
     computes for free while it reads the weights, so that no prompt makes a robot that is being served wait.
 
     Args:

@@ -1,4 +1,4 @@
-"""Time budgets: what must be done within one, how long that takes, and the closed form of TimeBill for one lever."""
+"""Time budgets: what must be done within one, how long that takes, and the closed form of TimeBill for one measure."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MAX_EVICTION_RATIO = 0.95
 class Lever(Enum):
     """What can be done to keep a budget, the least harmful first."""
 
-    RESERVED_SLOT = "reserved_slot"  # it runs at once; others give way and keep their KV
+    RESERVED_SLOT = "reserved_slot"  # it runs at once; others yield and keep their KV
     THIN_BATCH = "thin_batch"  # fewer others run along
     SHORT_SCENE = "short_scene"  # what the task needs least of the scene is left out before the prefill
     EVICTION = "eviction"  # part of the prompt's KV is removed after the prefill
@@ -87,7 +87,7 @@ class Setup:
     Attributes:
         wait_s: Before it runs.
         chunk_tokens: Most prompt tokens of one step.
-        company: Who decodes along.
+        company: The co-batched sequences that decode along.
         num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
     """
@@ -102,8 +102,8 @@ class Setup:
 def prefill_phase_s(task: Task, setup: Setup, time: ExecutionTime) -> float:
     """Returns the seconds until the first token is out: ``t_prefill-phase`` of TimeBill, Eq. (10b).
 
-    ``t_Predict`` is no part of it. Nobody waits for a prediction that the prefill hides, and what another one takes is
-    over before the decision: it is gone from the budget (``serving.budgets``).
+    ``t_Predict`` is no part of it. A prediction that the prefill hides delays no request; any other ends before
+    the decision, with its time already deducted from the budget (``serving.budgets``).
     """
     num_tokens = max(1, task.num_uncomputed_tokens - setup.num_omitted_tokens)
     return setup.wait_s + time.prefill_s(num_tokens, task.kv_len, setup.chunk_tokens, setup.company)
@@ -112,7 +112,7 @@ def prefill_phase_s(task: Task, setup: Setup, time: ExecutionTime) -> float:
 def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
     """Returns the seconds of the decode steps for ``num_tokens``, the first of which the prefill brings; Eq. (7).
 
-    Deviation: everybody's cache grows by a token per step, not only its own; an eviction takes time itself.
+    Deviation: every sequence's cache grows by a token per step, not only its own; an eviction takes time itself.
     """
     num_steps, num_seqs = num_tokens - 1, setup.company.num_seqs + 1
     line = time.decode_line(num_seqs)

@@ -1,4 +1,4 @@
-"""The ledger of an engine that keeps its KV itself: nothing is promised, and the engine says what is free."""
+"""The ledger of an engine that keeps its KV itself: nothing is reserved, and the engine says what is free."""
 
 import sys
 
@@ -6,10 +6,10 @@ from llm_planner.scheduling.kv_ledger import KVLedger
 
 
 class EngineLedger(KVLedger):
-    """Books what generations hold, for people, and lets everything in.
+    """Books what generations hold, for people, and admits everything.
 
     vLLM shares blocks among requests by their content, makes room by itself, and has a request wait if there is none:
-    a promise made here could only be wrong.
+    a reservation made here could only be wrong.
     """
 
     def __init__(self, num_kv_blocks: int, block_size: int) -> None:
@@ -18,12 +18,12 @@ class EngineLedger(KVLedger):
 
     @property
     def free_blocks(self) -> int:
-        """Blocks that nobody holds, as the engine said after its last step."""
+        """Blocks that no request holds, as the engine said after its last step."""
         return self._num_free
 
     @property
     def available_blocks(self) -> int:
-        """More than anybody asks for."""
+        """More than any request asks for."""
         return sys.maxsize
 
     def note_free(self, num_blocks: int) -> None:

@@ -49,8 +49,8 @@ class ExecutionTracker:
     of order or never: the end of segment k implies the end of all before it, the first word on an end counts, and what
     was never reported is estimated.
 
-    After a failure, every report is ignored until the detour is delivered: the robot waits, and what else it was sent
-    is void. So a plan has at most one failure that is not answered yet, and failure number n belongs to detour number
+    After a failure, every report is ignored until the replan is delivered: the robot waits, and what else it was sent
+    is void. So a plan has at most one failure that is not answered yet, and failure number n belongs to replan number
     n. The parent's book and the engine's goal both apply this rule (``serving.goal_book``, ``serving.goal``).
 
     Args:
@@ -86,11 +86,11 @@ class ExecutionTracker:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a segment has failed and no detour was delivered since."""
+        """Whether a segment has failed and no replan was delivered since."""
         return self._has_failed
 
     def deliver(self, segment: Segment, now_s: float) -> None:
-        """Notes that the planner sent ``segment``, the next one in order; a detour voids what has not ended."""
+        """Notes that the planner sent ``segment``, the next one in order; a replan voids what has not ended."""
         if segment.index != len(self._executions):
             raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
         self._executions.append(_Execution(segment.expected, now_s))
@@ -163,7 +163,7 @@ class ExecutionTracker:
     def idle_at_s(self, now_s: float) -> float:
         """Returns when the robot will have carried out all that it was sent; in the past if it waits already.
 
-        A segment that should have ended, but of whose end nothing was heard, ends now at the earliest, so what follows
+        A segment that should have ended, but whose end was not reported, ends now at the earliest, so what follows
         it is later.
         """
         first, ends_s = self._num_ended, self._ends_s
@@ -189,7 +189,7 @@ class ExecutionTracker:
         return started_s + cautious_duration_s(execution.expected)
 
     def silent_at_s(self, silence_timeout_s: float) -> float | None:
-        """Returns when the robot counts as silent if nothing is heard until then; None if nothing is expected of it.
+        """Returns when the robot counts as silent if nothing is received until then; None if nothing is expected of it.
 
         The segment at work may take its p90 from its start, or from the last word, and the report its way back.
         """

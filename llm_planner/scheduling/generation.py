@@ -39,7 +39,7 @@ class Generation:
         output_interval: Shortest and longest output that were predicted for it; None if nothing was.
         order: Rank of arrival among equals, given by the scheduler.
         num_computed_tokens: Tokens that went through the model, shared prefix included.
-        eviction: Decided for it, if any (``scheduling.eviction``): due when so many tokens are computed.
+        eviction: Decided for it, if any (``scheduling.eviction``): due after ``after_tokens`` computed tokens.
         num_evicted_tokens: Computed tokens whose KV was removed.
         is_eviction_final: Whether it was carried out; it stays true if the KV is lost and computed again.
         num_segments: Complete segments so far.
@@ -51,7 +51,7 @@ class Generation:
         resume_at_s: When a suspended one must run again.
         is_offloaded: Whether its KV is in host memory.
         num_inserted_tokens: Tokens that were inserted behind what it wrote.
-        num_earlier_tokens: Tokens that it wrote before it was inserted into, or began anew, for the last time.
+        num_earlier_tokens: Tokens that it wrote before it was inserted into, or restarted, for the last time.
         num_own_prompt_tokens: Of these, how many are part of its prompt now.
     """
 
@@ -185,7 +185,7 @@ class Generation:
         self._num_prefill_tokens = self.num_prompt_tokens
 
     def insert(self, token_ids: Iterable[int], max_output_tokens: int) -> None:
-        """Appends tokens to its context behind all that it wrote; it writes anew behind them.
+        """Appends tokens to its context behind all that it wrote; it writes again behind them.
 
         What it wrote and the new tokens are prompt from now on, and only they are computed if its KV is there. What was
         ordered of evictions is forgotten, as it counted on another prompt; what was evicted stays so.
@@ -204,7 +204,7 @@ class Generation:
             self._insertion += inserted
 
     def begin_anew(self, prompt_token_ids: Iterable[int], max_output_tokens: int) -> None:
-        """Forgets what it read and wrote behind its shared prefix, and writes anew behind another prompt.
+        """Forgets what it read and wrote behind its shared prefix, and writes again behind another prompt.
 
         Args:
             prompt_token_ids: Begins with the shared prefix.

@@ -1,4 +1,4 @@
-"""Plain-integer accounting of KV blocks: what every generation holds, and what has been promised to it."""
+"""Plain-integer accounting of KV blocks: what every generation holds, and what is reserved for it."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class _Account:
     Attributes:
         shared_blocks: Leading blocks that belong to a pinned prefix.
         allocated_blocks: Private blocks that hold its KV, on the accelerator or, if offloaded, in host memory.
-        reserved_blocks: Private blocks that it was promised; counts where it exceeds ``allocated_blocks``.
+        reserved_blocks: Private blocks that are reserved for it; counts where it exceeds ``allocated_blocks``.
     """
 
     shared_blocks: int
@@ -46,17 +46,17 @@ class KVLedger:
 
     @property
     def free_blocks(self) -> int:
-        """Blocks that nobody holds: equals ``StepOutput.free_kv_blocks`` after every step."""
+        """Blocks that no generation holds: equals ``StepOutput.free_kv_blocks`` after every step."""
         return self.capacity_blocks - self._num_allocated
 
     @property
     def available_blocks(self) -> int:
-        """Blocks that nobody holds and nobody was promised; negative if a prefix was pinned over a promise."""
+        """Blocks that are neither held nor reserved; negative if a prefix was pinned over a reservation."""
         return self.capacity_blocks - self._num_claimed
 
     @property
     def offloaded_blocks(self) -> int:
-        """Blocks in host memory; counted anew, for people."""
+        """Blocks in host memory; counted at every call, for people."""
         return sum(account.allocated_blocks for account in self._accounts.values() if account.is_offloaded)
 
     def blocks_for(self, kv_len: int) -> int:
@@ -78,23 +78,23 @@ class KVLedger:
         return 0 if account is None or account.is_offloaded else account.allocated_blocks
 
     def claimed_blocks(self, request_id: str) -> int:
-        """Returns how many private blocks on the accelerator it holds or was promised."""
+        """Returns how many private blocks on the accelerator it holds or has reserved."""
         account = self._accounts.get(request_id)
         return 0 if account is None else account.claimed_blocks
 
     def open(self, request_id: str, kv_len: int, num_cached_tokens: int) -> None:
-        """Promises the blocks for ``kv_len`` tokens, of which the first ``num_cached_tokens`` are shared."""
+        """Reserves the blocks for ``kv_len`` tokens, of which the first ``num_cached_tokens`` are shared."""
         shared = num_cached_tokens // self.block_size
         self._accounts[request_id] = _Account(shared)
         self._change(request_id, reserved=self.blocks_for(kv_len) - shared)
 
     def missing_blocks(self, request_id: str, kv_len: int) -> int:
-        """Returns how many blocks beyond what it holds or was promised ``kv_len`` tokens take on the accelerator."""
+        """Returns how many blocks ``kv_len`` tokens take on the accelerator beyond what it holds or has reserved."""
         account = self._accounts[request_id]
         return max(0, self.blocks_for(kv_len) - account.shared_blocks - account.claimed_blocks)
 
     def room_tokens(self, request_id: str, kv_len: int) -> int:
-        """Returns how many more than ``kv_len`` tokens fit into what is its own and what nobody was promised."""
+        """Returns how many more than ``kv_len`` tokens fit into its own blocks and those that are not reserved."""
         account = self._accounts[request_id]
         num_blocks = account.shared_blocks + account.claimed_blocks + max(0, self.available_blocks)
         return num_blocks * self.block_size - kv_len
@@ -110,7 +110,7 @@ class KVLedger:
             self._change(request_id, allocated=needed)
 
     def evict(self, request_id: str, kv_len: int, promised_kv_len: int) -> None:
-        """Frees what is beyond ``kv_len`` tokens, and promises no more than ``promised_kv_len`` from now on."""
+        """Frees what is beyond ``kv_len`` tokens, and reserves no more than ``promised_kv_len`` from now on."""
         shared = self._accounts[request_id].shared_blocks
         allocated, reserved = self.blocks_for(kv_len) - shared, self.blocks_for(promised_kv_len) - shared
         self._change(request_id, allocated=allocated, reserved=reserved)

@@ -1,4 +1,4 @@
-"""The budget solver: the least harmful combination of levers that keeps a time budget, or a refusal."""
+"""The budget solver: the least harmful combination of measures that keeps a time budget, or a refusal."""
 
 import bisect
 import heapq
@@ -28,14 +28,14 @@ class Load:
     """What else the engine has to do.
 
     Attributes:
-        has_free_slot: Whether it may run without anybody giving way.
+        has_free_slot: Whether it may run without preempting another request.
         kv_lens: Caches of the others that decode along if nothing is done, without those that hold a reserved slot.
         num_prompt_tokens: Their prompt tokens that are computed first if nothing is done.
-        reserved_kv_lens: Caches of those that hold a reserved slot: they never give way.
+        reserved_kv_lens: Caches of those that hold a reserved slot: they never yield.
         reserved_prompt_tokens: Tokens of their prompts that are still to be computed, before or along with its own.
         reserved_s: Seconds until these are done, at the worst; no one else's prompt is computed before.
         max_company: Most others that may decode along with one more reserved slot: what the batch can hold, and what
-            those that have one were promised; negative if there is no place for it.
+            the existing reservations allow; negative if there is no place for it.
         reserved_slack_s: By how much those that hold a reserved slot may be held up.
         waiting_slack_s: By how much those may be held up that were admitted with a budget and hold no reserved slot.
         chunk_tokens: Most prompt tokens of a step if nothing is done.
@@ -83,13 +83,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSolver:
-    """Finds the least harmful setup that keeps a budget; a pure function: larger budgets never pull more levers.
+    """Finds the least harmful setup that keeps a budget; a pure function: a larger budget never takes more measures.
 
-    First nothing, then a reserved slot in as large a batch as possible, then a shorter scene: pulled as far as ``N_W``
+    First nothing, then a reserved slot in as large a batch as possible, then a shorter scene: taken as far as ``N_W``
     tokens need. Then eviction, as far as the expected number of tokens needs it, and a token cap where more
     might come than fit.
 
-    Section 5.1 of TimeBill. Deviation: Eq. (11) knows one lever and one request. Making others wait for a moment mostly
+    Section 5.1 of TimeBill. Deviation: Eq. (11) knows one measure and one request. Making others wait briefly mostly
     harms no plan, so it comes first. Leaving out what the task does not speak of shortens the prefill as well as the
     decode steps (what it does to plans: docs/benchmarks/timebill.md, with it and without). Eviction gets numbers wrong,
     and lengths are predicted of plans without, so it is no provision for the worst case: it is decided again before
@@ -108,7 +108,7 @@ class BudgetSolver:
 
         Raises:
             PlannerError: INVALID_TIME_BUDGET if the budget is not a number above 0; BUDGET_INFEASIBLE if no combination
-                of levers keeps it, with the shortest budget that would have been kept.
+                of measures keeps it, with the shortest budget that would have been kept.
         """
         if not (math.isfinite(budget_s) and budget_s > 0.0):
             raise PlannerError(ErrorCode.INVALID_TIME_BUDGET, f"a time budget of {budget_s} s; give a positive number")
@@ -154,7 +154,7 @@ class BudgetSolver:
         return self._capped(budget_s, task, shortest, time)
 
     def _attempt(self, task: Task, load: Load, time: ExecutionTime, num_others: int, num_omitted: int) -> Decision:
-        """Returns the decision for a reserved slot among so many others, without so many tokens of the prompt."""
+        """Returns the decision for a reserved slot with ``num_others``, without ``num_omitted`` prompt tokens."""
         setup = replace(_reserved_setup(load, num_others, time), num_omitted_tokens=num_omitted)
         levers = [Lever.RESERVED_SLOT]
         if num_others < len(load.kv_lens):
@@ -221,7 +221,7 @@ class BudgetSolver:
         elif not _has_place(
             task, self._shortest_setup(task, load, time), load, time
         ) or load.waiting_slack_s < self.shortest_s(task, load, time):
-            message = f"the engine is promised to other goals with budgets, for up to {load.reserved_s:.3g} s"
+            message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{budget_s:.3g} s are left of the time budget"
         feasible_s = self.shortest_s(task, load, time)
@@ -231,7 +231,7 @@ class BudgetSolver:
         )
 
     def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
-        """Returns the shortest budget that could be kept with all levers, if a reserved slot can be had."""
+        """Returns the shortest budget that could be kept with all measures, if a reserved slot can be had."""
         setup = self._shortest_setup(task, load, time)
         evicted = replace(setup, num_removed_tokens=self._removable_tokens(task, setup.num_omitted_tokens))
         return min(execution_s(task, self._fewest_tokens(task), each, time) for each in (setup, evicted))
@@ -243,7 +243,7 @@ class BudgetSolver:
 
 
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
-    """Returns the setup of a reserved slot with ``num_others`` beside the other reserved ones, the longest at worst."""
+    """Returns the setup of a reserved slot with ``num_others`` alongside the reserved ones, the longest at worst."""
     kv_tokens = sum(load.reserved_kv_lens) + sum(heapq.nlargest(num_others, load.kv_lens))
     company = Company(len(load.reserved_kv_lens) + num_others, kv_tokens)
     wait_s = 0.0
@@ -253,7 +253,7 @@ def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
 
 
 def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> bool:
-    """Returns whether another slot may be reserved: the batch holds it, and nobody's promise breaks by its prefill."""
+    """Returns whether another slot may be reserved: the batch holds it, and its prefill breaks no other reservation."""
     is_room = len(load.reserved_kv_lens) <= load.max_company
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
 

@@ -1,4 +1,4 @@
-"""Eq. (3) of A_min in front of a live engine: who may start, and who gives way if somebody must."""
+"""Eq. (3) of A_min in front of a live engine: which request may start, and which one yields if one must."""
 
 from collections.abc import Sequence
 
@@ -45,12 +45,12 @@ class MemoryGate:
         return memory.fits(self._held_tokens(generation), 0, self._tokens_ahead(generation))
 
     def note_started(self, generation: Generation, claimed_before_blocks: int) -> None:
-        """Hears that one runs now that had claimed so many blocks."""
+        """Notes that a generation runs now that had claimed ``claimed_before_blocks``."""
         if generation.state is GenerationState.RUNNING:
             self._asleep_blocks -= claimed_before_blocks
 
     def cheapest(self, candidates: Sequence[Generation]) -> Generation:
-        """Returns the one that gives way: the fewest tokens to bring back, of these the one that came last."""
+        """Returns the one that is preempted: the fewest tokens to bring back, of these the one that came last."""
         return min(candidates, key=lambda g: (g.kv_len - g.sequence.num_cached_tokens, -g.order))
 
     def _held_tokens(self, generation: Generation) -> int:

@@ -1,4 +1,4 @@
-"""Where generations are: running, ready, sleeping, at rest with a complete plan; and whose KV is to be released."""
+"""Where generations are: running, ready, suspended, at rest with a complete plan; and whose KV is to be released."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ class Places:
         ready: They could run: new ones, suspended ones that are due, paused and preempted ones.
         sleeping: They are suspended while their robot is busy.
         resting: Their plan is complete. They run again only if something is inserted, and keep their KV for that while
-            nobody else needs the memory.
+            no other generation needs the memory.
         released: They ended, or lost their KV and are queued again; their KV goes with the next step.
 
     Args:

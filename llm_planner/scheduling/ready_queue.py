@@ -12,7 +12,7 @@ _Entry = tuple[Rank, int, Generation]
 class ReadyQueue:
     """A set of generations by id that can be walked in the order of a policy.
 
-    Ranks change with time, but within one lane of the policy nobody ever overtakes anybody. Each lane is a heap, and
+    Ranks change with time, but within one lane of the policy no request overtakes another. Each lane is a heap, and
     only the first of each lane is ranked: a decision costs O(lanes + k log n) for the first k of n.
     """
 

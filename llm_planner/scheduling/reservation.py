@@ -1,4 +1,4 @@
-"""Reserved slots: who was promised to run at once, in what order, and in how large a batch at most."""
+"""Reserved slots: which generations run at once, in what order, and in how large a batch at most."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from llm_planner.scheduling.policies.interface import GenerationView, Policy, Ra
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A promise to a generation.
+    """A slot that is reserved for a generation.
 
     Attributes:
-        order: Rank among reservations: the first promise is kept first.
+        order: Rank among reservations: the first one is kept first.
         max_company: Most others that run in a step with it.
     """
 
@@ -20,7 +20,7 @@ class Reservation:
 
 
 class Reservations:
-    """The promises that are being kept, by request id. While there are any, no other prompt is computed."""
+    """The reservations in force, by request id. While there are any, no other prompt is computed."""
 
     def __init__(self) -> None:
         self._live: dict[str, Reservation] = {}
@@ -38,7 +38,7 @@ class Reservations:
         return self._live
 
     def make(self, request_id: str, max_company: int) -> None:
-        """Promises a slot; one that was promised before keeps its place in the order."""
+        """Reserves a slot; a generation that has one already keeps its place in the order."""
         known = self._live.get(request_id)
         if known is None:
             self._num_made += 1
@@ -46,7 +46,7 @@ class Reservations:
         self._live[request_id] = Reservation(order, max_company)
 
     def end(self, request_id: str) -> None:
-        """Ends a promise, if there is one."""
+        """Ends a reservation, if there is one."""
         self._live.pop(request_id, None)
 
     def num_slots(self, max_num_seqs: int) -> int:
@@ -55,7 +55,7 @@ class Reservations:
         return max(1, min(max_num_seqs, min(companies, default=max_num_seqs) + 1))
 
     def holds_back(self, generation: GenerationView) -> bool:
-        """Returns whether its prompt must wait for those that were promised a slot."""
+        """Returns whether its prompt must wait for those that have a reserved slot."""
         return bool(self._live) and not generation.is_decoding and generation.request.request_id not in self._live
 
 
@@ -63,8 +63,8 @@ class ReservedFirst:
     """A policy's order, behind those that hold a reservation.
 
     Args:
-        policy: Ranks everybody else.
-        reservations: In the order of their promises.
+        policy: Ranks all others.
+        reservations: In the order in which they were made.
     """
 
     def __init__(self, policy: Policy, reservations: Reservations) -> None:

@@ -23,7 +23,7 @@ class RobotPace:
     """The factor between reported and expected times of each robot: the median over its latest segments.
 
     A low battery, a load or wind make all of a robot's segments slower alike, so one factor stands for all skills.
-    Segments whose length nobody knows beforehand (searches, conditions) teach nothing. A median, because a robot that
+    Segments whose length is unknown beforehand (searches, conditions) teach nothing. A median, because a robot that
     was held up once is no slower for that: its breakdown point is one half (Huber, Robust Statistics, 1981).
     """
 

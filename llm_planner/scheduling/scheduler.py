@@ -23,7 +23,7 @@ from llm_planner.scheduling.step_times import StepTimes
 
 
 class Scheduler:
-    """Decides who runs in the next step, and how many tokens of each.
+    """Decides which generations run in the next step, and how many tokens of each.
 
     Until it ends, a generation is in exactly one of four places: ``running``; ``ready`` to run (waiting, or suspended
     and due); ``sleeping`` (suspended, its robot busy; also without its KV, if memory ran out); ``resting`` (its plan is
@@ -93,7 +93,7 @@ class Scheduler:
     def insert(self, request_id: str, token_ids: Iterable[int], max_output_tokens: int, now_s: float) -> None:
         """Appends tokens to what a generation has read and written; its robot waits, so it goes on at once.
 
-        Where the backend can insert, the KV of all before is used again. Else all of it is computed anew.
+        Where the backend can insert, the KV of all before is used again. Else all of it is computed again.
 
         Args:
             request_id: Unfinished; its plan may be complete.
@@ -134,14 +134,14 @@ class Scheduler:
             self._places.released[generation.request_id] = generation
 
     def reserve(self, request_id: str, max_company: int | None) -> None:
-        """Gives a generation a slot at once, with at most ``max_company`` others beside it; None takes it back."""
+        """Gives a generation a slot at once, with at most ``max_company`` others in the batch; None takes it back."""
         queued = self._places.ready.pop(request_id)
         self.reservations.end(request_id) if max_company is None else self.reservations.make(request_id, max_company)
         if queued is not None:
             self._places.ready.add(queued)
 
     def robot_heard(self, request_id: str, now_s: float) -> None:
-        """Estimates anew, after a report, when a robot is idle: when a sleeper must resume, how the others rank."""
+        """Estimates again, after a report, when a robot is idle: when its generation resumes, how the others rank."""
         if (sleeper := self._places.sleeping.get(request_id)) is not None:
             self._sleep(sleeper, now_s)
         elif (generation := self._places.find(request_id)) is not None and generation.num_segments:
@@ -250,10 +250,10 @@ class Scheduler:
         lead_s = self.times.segment_bound_s + self.config.network_latency_s + self.config.resume_margin_s
         return generation.robot_idle_at_s - lead_s
 
-    # --- Sleepers
+    # --- Suspended generations
 
     def next_wakeup_s(self, now_s: float) -> float | None:
-        """Returns when ``schedule`` has something to do: ``now_s``, when the first sleeper is due, or None: never."""
+        """Returns when ``schedule`` has something to do: ``now_s``, when the first is due to resume, or None: never."""
         if self._places.running or self._places.ready or self._places.released:
             return now_s
         next_s = self._places.sleeping.next_s

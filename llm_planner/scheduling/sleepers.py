@@ -11,13 +11,13 @@ class Sleepers:
 
     def __init__(self) -> None:
         self._members: dict[str, Generation] = {}
-        self._wakeups: list[tuple[float, int, str]] = []  # heap; stale once the sleeper's resume_at_s has changed
+        self._wakeups: list[tuple[float, int, str]] = []  # heap; stale once the generation's resume_at_s has changed
 
     def __len__(self) -> int:
         return len(self._members)
 
     def add(self, generation: Generation) -> None:
-        """Puts a generation in, or enters anew when it must resume."""
+        """Puts a generation in, or updates when it must resume."""
         self._members[generation.request_id] = generation
         heapq.heappush(self._wakeups, (generation.resume_at_s, generation.order, generation.request_id))
 
@@ -35,7 +35,7 @@ class Sleepers:
 
     @property
     def next_s(self) -> float | None:
-        """When the first one must resume; None if nobody sleeps."""
+        """When the first one must resume; None if no generation is suspended."""
         while self._wakeups:
             resume_at_s, _, request_id = self._wakeups[0]
             sleeper = self._members.get(request_id)

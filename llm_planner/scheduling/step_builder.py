@@ -33,7 +33,7 @@ class StepBuilder:
 
     @property
     def runs_nothing(self) -> bool:
-        """Whether nobody runs in this step, so far."""
+        """Whether no generation runs in this step, so far."""
         return not self._num_scheduled_tokens
 
     def limit_tokens(self, num_tokens: int) -> None:
@@ -89,7 +89,7 @@ class StepBuilder:
             self._drafting.append(generation)
 
     def _add_drafts(self) -> None:
-        """Schedules drafts with the tokens and blocks that are left: nobody makes room for a guess."""
+        """Schedules drafts with the tokens and blocks that are left: no generation makes room for a guess."""
         budget_tokens = self._max_num_batched_tokens - sum(self._num_scheduled_tokens.values())
         for generation in self._drafting:
             request_id, num_tokens = generation.request_id, generation.num_uncomputed_tokens

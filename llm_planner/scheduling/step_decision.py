@@ -1,4 +1,4 @@
-"""One decision: who runs in the next step, and how many tokens of each."""
+"""One decision: which generations run in the next step, and how many tokens of each."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -25,7 +25,7 @@ class StepRules:
     Attributes:
         config: Limits.
         order: Of service, reservations first.
-        reservations: Who was promised a slot.
+        reservations: The generations with a reserved slot.
         ledger: Of the KV blocks.
         can_offload: Whether the backend can move KV to host memory.
         safety: The policy, if it looks ahead in memory.
@@ -40,11 +40,11 @@ class StepRules:
 
     @property
     def num_slots(self) -> int:
-        """Slots that the promises of thin batches leave."""
+        """Slots that the reservations leave, which may cap the batch."""
         return self.reservations.num_slots(self.config.max_num_seqs)
 
     def is_promised(self, generation: Generation) -> bool:
-        """Returns whether it was promised a slot."""
+        """Returns whether it has a reserved slot."""
         return generation.request_id in self.reservations
 
 
@@ -58,7 +58,7 @@ class StepDecision:
         now_s: The time of the decision.
 
     Attributes:
-        hopeless: Generations that were found to need more than the whole KV cache.
+        hopeless: Unschedulable generations, found to need more than the whole KV cache.
     """
 
     def __init__(self, rules: StepRules, places: Places, limit: LatencyGuidedLimit | None, now_s: float) -> None:
@@ -73,7 +73,7 @@ class StepDecision:
         self.hopeless: list[str] = []
 
     def make(self) -> SchedulerOutput:
-        """Returns the step; empty if nobody can run."""
+        """Returns the step; empty if no generation can run."""
         ranks = {g: self._rank(g) for g in self._places.running.values()}
         if self._limit is not None or self._rules.reservations:
             self._give_way(ranks)
@@ -89,7 +89,7 @@ class StepDecision:
     def _give_way(self, ranks: dict[Generation, Rank]) -> None:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
 
-        Without a limit, only for those that were promised a slot. A promise of a thin batch leaves fewer slots.
+        Without a limit, only for those with a reserved slot. A reservation that caps the batch leaves fewer slots.
         """
         places = self._places
         num_too_many = max(0, len(places.running) - self._rules.num_slots)
@@ -133,7 +133,7 @@ class StepDecision:
         return preempted
 
     def _victim(self, ranked: list[Generation], ranks: dict[Generation, Rank]) -> Generation:
-        """Returns who gives way: the worst ranked, or under a policy that looks ahead the cheapest to bring back."""
+        """Returns the next to preempt: the worst ranked, or if the policy looks ahead the cheapest to bring back."""
         if self._gate is None:
             return max(ranked, key=lambda g: ranks[g])
         return self._gate.cheapest([g for g in ranked if not self._rules.is_promised(g)] or ranked)
@@ -154,10 +154,10 @@ class StepDecision:
                 if self._rules.reservations.holds_back(generation):
                     continue
                 if not (self._has_slot and self._step.has_budget and self._admit(generation)):
-                    return  # without memory, nobody overtakes the first in line: it would starve
+                    return  # without memory, none overtakes the first in line: it would starve
 
     def _schedule_limited(self, limit: LatencyGuidedLimit) -> None:
-        """Admits what the limit lets in: first what only decodes, then prompts, running and new ones in one order."""
+        """Admits what the limit allows: first what only decodes, then prompts, running and new ones in one order."""
         step, places, reservations = self._step, self._places, self._rules.reservations
         with closing(places.ready.ranked(self._now_s)) as ranked:
             newcomers = list(islice(ranked, max(0, self._rules.num_slots - len(places.running))))
@@ -171,7 +171,7 @@ class StepDecision:
         self._schedule_prompts(g for g in (*running, *newcomers) if not (g.is_decoding or reservations.holds_back(g)))
 
     def _schedule_prompts(self, prompts: Iterable[Generation]) -> None:
-        """Schedules, best ranked first, the prompts that the limit lets in."""
+        """Schedules, best ranked first, the prompts that the limit allows."""
         has_memory = True
         stuck: list[Generation] = []
         for generation in sorted(prompts, key=self._rank):
@@ -181,7 +181,7 @@ class StepDecision:
             if not (is_running or has_memory) or not self._is_let_in(generation):
                 continue
             if not is_running:
-                has_memory = self._admit(generation)  # if not, nobody overtakes it: it would starve
+                has_memory = self._admit(generation)  # if not, none overtakes it: it would starve
             elif self._fits(generation):
                 self._step.run(generation)
             else:
@@ -211,7 +211,7 @@ class StepDecision:
         return True
 
     def _is_safe(self, gate: MemoryGate, generation: Generation) -> bool:
-        """Returns whether what runs has room until it ends if this one starts; a promise is kept in any case."""
+        """Returns whether what runs has room until it ends if this one starts; a reservation is kept in any case."""
         return self._rules.is_promised(generation) or gate.admits(generation)
 
     def _preempt(self, generation: Generation) -> None:
@@ -245,21 +245,21 @@ class StepDecision:
             if self._rules.can_offload:
                 self._step.offload(victim)
             else:
-                self._step.preempt(victim)  # it stays in its place: a sleeper's KV is needed no earlier than before
+                self._step.preempt(victim)  # it stays in its place: its KV is needed no earlier than before
         return True
 
     def _holds_memory(self, generation: Generation) -> bool:
         is_suspended = generation.state is GenerationState.SUSPENDED
         return is_suspended and self._rules.ledger.private_blocks(generation.request_id) > 0
 
-    # --- Who may
+    # --- Which may run
 
     @property
     def _has_slot(self) -> bool:
         return len(self._places.running) < self._rules.num_slots
 
     def _is_let_in(self, generation: Generation) -> bool:
-        """Returns whether the limit, if there is one, has room for it; a promise needs none."""
+        """Returns whether the limit, if there is one, has room for it; a reservation needs none."""
         return self._rules.is_promised(generation) or self._limit is None or self._limit.admits(generation)
 
     def _rank(self, generation: Generation) -> Rank:

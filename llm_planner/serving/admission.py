@@ -25,7 +25,7 @@ MAX_PLAN_TOKENS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Checks requests at the door, before anything is spent on them.
+    """Checks requests at admission, before any resource is spent on them.
 
     Attributes:
         config: Limits.
@@ -39,7 +39,7 @@ class Admission:
         """Returns the unfinished request that this one supersedes, if any.
 
         Args:
-            request: Who wants in.
+            request: The one to be admitted.
             unfinished: Request id to request.
 
         Raises:

@@ -1,4 +1,4 @@
-"""A predicted length that may still be in the making, beside the engine's own work."""
+"""A predicted length that may still be in the making, in parallel with the engine's own work."""
 
 import logging
 from collections.abc import Callable
@@ -14,7 +14,7 @@ LONGEST_WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class AwaitedLength:
-    """A prediction on another thread: whoever does not need it at once does not wait for it.
+    """A prediction on another thread: a caller that does not need it at once does not wait for it.
 
     So TimeBill, section 5.1, hides it behind the prefill. One that fails, or takes longer than ``LONGEST_WAIT_S``, is
     as good as none, and the log says so.

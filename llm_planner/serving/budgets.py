@@ -1,4 +1,4 @@
-"""Keeps time budgets: asks the solver what each goal needs, and pulls the levers in scheduler and backend."""
+"""Keeps time budgets: asks the solver what each goal needs, and applies the measures in scheduler and backend."""
 
 import heapq
 import math
@@ -22,7 +22,7 @@ from llm_planner.serving.goal import Goal
 from llm_planner.serving.steering import can_steer
 
 HARMLESS = frozenset({Lever.RESERVED_SLOT, Lever.THIN_BATCH})
-"""Levers that leave a plan as it would have been."""
+"""Measures that leave a plan as it would have been."""
 RECHECKED = 4
 """Goals without a reserved slot that are looked at again before a step."""
 
@@ -33,10 +33,10 @@ class KeptBudget:
 
     Attributes:
         decision: The latest; None before the first.
-        levers: All that were pulled so far.
-        worst_s: How long it still took at the worst when it was decided about, in the slot that it was, or would have
-            been, promised.
-        num_promised_tokens: With so many the first decision counted.
+        levers: All measures applied so far.
+        worst_s: How long it still took at the worst when it was decided about, in the slot that was, or would have
+            been, reserved for it.
+        num_promised_tokens: Token count assumed by the first decision.
     """
 
     goal: Goal
@@ -52,10 +52,10 @@ class KeptBudget:
 
 
 class Budgets:
-    """Decides about every goal with a time budget, at arrival and, while a lever is left, before every step.
+    """Decides about every goal with a time budget, at arrival and, while a measure is left, before every step.
 
-    A goal is refused only at its first decision. Later ones follow what happens: the estimate of the prefill gives way
-    to what it really took (as in TimeBill, section 5.2), others come, the engine slows down. What was promised to a
+    A goal is refused only at its first decision. Later ones follow what happens: the prefill's estimate is replaced
+    by what it really took (as in TimeBill, section 5.2), others come, the engine slows down. What was guaranteed to a
     goal holds for those that come after it. One that can no longer be kept is given up early, for the reflex's sake.
 
     Args:
@@ -107,10 +107,10 @@ class Budgets:
                 self.close(kept.goal.request.request_id)
             elif error is None or before is None:
                 continue
-            elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # nobody else was promised anything
+            elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # no other goal has a budget
                 self._pull(kept, replace(before, levers=(Lever.RESERVED_SLOT,), max_company=0, num_omitted_tokens=0))
             elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
-                self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than anybody counted on
+                self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
         return refused
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
@@ -251,15 +251,15 @@ class Budgets:
         )
 
     def _decoding_beside(self, decided: Iterable[str]) -> set[str]:
-        """Returns the goals with budgets that decode with no slot promised.
+        """Returns the goals with budgets that decode without a reserved slot.
 
-        One of them that needs a slot does not take theirs: they go on beside it, and get slots of their own when they
-        are decided about next.
+        One of them that needs a slot does not take theirs: they go on alongside it, and get slots of their own
+        at their next decision.
         """
         return {g.request_id for g in self._scheduler.running if g.is_decoding}.intersection(decided)
 
     def _worst_s(self, kept: KeptBudget) -> float:
-        """Returns how long another goal still takes at the worst, in the slot that it was, or would be, promised."""
+        """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it."""
         scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
         task, promised = self._task(kept), scheduler.reservations.live
         reserved = [k.goal.generation for r, k in self._kept.items() if r in promised and r != own_id]
@@ -284,7 +284,7 @@ class Budgets:
 def _in_steps(lengths: Lengths, tokens_per_step: float) -> Lengths:
     """Returns lengths as the solver counts: a token stands for the step that brings it, perhaps with others.
 
-    Not the shortest: what is let in with nothing to spare must not depend on how many tokens a step happens to bring.
+    Not the shortest: what is admitted with nothing to spare must not depend on how many tokens a step happens to bring.
     """
     upper = None if lengths.upper is None else math.ceil(lengths.upper / tokens_per_step)
     return Lengths(lower=lengths.lower, expected=max(1.0, lengths.expected / tokens_per_step), upper=upper)

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 BUDGET_GRACE_S = 0.01
 """How long after the end of a time budget the child may still decide, before the parent does.
 
-Longer than the pipe takes, and shorter than the patience of a robot, which acts by itself then (``ros.orders``).
+Longer than the pipe takes, and shorter than the timeout of a robot, which acts by itself then (``ros.orders``).
 """
 
 
@@ -31,7 +31,7 @@ class ChildServer:
     """Implements ``PlanServer`` with a child process that is watched and restarted.
 
     When the child dies or hangs, the next one goes on with every unfinished goal behind the segments that were
-    delivered. No segment is delivered twice, and what the old child said too late is not heard. A goal that ends one
+    delivered. No segment is delivered twice, and what the old child sent too late is discarded. A goal that ends one
     child after the other ends itself (``quarantine``).
 
     Args:
@@ -90,7 +90,7 @@ class ChildServer:
         """Takes a request; if the child is not ready yet, it waits.
 
         Raises:
-            PlannerError: If it is refused at the door, or the server takes none any more.
+            PlannerError: If it is refused at admission, or the server takes none any more.
         """
         with self._lock:
             if self._error is not None:
@@ -205,7 +205,7 @@ class ChildServer:
         except Exception as error:  # noqa: BLE001 (whatever it is, every goal must end)
             _log.exception("the watcher of the engine process failed")
             self._stop(PlannerError(ErrorCode.ENGINE_FAILED, f"no engine process: {error!r}; restart the planner"))
-        self._is_ready.set()  # wakes those who wait, to be told the error
+        self._is_ready.set()  # wakes the waiting callers, to report the error
 
     def _run_child(self) -> None:
         """Runs a child from its birth to its end, and waits a little if it died early.

@@ -46,7 +46,7 @@ class Patience:
         warn_timeout_s: Silence of a child that is ready, from which on the status says so.
         least_hang_timeout_s: Silence for which a child that is ready is never replaced.
         hang_timeout_s: Longest silence of a child that is ready.
-        hang_turns: In between, a child is replaced after so many times its longest command or step so far.
+        hang_turns: In between, a child is replaced after this many times its longest command or step so far.
         stop_timeout_s: For an orderly end.
         beat_interval_s: How often the child says that it lives.
         max_restarts: Restarts in a row without any event in between; then the server gives up.
@@ -184,7 +184,7 @@ class ChildLink:
             was_silent_s = silent_s
 
     def end(self, timeout_s: float) -> None:
-        """Tells the child to end, kills it after ``timeout_s``, hears what it has said, and frees everything."""
+        """Tells the child to end, kills it after ``timeout_s``, receives what it has sent, and frees everything."""
         self.send(Stop())
         if not self._has_ended_within(timeout_s):
             self._process.kill()
@@ -219,7 +219,7 @@ class ChildLink:
             return
 
     def _read(self) -> None:
-        """Hears the child to the end of the pipe."""
+        """Receives what the child sends, to the end of the pipe."""
         try:
             while True:
                 self._take(self._connection.recv())

@@ -43,7 +43,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Parent to child: what a robot said, and when it was heard."""
+    """Parent to child: what a robot reported, and when it was received."""
 
     report: SegmentReport
     heard_at_s: float
@@ -143,7 +143,7 @@ class _Child:
             self._beat()
             self._runner.run()
         except (BrokenPipeError, ConnectionResetError):
-            return  # the parent is gone: nobody is interested any more
+            return  # the parent is gone: no process receives it
 
     def _listen(self) -> None:
         """Turns the parent's messages into commands; when the parent dies, so does this process."""

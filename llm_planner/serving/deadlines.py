@@ -33,7 +33,7 @@ class Deadlines:
             heapq.heappush(self._heap, (due_s, goal.request.request_id))
 
     def take_due(self, goals: Mapping[str, Goal], now_s: float) -> list[Goal]:
-        """Returns the goals of ``goals`` that are due, each once, and enters the others anew."""
+        """Returns the goals of ``goals`` that are due, each once, and enters the others again."""
         due: dict[str, Goal] = {}
         while self._heap and self._heap[0][0] <= now_s:
             goal = goals.get(heapq.heappop(self._heap)[1])

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Detours:
-    """Decides whether a plan takes a detour around a segment that failed, and has its generation go on behind it.
+    """Decides whether to replan after a segment that failed, and has the generation go on behind it.
 
     The robot stands and waits. The model reads what has happened, behind all that it has read and written (whose KV is
     kept where the backend can insert) or as a new prompt, and writes another plan. Tries are bounded.
@@ -23,7 +23,7 @@ class Detours:
     Args:
         scheduler: Holds the generations.
         info: Of the backend.
-        max_replans: Most detours of one goal; 0 for none.
+        max_replans: Most replans of one goal; 0 for none.
     """
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo, max_replans: int) -> None:
@@ -33,7 +33,7 @@ class Detours:
         self._waiting: list[tuple[Goal, SegmentReport]] = []
 
     def put_aside(self, goal: Goal) -> None:
-        """Ends the generation of a goal whose plan is complete, or lays it to rest while a detour may be needed."""
+        """Ends the generation of a goal whose plan is complete, or retains it while a replan may be needed."""
         put_aside = self._scheduler.rest if self._is_possible(goal) else self._scheduler.end
         put_aside(goal.request.request_id)
 

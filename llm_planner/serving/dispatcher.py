@@ -16,7 +16,7 @@ class Dispatcher:
     Its ``put`` is the ``post`` of a ``GoalBook``. A node needs none: its executor has a queue already (``ros.bridge``).
 
     Args:
-        on_event: The owner's; what it raises is logged and harms nobody.
+        on_event: The owner's; what it raises is logged and has no other effect.
     """
 
     def __init__(self, on_event: Callable[[Event], None]) -> None:

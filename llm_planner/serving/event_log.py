@@ -48,7 +48,7 @@ def segment_sent(request_id: str, segment: Segment, time_s: float) -> Line:
 
 
 def reported(report: SegmentReport, time_s: float) -> Line:
-    """Returns the line that says what a robot reported, and when that was heard."""
+    """Returns the line that says what a robot reported, and when that was received."""
     return {
         "event": "report",
         "time_s": time_s,

@@ -1,6 +1,6 @@
 """A tokenizer and a backend without a model: scripted plans with exact timing and exact KV accounting.
 
-For tests, for the command line (``backend: fake``), and for robots' integrators who have no model at hand.
+For tests, for the command line (``backend: fake``), and for robots' integrators without a model at hand.
 """
 
 import re
@@ -161,7 +161,7 @@ class FakeBackend:
 
     @property
     def num_free_blocks(self) -> int:
-        """KV blocks that nobody holds, counted one by one."""
+        """KV blocks that no sequence holds, counted one by one."""
         prefix_blocks = sum(self._prefixes.values()) // self.block_size
         held = [s for s in self._states.values() if not s.is_offloaded]
         return (

@@ -17,7 +17,7 @@ def lost_budget(
     reserve: float,
     can_be_closed: bool,
 ) -> PlannerError | None:
-    """Returns why a goal that was let in will miss its budget, or None while it may still keep it.
+    """Returns why an admitted goal will miss its budget, or None while it may still keep it.
 
     At any time it is lost if not even its next token can come in time. Once no more than the reserve is left, it is
     lost too if what is expected of it cannot, by the engine's usual speed: from then on doubt is the reflex's business.
@@ -26,7 +26,7 @@ def lost_budget(
         left_s: Of the budget.
         budget_s: All of it.
         task: What is still to be done.
-        time: Expected, not cautious: nobody who would have made it is to be given up.
+        time: Expected, not cautious: no goal that would have kept its budget is to be given up.
         chunk_tokens: Most prompt tokens of one step.
         reserve: Share of the budget that is kept for the reflex, 0 to 1.
         can_be_closed: Whether part of what is expected is worth delivering: then the least that makes sense is enough.

@@ -54,7 +54,7 @@ class Goal:
         predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
         wcet_s: The same at the worst.
         levers: What was done to keep the budget.
-        failures: What the robot said of segments that failed, and around which the plan took a detour.
+        failures: What the robot said of segments that failed, after each of which the planner replanned.
         pace: Of robots: how much slower than its model this one is.
         nominal: Per segment, how long it takes by the model of the robot.
         take_detour: As it was prepared (``preparation.Prepared``).
@@ -179,12 +179,12 @@ class Goal:
 
     @property
     def story(self) -> str:
-        """What went wrong on the way and was planned anew; empty if nothing was."""
+        """What went wrong on the way and was replanned; empty if nothing was."""
         if not self.failures:
             return ""
         number = len(self.failures)
         what = "; ".join(f"{self.delivered[f.index].text} ({f.reason or 'no reason given'})" for f in self.failures)
-        return f"planned anew {number} {'time' if number == 1 else 'times'}, because this failed: {what}"
+        return f"replanned {number} {'time' if number == 1 else 'times'}, because this failed: {what}"
 
     @property
     def has_given_up(self) -> bool:

@@ -16,7 +16,7 @@ from llm_planner.serving.goal import History
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalState:
-    """A goal at one moment, for those who only read.
+    """A goal at one moment, for readers only.
 
     Attributes:
         is_complete: Whether no segment will follow.

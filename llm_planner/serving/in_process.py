@@ -55,7 +55,7 @@ class InProcessServer:
         """Takes a request.
 
         Raises:
-            PlannerError: If it is refused at the door, or the server takes none any more.
+            PlannerError: If it is refused at admission, or the server takes none any more.
         """
         with self._book.lock:
             if self._error is not None:

@@ -16,7 +16,7 @@ class LengthPreparer:
     Args:
         plans: Prepares them.
         predictor: Of the model that will be asked.
-        executor: Runs predictions beside the engine, one after the other.
+        executor: Runs predictions in parallel with the engine, one after the other.
     """
 
     plans: Preparer

@@ -146,7 +146,7 @@ class PlannerLoop:
         Args:
             requests: One for each robot model.
             num_steps: Decode steps of each, from which the scheduler learns how long they take, so that even the first
-                goal with a time budget is promised, or refused, something sound.
+                goal with a time budget gets a sound guarantee or refusal.
 
         Raises:
             PlannerError: If a request cannot be prepared, or the engine cannot run it.

@@ -15,7 +15,7 @@ class Totals:
         num_computed_tokens: Prompt tokens and decoded ones.
         num_output_tokens: Tokens that came out.
         busy_s: Time in which the engine ran steps.
-        decision_s: Time in which the scheduler made ``num_decisions``; 0 of 0 if nobody held a watch.
+        decision_s: Time in which the scheduler made ``num_decisions``; 0 of 0 if no clock measured it.
     """
 
     num_steps: int = 0

@@ -65,9 +65,9 @@ class Prepared:
     Attributes:
         num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart, and what was inserted
             between them.
-        length: How many tokens are to be generated, as soon as it is predicted; None if nobody predicts it.
+        length: How many tokens are to be generated, as soon as it is predicted; None if nothing predicts it.
         take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
-            far. None for what cannot be planned anew.
+            far. None for what cannot be replanned.
         at_once: The whole plan, where no model is needed for it.
         stop_skill: Of the robot model; empty for an answer in words.
     """

@@ -89,7 +89,7 @@ class PromptEncoder:
     def scene_span(self, prompt: EncodedPrompt) -> tuple[int, int]:
         """Returns the half-open range of positions whose tokens describe the scene and nothing else.
 
-        It is empty for a tokenizer whose tokens do not spell the text out, because then nobody knows where it ends.
+        It is empty for a tokenizer whose tokens do not spell the text out, because then its end is unknown.
         """
         start, ends = self._scene_ends(prompt)
         return start, start + bisect.bisect_right(ends, len(prompt.scene.encode()))

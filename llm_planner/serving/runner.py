@@ -1,4 +1,4 @@
-"""Drives a loop in real time on one thread: obeys commands, runs steps, and sleeps until there is something to do."""
+"""Drives a loop in real time on one thread: obeys commands, runs steps, and waits until there is something to do."""
 
 import logging
 import queue

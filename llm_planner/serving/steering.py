@@ -23,7 +23,7 @@ def can_steer(goal: Goal) -> bool:
 def steer(goal: Goal) -> Progress:
     """Leads a plan to its end, at its last safe moment and not before; returns what that adds.
 
-    A plan that is whole by then is never another. If it adds something, the goal's levers say so.
+    A plan that is whole by then is never another. If it adds something, the goal's measures say so.
     """
     if not can_steer(goal):
         return Progress()

@@ -38,7 +38,7 @@ class GoalView:
             is busy) or ``planned`` (nothing more to generate).
         num_segments: Segments that went to the robot.
         num_executed: Of these, how many the robot has ended; if fewer, it carries out segment ``num_executed``.
-        num_kv_blocks: Blocks on the accelerator beside the shared prefix.
+        num_kv_blocks: Blocks on the accelerator, without the shared prefix.
         robot_busy_s: How long the robot is busy yet; negative: how long it has been waiting.
         utility: Of the next segment, if it came now (TimelyLLM, Eq. (1); TUF_1 behind the first); None if none comes.
         falls_in_s: When this utility begins to fall; negative if it does already; None if it never will.

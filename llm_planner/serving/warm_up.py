@@ -1,4 +1,4 @@
-"""Runs the model before anybody waits for it."""
+"""Runs the model before any request waits for it."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend

@@ -27,6 +27,6 @@ def backend(llama_dir):
 
 @pytest.fixture(params=["plain and packed", "packed"])
 def layout(request, monkeypatch):
-    """Weights of tiny models are packed too: beside the plain ones as of small models, or alone as of large ones."""
+    """Weights of tiny models are packed too: alongside the plain ones as of small models, or alone as of large ones."""
     monkeypatch.setattr(linear, "_LEAST_PACKED", 1)
     monkeypatch.setattr(ModelConfig, "is_large", request.param == "packed")

@@ -186,7 +186,7 @@ def test_a_plan_that_fails_goes_on_another_way(real_planner, start_operator):
     operator.instruct("visit the cat", things, scene="cat_1")
     outcome = operator.outcome()
     assert outcome.error_code == ErrorCode.NONE
-    assert outcome.error_msg == "planned anew 1 time, because this failed: g(cat); (g: cat is not visible)"
+    assert outcome.error_msg == "replanned 1 time, because this failed: g(cat); (g: cat is not visible)"
     by_text = {segment.segment.text: segment.status for segment in outcome.segments}
     assert by_text["g(cat);"] == msgs.SegmentOutcome.FAILED
     assert by_text["mu(20);"] == by_text["l('there is no cat');"] == msgs.SegmentOutcome.SUCCEEDED

@@ -116,11 +116,11 @@ def test_a_budget_shorter_than_one_decode_step_is_refused_as_such():
 
 def test_a_budget_below_what_the_queue_allows_is_refused_as_such():
     load = Load(reserved_kv_lens=(10,), reserved_s=0.7, reserved_slack_s=0.001)
-    assert "promised to other goals with budgets, for up to 0.7 s" in refusal(0.5, make_task(), load, LinearTime())
+    assert "reserved for other goals with budgets, for up to 0.7 s" in refusal(0.5, make_task(), load, LinearTime())
     full = Load(reserved_kv_lens=(10, 10), reserved_s=0.7, max_company=1)
-    assert "promised" in refusal(0.5, make_task(), full, LinearTime())
+    assert "reserved for other goals" in refusal(0.5, make_task(), full, LinearTime())
     waiting = Load(has_free_slot=False, waiting_slack_s=0.01)
-    assert "promised" in refusal(0.5, make_task(), waiting, LinearTime())
+    assert "reserved for other goals" in refusal(0.5, make_task(), waiting, LinearTime())
 
 
 TIME = LinearTime(prefill_s_per_token=1e-4, q_s=0.02, per_sequence_s=0.002, p_s=1e-5)

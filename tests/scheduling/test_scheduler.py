@@ -114,7 +114,7 @@ def test_one_that_is_ready_is_queued_anew_after_a_report():
     for name in ("first", "second"):
         scheduler.add(make_generation(name))
     run(scheduler, scheduler.schedule(0.0), segments={"first": 10.0, "second": 11.0})
-    for number in range(2):  # two urgent ones take the slots before the sleepers are due
+    for number in range(2):  # two urgent ones take the slots before the suspended ones are due
         urgent = make_generation(f"urgent_{number}", arrival_s=11.0)
         urgent.request = replace(urgent.request, time_utility=URGENT)
         scheduler.add(urgent)

@@ -199,7 +199,7 @@ def test_a_partial_plan_survives_a_crash(own, is_closed_by_the_parent):
 
 def start_slowly() -> PlannerLoop:
     time.sleep(60.0)
-    raise AssertionError("nobody waits so long")
+    raise AssertionError("no test waits this long")
 
 
 @pytest.mark.parametrize("fields", [{"time_budget_s": 0.2}, partial(0.2)])

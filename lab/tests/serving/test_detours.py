@@ -83,7 +83,7 @@ def test_a_plan_goes_on_another_way(policy: str, can_insert: bool):
     attempt, field, driver = carry_out(loop)
     result = attempt.result
     assert result.error_code is ErrorCode.NONE
-    assert result.error_msg == "planned anew 1 time, because this failed: g(cat); (g: cat is not visible)"
+    assert result.error_msg == "replanned 1 time, because this failed: g(cat); (g: cat is not visible)"
     assert [done.call.name for done in field.calls] == ["mf", "g", "tc", "mu"]
     assert driver.state.pose.z_m == pytest.approx(1.5)
     assert [segment.index for segment in result.segments] == list(range(len(result.segments)))
@@ -136,7 +136,7 @@ def test_tries_are_bounded_and_the_result_says_what_happened():
     attempt, field, _ = carry_out(loop)
     assert attempt.result.error_code is ErrorCode.SKILL_FAILED
     assert attempt.result.error_msg == (
-        "segment 5 (g(dog);) failed on the robot: g: dog is not visible; planned anew 2 times, because this failed: "
+        "segment 5 (g(dog);) failed on the robot: g: dog is not visible; replanned 2 times, because this failed: "
         "g(cat); (g: cat is not visible); g(dog); (g: dog is not visible)"
     )
     assert [done.call.name for done in field.calls] == ["mf", "g", "g", "g"]
@@ -203,7 +203,7 @@ def test_who_does_not_wait_or_may_not_ends(max_replans: int, situation: Situatio
     written(loop)
     (end,) = loop.report(failed(0, situation), 1.0)
     assert end.result.error_code is ErrorCode.SKILL_FAILED
-    assert "planned anew" not in end.result.error_msg
+    assert "replanned" not in end.result.error_msg
 
 
 def test_a_plan_that_was_closed_in_time_stays_closed():

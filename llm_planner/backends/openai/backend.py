@@ -22,9 +22,9 @@ from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepO
 
 _log = logging.getLogger(__name__)
 POLL_S = 0.05
-"""Longest step: so long a cancellation or an urgent request may wait while a server is silent."""
+"""Longest step: a cancellation or an urgent request waits at most this long while a server is silent."""
 IDLE_S = 0.1
-"""Without a step for so long nobody wants anything: all goals sleep, and the server shall not write on for them."""
+"""No step for this long means that all goals are suspended: the server must not generate for them any longer."""
 GATHER_S = 0.003
 """How long a step waits for the tokens of the others once the first has come: a server sends them together."""
 UNBOUNDED_BLOCKS = 1_000_000
@@ -39,7 +39,7 @@ class OpenAIBackend:
     """Implements ``core.interfaces.Backend`` with an unmodified server.
 
     A scheduled sequence has a stream open, and a step waits for its next tokens. One that is not scheduled leaves its
-    stream where the plan may be cut; scheduled again, it is asked for anew with its prompt and all that it has written,
+    stream where the plan may be cut; when scheduled again, it is requested with its prompt and all that it has written,
     which the server mostly finds in its prefix cache. So a server has no more to do than our scheduler has admitted.
 
     The server's KV cache is its own affair: that of a suspended sequence is kept as long as its prefix cache keeps it.
@@ -103,7 +103,7 @@ class OpenAIBackend:
         return self._info
 
     def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:  # noqa: ARG002
-        """Returns 0: a server's prefix cache promises nothing. The first request of its kind fills it."""
+        """Returns 0: a server's prefix cache guarantees nothing. The first request of its kind fills it."""
         return 0
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
@@ -113,7 +113,7 @@ class OpenAIBackend:
             PlannerError: EVICTION_UNSUPPORTED if it is asked to change the KV cache.
         """
         if scheduled.evict:
-            raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "nobody else can change the KV cache of a model server")
+            raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "a planner cannot change the KV cache of a model server")
         start_s = self._clock.now_s()
         self._num_steps += 1
         for request_id in scheduled.release:
@@ -137,7 +137,7 @@ class OpenAIBackend:
             self._background.close()
 
     async def _watch(self) -> None:
-        """Leaves all streams when there are no more steps: nobody says so when the last goal goes to sleep."""
+        """Leaves all streams when there are no more steps: no call reports that the last goal was suspended."""
         num_steps = 0
         while True:
             await asyncio.sleep(IDLE_S)
@@ -257,7 +257,7 @@ def _say_limits(config: OpenAIConfig, dialect: Dialect) -> None:
     """Says what this backend cannot do."""
     _log.warning(
         "backend openai at %s (%s): KV cannot be evicted, and that of a suspended goal lasts only as long as the "
-        "server's prefix cache keeps it; time budgets have the other levers",
+        "server's prefix cache keeps it; time budgets use the other measures",
         config.base_url,
         dialect.name,
     )

@@ -41,7 +41,7 @@ class OutputTokens:
         return [int.from_bytes(b"\x01" + bytes(5) + raw, "big")]
 
     def for_model(self, token_ids: Iterable[int]) -> list[int]:
-        """Returns output in ids that the model knows; encoded anew as a whole if there are pieces of text in it."""
+        """Returns output in ids that the model knows; encoded again as a whole if there are pieces of text in it."""
         ids = list(token_ids)
         if all(token_id < _FIRST_PIECE for token_id in ids):
             return ids

@@ -68,7 +68,7 @@ class RemoteSequence:
                 self.close()
 
     def forget_stream(self) -> ServerError:
-        """Returns why the stream failed; it has to be asked for anew."""
+        """Returns why the stream failed; the sequence must be requested again."""
         assert self.stream is not None
         failure = self.stream.failure
         self.stream = None

@@ -59,7 +59,7 @@ class ModelServer:
     """An HTTP client of one server. The API key goes into the header of each request and nowhere else.
 
     Args:
-        config: Where it is, and how patient to be.
+        config: Its address and its timeouts.
         api_key: None for a server that wants none.
 
     Raises:
@@ -240,7 +240,7 @@ def _message(body: bytes) -> str:
 
 
 def _line(text: object) -> str:
-    """Returns somebody else's words on one line, not too long, and without what would steer a terminal."""
+    """Returns a text from outside on one line, not too long, and without what would control a terminal."""
     words = "".join(character if character.isprintable() else " " for character in str(text)[:2_000])
     return " ".join(words.split())[:300]
 

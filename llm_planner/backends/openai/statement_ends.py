@@ -1,4 +1,4 @@
-"""Where a plan may be cut and asked for again: between two statements, because only there a grammar can begin anew."""
+"""Where a plan may be cut and asked for again: between two statements, because only there a grammar can restart."""
 
 import codecs
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class StatementEnds:
     def feed(self, piece: bytes) -> bool:
         """Takes the next bytes; returns whether a statement of the top level ends behind them, or none has begun.
 
-        Text that is no plan has no such places: whoever reads the plan will end it.
+        Text that is no plan has no such places: the reader of the plan will end it.
         """
         for character in self._decoder.decode(piece):
             if self._is_plan:

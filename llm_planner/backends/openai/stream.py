@@ -21,7 +21,7 @@ class StreamEnd(Enum):
 
 
 class Stream:
-    """Collects the tokens of a completion, and leaves it when nobody wants it any more.
+    """Collects the tokens of a completion, and leaves it when it is no longer needed.
 
     A server that is bound to a grammar cannot begin in the midst of a statement. So a stream that is to be left goes
     on to the next end of a statement, to its first one at least, and what follows that is not read.

@@ -1,1 +1,1 @@
-"""vLLM as the engine: its model, its KV cache and its steps; who runs in a step is our scheduler's decision."""
+"""vLLM as the engine: its model, its KV cache and its steps; our scheduler decides which requests run in a step."""

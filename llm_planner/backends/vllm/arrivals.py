@@ -22,7 +22,7 @@ class Arrival:
 
 
 class Arrivals:
-    """Keeps what arrives; of requests that sleep, until they run again.
+    """Keeps what arrives; of suspended requests, until they run again.
 
     With steps in flight, a token or two come after the end of a segment. They belong to the next one.
     """
@@ -42,7 +42,7 @@ class Arrivals:
         self._arrivals.pop(request_id, None)
 
     def take(self, asleep: Collection[str]) -> dict[str, Arrival]:
-        """Returns, once, what arrived of all requests that do not sleep."""
+        """Returns, once, what arrived of all requests that are not suspended."""
         taken = {name: a for name, a in self._arrivals.items() if name not in asleep}
         for name in taken:
             del self._arrivals[name]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class VllmBackend:
     """Implements ``core.interfaces.Backend`` with vLLM in this process.
 
-    vLLM keeps its step: what is in it beside our names, the KV cache, preemption, prompts in chunks, steps in flight.
+    vLLM keeps its step (we only name the requests), the KV cache, preemption, prompts in chunks, steps in flight.
     ``execute`` hands a step in and returns the next one that came back, which may be an earlier one.
 
     Args:
@@ -84,7 +84,7 @@ class VllmBackend:
         """Hands one step to vLLM and returns what came back, of this step or of an earlier one.
 
         Raises:
-            PlannerError: EVICTION_UNSUPPORTED; ENGINE_FAILED if vLLM broke down: it must be started anew.
+            PlannerError: EVICTION_UNSUPPORTED; ENGINE_FAILED if vLLM broke down: it must be restarted.
         """
         if scheduled.evict:
             raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "vLLM cannot remove KV from within a request")
@@ -177,7 +177,7 @@ class VllmBackend:
                 if scheduler.scheduled or scheduler.completed:
                     return
         except Exception as error:
-            message = f"vLLM broke down: {error!r}; the engine must be started anew"
+            message = f"vLLM broke down: {error!r}; the engine must be restarted"
             raise PlannerError(ErrorCode.ENGINE_FAILED, message) from error
 
     def _collect(self, outputs: Any) -> None:  # noqa: ANN401 (vLLM's)

@@ -30,13 +30,13 @@ class Hook:
 
 
 HOOKS = (
-    Hook(f"{_SCHEDULER}.schedule", "asks who runs, then lets vLLM schedule", ("throttle_prefills",)),
+    Hook(f"{_SCHEDULER}.schedule", "asks which requests run, then has vLLM schedule them", ("throttle_prefills",)),
     Hook(
         f"{_SCHEDULER}.update_from_output",
         "tells which step came back",
         ("scheduler_output", "model_runner_output"),
     ),
-    Hook(f"{_SCHEDULER}.has_requests", "has vLLM wait for a step in flight where nobody may run", ()),
+    Hook(f"{_SCHEDULER}.has_requests", "has vLLM wait for a step in flight where no request may run", ()),
     Hook(f"{_SCHEDULER}.add_request", "takes a request, with its priority", ("request",)),
     Hook(f"{_SCHEDULER}._preempt_request", "gives up the KV of a suspended request", ("request", "timestamp")),
     Hook("vllm.v1.core.sched.async_scheduler:AsyncScheduler.schedule", "the same with steps in flight"),

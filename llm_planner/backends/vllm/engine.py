@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from llm_planner.backends.vllm.scheduler_mixin import WatchedMixin
 
 CPU_BLOCK_TOKENS = 32
-"""vLLM's attention on CPUs takes blocks of multiples of so many tokens."""
+"""vLLM's attention on CPUs takes blocks of a multiple of this many tokens."""
 
 CPU_KV_BYTES = 1 << 30
 """Memory of the KV cache on a CPU unless the number of blocks is given: robots, ROS and weights live there too."""
@@ -164,7 +164,7 @@ def start_engine(settings: EngineSettings) -> Engine:
     if settings.num_threads:
         os.environ["OMP_NUM_THREADS"] = str(settings.num_threads)
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # or vLLM takes a thread for each core
-    # Its own deprecations, and that a CPU has no Triton, say nothing to whoever starts a planner.
+    # Its own deprecations, and that a CPU has no Triton, do not concern the user of a planner.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"vllm\.")
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
     require_hooks()

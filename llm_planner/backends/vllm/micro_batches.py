@@ -1,4 +1,4 @@
-"""Who of those on the roster goes into the next micro-batch of a pipeline: what a pacer says, on vLLM's requests."""
+"""Which requests of the roster go into the next micro-batch of a pipeline: a pacer's shares, on vLLM's requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class MicroBatches:
         self._prompts: frozenset[str] = frozenset()
 
     def choose(self, candidates: Sequence[Candidate], num_in_flight: int) -> tuple[list[str], int]:
-        """Returns who may be in the next micro-batch, most pressing first, and how many tokens it may hold.
+        """Returns the requests of the next micro-batch, most pressing first, and how many tokens it may hold.
 
         Args:
             candidates: In the order of service.

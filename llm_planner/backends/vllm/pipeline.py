@@ -1,4 +1,4 @@
-"""vLLM over several workers with a share of the layers each: how it starts, how fast it is, who divides the work."""
+"""vLLM over several workers with a share of the layers each: how it starts, how fast it is, what divides the work."""
 
 import random
 from collections import deque

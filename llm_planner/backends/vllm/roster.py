@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Who may run in the next step.
+    """The requests that may run in the next step.
 
     Attributes:
         num_tokens: Per request, in the order of service, how many tokens it is meant to compute.

@@ -1,9 +1,9 @@
-"""vLLM's own schedulers, made to run those that are named, and to leave everybody else as they are.
+"""vLLM's own schedulers, made to run the requests that are named, and to leave all others as they are.
 
 Suspension is: not being named. To vLLM the request goes on running, so it keeps its KV blocks, its token ids and its
 place in its grammar; it is merely out of sight while a step is scheduled.
 
-    plan(roster): who may be in the next step -> vLLM's core: schedule(), run -> update_from_output(): what came back
+    plan(roster): what may be in the next step -> vLLM's core: schedule(), run -> update_from_output(): what came back
 """
 
 from collections.abc import Iterable
@@ -33,11 +33,11 @@ class WatchedMixin(_Base):
     Attributes:
         scheduled: What ``schedule`` put into a step since ``plan``.
         completed: What was in the step that came back since ``plan``; None if none did.
-        given_up: Suspended requests that lost their KV, until somebody takes note.
+        given_up: Suspended requests that lost their KV, until the caller takes note.
         micro_batches: Divides the work of a pipeline; None where all that is named may be in one step.
         num_in_flight: Steps that were scheduled and did not come back yet.
         num_calls: How often vLLM was asked for a step.
-        num_empty_calls: How often it had nobody to put into one.
+        num_empty_calls: How often it had no request for one.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
@@ -78,7 +78,7 @@ class WatchedMixin(_Base):
 
     @property
     def num_free_blocks(self) -> int:
-        """Blocks that nobody holds; some may still be found again by what is in them."""
+        """Blocks that no request holds; some may still be found again by what is in them."""
         return self.kv_cache_manager.block_pool.get_num_free_blocks()
 
 
@@ -113,7 +113,7 @@ class RosterMixin(WatchedMixin):
         self._named = [r for r in named if self._may_run(r)]
 
     def has_requests(self) -> bool:
-        """Returns whether vLLM has anybody to schedule now: if not, it waits for a step in flight, if there is one."""
+        """Returns whether vLLM has a request to schedule now: if not, it waits for a step in flight, if any."""
         return bool(self._named)
 
     def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
@@ -128,7 +128,7 @@ class RosterMixin(WatchedMixin):
         self.running = running
         self._refill_waiting(waiting)
         self.max_num_scheduled_tokens = self._budget
-        # The newer model runner keeps a slot for everybody who has not finished; the older one only for who runs.
+        # The newer model runner keeps a slot for every unfinished request; the older one only for running ones.
         self.max_num_active_reqs = self.max_num_running_reqs - (len(parked) if self.use_v2_model_runner else 0)
         output = super().schedule(throttle_prefills)
         self.running.extend(parked)
@@ -143,7 +143,8 @@ class RosterMixin(WatchedMixin):
     def _may_run(self, request: Request) -> bool:
         """Returns whether it may join the next step.
 
-        A worker knows a token that is still in flight only in the step right after; whoever missed that waits for it.
+        A worker knows a token that is still in flight only in the step right after; a request that missed that step
+        waits for the token.
         """
         return request.num_in_flight_tokens == 0 or request.request_id in self._last
 
@@ -188,7 +189,7 @@ class RosterMixin(WatchedMixin):
             pass
 
     def _give_up_next(self, chosen: set[Request]) -> bool:
-        """Takes the KV of the next one in line: sleepers first, then others off the roster; False if none is."""
+        """Takes the KV of the next one in line: suspended ones first, then others off the roster; False if none is."""
         asleep = (self.requests.get(name) for name in self._roster.asleep)
         passive = [r for r in self.running if r.request_id not in {*self._roster.asleep, *self._roster.num_tokens}]
         for request in (*asleep, *reversed(passive)):

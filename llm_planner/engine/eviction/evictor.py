@@ -35,7 +35,7 @@ class Evictor:
         What stays keeps its order and moves to the front of the sequence's blocks.
 
         Raises:
-            RequestError: If so many cannot be removed: too many, too early, or for the second time.
+            RequestError: If this number cannot be removed: too many, too early, or for the second time.
         """
         evictable = state.evictable
         if evictable is None or state.is_offloaded:

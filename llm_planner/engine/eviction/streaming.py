@@ -8,7 +8,7 @@ from llm_planner.engine.eviction.interface import PromptKV
 class StreamingLLM:
     """Scores a token by its position: the oldest leave. The sinks are protected for every method (``core.eviction``).
 
-    Deviation: tokens keep their positions, where the paper numbers those in the cache anew. It must, to go beyond the
+    Deviation: tokens keep their positions, where the paper renumbers those in the cache. It must, to go beyond the
     length that a model was trained for; we stay below it, and keys are stored turned by their position.
     """
 

@@ -1,4 +1,4 @@
-"""Who may hold KV memory: policies of admission under uncertain lengths, by name. One policy, one file."""
+"""Which jobs may hold KV memory: policies of admission under uncertain lengths, by name. One policy, one file."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A_l, promote-l: who outlives the lower bound is taken for as long as can be and goes last (Algorithm 6)."""
+"""A_l, promote-l: a job that outlives the lower bound counts with the upper bound and goes last (Algorithm 6)."""
 
 import random
 
@@ -18,7 +18,7 @@ class AL(Packing):
     def __init__(self, capacity_tokens: int, rng: random.Random) -> None:
         super().__init__(capacity_tokens, rng)
         self._promoted: set[int] = set()
-        self._ends: dict[int, list[int]] = {}  # by step, who has generated l tokens then
+        self._ends: dict[int, list[int]] = {}  # by step, the jobs that have generated l tokens then
         self._num_promotions = 0
 
     def assumed_tokens(self, job: Job) -> int:

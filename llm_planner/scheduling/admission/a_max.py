@@ -12,7 +12,7 @@ _Integers = NDArray[np.int64]
 
 
 class AMax(Packing):
-    """Counts on the upper bound u, so that nobody is ever cancelled; what fits starts at random, until nothing does.
+    """Counts on the upper bound u, so that no job is ever cancelled; what fits starts at random, until nothing does.
 
     Deviation: the paper starts a random set of the largest size that fits, and has one prompt length and one interval,
     where every maximal set is of the largest size. With several, we draw one job after the other among those that
@@ -37,7 +37,7 @@ class AMax(Packing):
         return ()
 
     def decide(self, step: int) -> Decision:
-        """Returns who starts."""
+        """Returns which jobs start."""
         self._take_in()
         self.memory.advance(step)
         started: list[int] = []

@@ -24,7 +24,7 @@ class AMin(Packing):
         super().__init__(capacity_tokens, rng)
         self.bounds: dict[int, int] = {}
         self._started: dict[int, int] = {}
-        self._running: list[tuple[int, float, int, int]] = []  # heap: bound, tie, id, start; stale if it started anew
+        self._running: list[tuple[int, float, int, int]] = []  # heap: bound, tie, id, start; stale if it restarted
 
     def submit(self, job: Job) -> None:
         """Puts a job in line."""
@@ -40,7 +40,7 @@ class AMin(Packing):
         return (float(self.bounds[job.job_id]),)
 
     def started(self, job: Job, step: int) -> None:
-        """Remembers who may have to give way."""
+        """Records a job that may have to yield."""
         self._started[job.job_id] = step
         heapq.heappush(self._running, (self.bounds[job.job_id], self.rng.random(), job.job_id, step))
 

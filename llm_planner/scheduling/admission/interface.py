@@ -52,7 +52,7 @@ class Decision:
 
 
 class AdmissionPolicy(Protocol):
-    """Decides before every step who holds memory. Each job that does gets one token per step.
+    """Decides before every step which jobs hold memory. Each of these gets one token per step.
 
     A job that started at step p with a tokens holds ``s + a + (t - p)`` tokens at step t; what it holds at the end of
     its last step, ``s + o``, counts.
@@ -77,5 +77,5 @@ class AdmissionPolicy(Protocol):
         ...
 
     def finish(self, job_id: int) -> None:
-        """Hears that a running job has generated its last token in the step before the next decision."""
+        """Notes that a running job has generated its last token in the step before the next decision."""
         ...

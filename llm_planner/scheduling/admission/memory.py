@@ -93,7 +93,7 @@ class FutureMemory:
         self._change(entry, +1)
 
     def remove(self, job_id: int) -> None:
-        """Takes a job out that ended, early or not, or gave way."""
+        """Takes a job out that ended, early or not, or yielded."""
         entry = self._entries.pop(job_id)
         self._total_base -= entry.base
         place = int(np.searchsorted(self._finish, entry.finish, "left"))

@@ -1,4 +1,4 @@
-"""Ours: who gives way is suspended, not cancelled; the order is a Gittins index over memory, learned as jobs run."""
+"""Ours: jobs that yield are suspended, not cancelled; the order is a Gittins index over memory, learned as jobs run."""
 
 import heapq
 import random
@@ -11,13 +11,13 @@ from llm_planner.scheduling.admission.interface import Decision, Job
 from llm_planner.scheduling.admission.learned_lengths import LearnedLengths
 
 HEADROOM_TOKENS = 3
-"""Room for so many more tokens of each running job when another one starts: what starts should not give way at once."""
+"""Tokens kept free per running job when another one starts, to avoid its immediate preemption."""
 PUSHES_OUT = 8.0
-"""A waiting job takes the memory of a running one if its index is so many times as high."""
+"""A waiting job takes the memory of a running one if its index is this many times as high."""
 MOVED_TOKENS_PER_STEP = 2900.0
 """KV that crosses the bus in the time of one step (``simulation.admission.step_time``)."""
 RELEARNS_AFTER = 1.1
-"""The distribution is learned anew when so many times as many jobs have ended."""
+"""The distribution is learned again when the number of ended jobs has grown by this factor."""
 
 
 class _State(IntEnum):
@@ -31,8 +31,8 @@ class Ours:
     """Fills the memory with the jobs of the highest index, and suspends the lowest when it overflows.
 
     What the paper does not use: KV that moves to the host is not lost; the distribution of lengths shows itself while
-    jobs run, also how it depends on the prompt; a job with a long prompt takes more of the memory. Moving KV holds
-    everybody up, so its cost counts in the index of a suspended job, and a running job is only pushed out by one that
+    jobs run, also how it depends on the prompt; a job with a long prompt takes more of the memory. Moving KV delays
+    all jobs, so its cost counts in the index of a suspended job, and a running job is only pushed out by one that
     is much better.
     """
 
@@ -48,7 +48,7 @@ class Ours:
         self._rows = np.empty(0, np.int64)
         self._prompts, self._attained, self._began, self._index = np.empty((4, 0))
         self._state = np.empty(0, np.int64)
-        self._line: list[tuple[float, int]] = []  # heap: -index, place; stale if the job runs or was ranked anew
+        self._line: list[tuple[float, int]] = []  # heap: -index, place; stale if the job runs or was ranked again
         self._incoming: list[Job] = []
         self._num_done, self._next_fit = 0, 1.0
 
@@ -57,7 +57,7 @@ class Ours:
         self._incoming.append(job)
 
     def decide(self, step: int) -> Decision:
-        """Returns who is suspended and who starts."""
+        """Returns which jobs are suspended and which start."""
         if self._incoming:
             self._take_in()
         running = np.flatnonzero(self._state == _State.RUNNING)
@@ -116,7 +116,7 @@ class Ours:
     def _first_pushed_out(
         self, running: list[int], index: list[float], own_index: float, missing_tokens: float
     ) -> int | None:
-        """Returns from which place in ``running`` on jobs give way to one that lacks so many tokens; None: it waits."""
+        """Returns the place in ``running`` from which jobs yield to one short of ``missing_tokens``; None: it waits."""
         first = len(running)
         while missing_tokens > 0.0:
             first -= 1
@@ -135,7 +135,7 @@ class Ours:
 
     @property
     def _has_line(self) -> bool:
-        """Whether somebody waits; what is stale at the front of the line goes."""
+        """Whether a job waits; what is stale at the front of the line goes."""
         while self._line:
             negative_index, place = self._line[0]
             is_idle = self._state[place] in (_State.WAITING, _State.SUSPENDED)

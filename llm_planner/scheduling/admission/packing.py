@@ -14,8 +14,8 @@ Place = tuple[float, ...]
 class Packing(ABC):
     """Starts waiting jobs in order until the first does not fit, each with an assumed output length.
 
-    The paper selects the largest set in order; nobody overtakes the first that does not fit, which with prompts of
-    different lengths would starve the long ones.
+    The paper selects the largest set in order; no job overtakes the first that does not fit: with prompts of
+    different lengths, overtaking would starve the long ones.
 
     Args:
         capacity_tokens: M.
@@ -64,7 +64,7 @@ class Packing(ABC):
         heapq.heappush(self._waiting, (self.place(job), self.rng.random(), job.job_id))
 
     def decide(self, step: int) -> Decision:
-        """Returns who gives way, and who starts."""
+        """Returns which jobs are cancelled, and which start."""
         self.memory.advance(step)
         cancelled = self.give_way(step)
         started: list[int] = []
@@ -80,7 +80,7 @@ class Packing(ABC):
         return Decision(start=tuple(started), cancel=tuple(cancelled))
 
     def started(self, job: Job, step: int) -> None:  # noqa: B027 - a hook: most policies have nothing to note
-        """Hears that a job starts at ``step``."""
+        """Notes that a job starts at ``step``."""
 
     def finish(self, job_id: int) -> None:
         """Forgets a job that has ended."""

@@ -1,16 +1,16 @@
-"""Ours beside Algorithms 1 and 2: shares from the models of computation and communication."""
+"""Ours, an alternative to Algorithms 1 and 2: shares from the models of computation and communication."""
 
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.scheduling.pipeline.micro_batch import cycle_s, shortest_cycle
 from llm_planner.scheduling.pipeline.pacer import PipelineLoad, Share, require_pipeline
 
 PROMPT_STRETCH = 2.0
-"""A cycle with prompts may last so many times as long as one without."""
+"""A cycle with prompts may last this many times as long as one without."""
 LEAST_CHUNK = 16
 
 
 class BalancedPacer:
-    """As many micro-batches as make the shortest cycle, decodes in equal numbers, prompts where they cost nobody much.
+    """As many micro-batches as make the shortest cycle, decodes in equal numbers, prompts where they add little delay.
 
     Algorithm 1 spreads a prompt over one cycle, however long that makes it, and Algorithm 2 minimizes a gap. Here the
     models say how long a cycle lasts. Prompt tokens fill what the slowest part of the pipeline would otherwise idle; if
@@ -38,7 +38,7 @@ class BalancedPacer:
         self._seen: dict[tuple[int, int, bool], tuple[int, int]] = {}
 
     def next(self, load: PipelineLoad, num_in_flight: int) -> Share:  # noqa: ARG002
-        """Returns an equal share of the decodes, and the prompt tokens that fit beside them."""
+        """Returns an equal share of the decodes, and the prompt tokens that fit alongside them."""
         outstanding = load.num_prefill_tokens + load.waiting_tokens
         number, chunk = self._plan(load.num_decodes, load.kv_tokens, bool(outstanding))
         decodes = -(-load.num_decodes // number)

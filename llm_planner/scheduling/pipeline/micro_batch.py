@@ -51,7 +51,7 @@ def shortest_cycle(
     """Returns the number of micro-batches with which ``num_decodes`` sequences get their next tokens soonest, >= 1.
 
     Ours instead of Algorithm 2: the gap that the paper minimizes knows no link that is slower than a stage, and is
-    no time that anybody waits for. Whole sequences are counted: five make micro-batches of two and one, not of 1.25.
+    no time that a request waits for. Whole sequences are counted: five make micro-batches of two and one, not of 1.25.
     """
     best, best_s = 1, float("inf")
     for number in range(1, min(max_num_micro_batches, max(1, num_decodes)) + 1):

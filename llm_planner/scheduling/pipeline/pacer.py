@@ -1,4 +1,4 @@
-"""What a scheduler of a pipeline asks before it builds a micro-batch, and who answers."""
+"""What a scheduler of a pipeline asks before it builds a micro-batch, and what answers."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -37,7 +37,7 @@ class Share:
     """What the next micro-batch may hold.
 
     Attributes:
-        num_in_flight: Most micro-batches in flight, this one included: if so many are, none is built now.
+        num_in_flight: Most micro-batches in flight, this one included: at this number, none is built now.
         token_budget: Most tokens of this one; 0 if there is nothing for it.
         num_decodes: Most ready sequences it takes along; None if the budget alone limits them.
         num_prompts: Most prompts whose computation begins in it; None if the budget alone limits them.
@@ -53,7 +53,7 @@ class Pacer(Protocol):
     """Divides work among micro-batches; asked before each one.
 
     A scheduler calls ``next``, builds a micro-batch within the share, most pressing sequences first and decodes before
-    prompts, and says with ``scheduled`` what it holds. Nobody has to call ``scheduled`` if it built none.
+    prompts, and says with ``scheduled`` what it holds. It need not call ``scheduled`` if it built none.
     """
 
     def next(self, load: PipelineLoad, num_in_flight: int) -> Share:
@@ -133,9 +133,9 @@ class PaperPacer:
 
 
 class UrgentFirst:
-    """A pacer whose balanced shares hold back nobody who is urgent.
+    """A pacer whose balanced shares hold back no urgent sequence.
 
-    Ours, beside the paper, which balances regardless of who waits. The scheduler takes urgent sequences first; the
+    Ours; the paper balances regardless of which requests wait. The scheduler takes urgent sequences first; the
     share is widened where it would not hold all that decode. An urgent prompt comes before any other, but its chunks
     are no larger: a micro-batch that is longer than the others holds up the urgent ones behind it too.
 

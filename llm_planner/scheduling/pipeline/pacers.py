@@ -15,7 +15,7 @@ PACERS = {
 
 
 def make_pacer(name: str, num_stages: int, max_num_batched_tokens: int, times: PipelineTimes) -> Pacer:
-    """Returns a pacer that holds back nobody who is urgent.
+    """Returns a pacer that holds back no urgent sequence.
 
     Args:
         name: One of ``PACERS``.

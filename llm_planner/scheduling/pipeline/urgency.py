@@ -1,4 +1,4 @@
-"""Who loses by being held back for the sake of balance."""
+"""Which requests lose by being held back for the sake of balance."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from llm_planner.core.time_utility import TimeUtility
 from llm_planner.scheduling.policies.interface import GenerationView
 
 URGENT_FACTOR = 2.0
-"""One that loses so many times what the others lose on the mean is urgent."""
+"""A request that loses this many times what the others lose on the mean is urgent."""
 
 
 def urgent(waits: Sequence[tuple[TimeUtility, float]], cycle_s: float) -> list[bool]:
     """Returns, for each request, whether it loses by waiting for one cycle more than the others do.
 
     The time utility (TimelyLLM, section 2.3) says what a request loses per second once it is late. One that would not
-    be late after the next cycle loses nothing; if all lose alike, nobody is urgent, because nobody can give way.
+    be late after the next cycle loses nothing; if all lose alike, none is urgent, because none can yield.
 
     Args:
         waits: Time utility of each request and the seconds since it asked for its next token or segment.

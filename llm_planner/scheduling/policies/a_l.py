@@ -1,4 +1,4 @@
-"""A_l with a live engine: who outlives its lower bound is long and goes last (Algorithm 6)."""
+"""A_l with a live engine: a request that outlives its lower bound is long and goes last (Algorithm 6)."""
 
 from collections.abc import Hashable
 
@@ -31,5 +31,5 @@ class AL(MemorySafe):
         return (float(self.is_long(generation)), generation.arrival_s, generation.order)
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is: nobody generates while it waits."""
+        """Returns the one lane there is: no request generates while it waits."""
         return ((), (float(self.is_long(generation)), generation.arrival_s))

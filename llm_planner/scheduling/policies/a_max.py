@@ -7,7 +7,7 @@ from llm_planner.scheduling.policies.memory_safe import MemorySafe
 
 
 class AMax(MemorySafe):
-    """Upper bounds in Eq. (3), in the order of arrival: the paper draws at random, which nobody wants to wait for."""
+    """Upper bounds in Eq. (3), in the order of arrival: the paper's random order could delay one at length."""
 
     name = "a_max"
     suspends = True

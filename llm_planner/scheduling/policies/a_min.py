@@ -7,8 +7,8 @@ from llm_planner.scheduling.policies.memory_safe import BoundOrder
 class AMin(BoundOrder):
     """The smallest lower bound first, and lower bounds in Eq. (3).
 
-    The bound is that of the predicted interval, or one more than was generated: no token is ever forgotten, because who
-    gives way keeps its tokens here, so the bound is refined with every one of them.
+    The bound is that of the predicted interval, or one more than was generated: no token is ever forgotten, because a
+    preempted request keeps its tokens here, so the bound is refined with every one of them.
     """
 
     name = "a_min"

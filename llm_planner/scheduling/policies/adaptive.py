@@ -9,7 +9,7 @@ from llm_planner.scheduling.policies.memory_safe import BoundOrder
 class Adaptive(BoundOrder):
     """Counts as A_l does where alpha = l / u is below 0.382, else as A_min; in the order of A_min.
 
-    Deviation: the choice is made for each request by its own interval, not once for a workload that nobody knows
+    Deviation: the choice is made for each request by its own interval, not once for a workload that is unknown
     beforehand.
     """
 

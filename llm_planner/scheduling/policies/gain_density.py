@@ -8,7 +8,7 @@ from llm_planner.scheduling.policies.pud import SHORTEST_S
 
 
 class GainDensity(PricedPolicy):
-    """Serves most service gain per second of remaining generation first, and nobody much earlier than needed.
+    """Serves most service gain per second of remaining generation first, and no request much earlier than needed.
 
     Deviation: Tempo's gains are step functions of its own service levels; here the gain is the time utility that the
     segment will still have. Its "just enough bandwidth to meet each SLO" is kept as a class of its own: what has more

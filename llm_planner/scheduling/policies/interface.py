@@ -88,6 +88,6 @@ class Policy(Protocol):
         """Returns a lane and the place in it, for a generation that waits.
 
         At any time, of two generations in one lane the one with the smaller place (or, equal, of smaller order) has
-        the smaller rank. A policy that cannot promise that gives each generation a lane of its own.
+        the smaller rank. A policy that cannot guarantee that gives each generation a lane of its own.
         """
         ...

@@ -7,9 +7,9 @@ from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 
 class MemorySafe(ABC):
-    """Base of policies under which nobody starts whose future, as far as it is counted on, does not fit.
+    """Base of policies under which a request starts only if its future, as far as it is counted on, fits.
 
-    ``scheduling.memory_gate`` checks Eq. (3) for them, and lets the one give way, if one must, that is the cheapest to
+    ``scheduling.memory_gate`` checks Eq. (3) for them, and preempts, if it must, the one that is the cheapest to
     start again.
     """
 
@@ -19,7 +19,7 @@ class MemorySafe(ABC):
 
         Args:
             generation: Whose.
-            can_offload: Whether giving way costs a move of its KV instead of its KV.
+            can_offload: Whether preemption costs a move of its KV instead of its KV.
         """
 
 
@@ -34,5 +34,5 @@ class BoundOrder(MemorySafe):
         return (float(generation.output_bounds[0]), generation.order)
 
     def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is: nobody generates while it waits."""
+        """Returns the one lane there is: no request generates while it waits."""
         return ((), (float(generation.output_bounds[0]),))

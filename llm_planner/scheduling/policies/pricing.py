@@ -6,7 +6,7 @@ from typing import Protocol
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
 LANE_TOKENS = 16
-"""Prompts are told apart by so many tokens when their time is estimated."""
+"""Prompt lengths are rounded up to a multiple of this when their time is estimated."""
 
 
 LEAST_WEIGHT = 1e-3
@@ -65,7 +65,7 @@ class PricedPolicy:
     def weight(self, generation: GenerationView, now_s: float) -> float:
         """Returns the utility that a late one loses per second; > 0.
 
-        Deviation: it grows slowly with lateness, so that nobody is put off for ever by more important ones, not even
+        Deviation: it grows slowly with lateness, so that more important requests put off none for ever, not even
         a request whose utility never falls.
         """
         lateness_s = now_s - self.due_s(generation)

@@ -1,4 +1,4 @@
-"""Tardiness with memory safety: our order, and nobody starts who would make another one give way later."""
+"""Tardiness with memory safety: our order, and no request starts that would preempt another one later."""
 
 from llm_planner.scheduling.policies.interface import GenerationView
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
@@ -6,10 +6,10 @@ from llm_planner.scheduling.policies.tardiness import Tardiness
 
 
 class TardinessSafe(Tardiness, MemorySafe):
-    """The order and the batch limit of ``tardiness``; Eq. (3) with what giving way would cost.
+    """The order and the batch limit of ``tardiness``; Eq. (3) with what preemption would cost.
 
-    Where KV can only be dropped, the upper bound counts, so that nobody has to give way as long as predictions hold.
-    Where it can be offloaded, giving way costs a move and waiting costs utility: the middle of the interval counts.
+    Where KV can only be dropped, the upper bound counts, so that no request is preempted as long as predictions hold.
+    Where it can be offloaded, preemption costs a move and waiting costs utility: the middle of the interval counts.
     """
 
     name = "tardiness_safe"

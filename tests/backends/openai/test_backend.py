@@ -98,7 +98,7 @@ def test_released_in_its_midst(driver, server):
     driver.add(make_sequence("turn"))
     while not (driver.text["square"] and driver.text["turn"]):
         driver.step("square", "turn")
-    driver.backend.execute(SchedulerOutput(release=("square", "never heard of")))
+    driver.backend.execute(SchedulerOutput(release=("square", "unknown")))
     driver.failed["square"] = "released"
     driver.run("turn")
     server.wait_idle()

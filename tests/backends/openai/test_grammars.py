@@ -76,7 +76,7 @@ def test_what_gbnf_cannot_say():
         to_gbnf("start: %json { }")
 
 
-@pytest.mark.parametrize(("owned_by", "expected"), [("vllm", "vllm"), ("llamacpp", "llamacpp"), ("somebody", "other")])
+@pytest.mark.parametrize(("owned_by", "expected"), [("vllm", "vllm"), ("llamacpp", "llamacpp"), ("unknown", "other")])
 def test_a_server_is_known_by_what_it_says(owned_by, expected):
     assert find_dialect("auto", owned_by).name == expected
     assert find_dialect("sglang", owned_by) is DIALECTS["sglang"]

@@ -119,7 +119,7 @@ def test_a_plan_that_fails_goes_on_with_a_server_that_gets_the_whole_prompt_agai
     one.go()
     result = one.results["a"]
     assert result.error_code is ErrorCode.NONE
-    assert result.error_msg.startswith("planned anew 1 time")
+    assert result.error_msg.startswith("replanned 1 time")
     texts = [segment.text for segment in result.segments]
     assert texts[texts.index("") + 1 :] == texts[: texts.index("")] == [PLANS["square"]]
 
