@@ -11,7 +11,7 @@ from llm_planner.core.segment import SegmentReport
 from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Patience
-from llm_planner.serving.child_process import Beat, Cancel, ChildWord, Look, Report, Seen, Stop, Submit
+from llm_planner.serving.child_process import Cancel, EngineMessage, Heartbeat, Look, Report, Snapshot, Stop, Submit
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
@@ -274,14 +274,14 @@ class ChildServer:
             if handed is not None:
                 self._send(Submit(*handed), request_id)
 
-    def _hear(self, message: ChildWord) -> None:
+    def _hear(self, message: EngineMessage) -> None:
         now_s = self._clock.now_s()
         with self._lock:
             match message:
-                case Beat(status):
+                case Heartbeat(status):
                     self._loop_status = status
                     self._is_ready.set()
-                case Seen(view):
+                case Snapshot(view):
                     self._view, self._is_looking = view or self._view, False
                 case event:
                     self._num_failures = self._num_hangs = 0

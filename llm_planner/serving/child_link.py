@@ -19,9 +19,9 @@ from multiprocessing.connection import Connection
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.serving.child_process import (
-    Beat,
-    ChildMessage,
-    ChildWord,
+    EngineMessage,
+    FirstMessage,
+    Heartbeat,
     ParentMessage,
     StartFailed,
     Stop,
@@ -100,7 +100,7 @@ class ChildLink:
         factory: Callable[[], PlannerLoop],
         clock: Clock,
         patience: Patience,
-        on_message: Callable[[ChildWord], None],
+        on_message: Callable[[EngineMessage], None],
         num_hangs: int = 0,
     ) -> None:
         self._clock = clock
@@ -230,12 +230,12 @@ class ChildLink:
         finally:
             self._has_ended.set()
 
-    def _take(self, message: ChildMessage) -> None:
+    def _take(self, message: FirstMessage) -> None:
         self._heard_at_s = self._awake_s
         if isinstance(message, StartFailed):
             self.error = message.error
             return
-        if isinstance(message, Beat):
+        if isinstance(message, Heartbeat):
             self._longest_turn_s = max(self._longest_turn_s, message.longest_turn_s)
             self.is_ready = True
         self._on_message(message)

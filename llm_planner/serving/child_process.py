@@ -60,7 +60,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """Child to parent: the loop turns. The first one says that it is ready.
 
     The loop's thread sends it, between two turns. A thread of its own would say that the process lives, which the
@@ -76,7 +76,7 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Snapshot:
     """Child to parent: the answer to ``Look``; None if there is none, because something unexpected happened."""
 
     view: LoopView | None
@@ -90,8 +90,8 @@ class StartFailed:
 
 
 ParentMessage = Submit | Cancel | Report | Look | Stop
-ChildWord = Beat | Seen | Event
-ChildMessage = ChildWord | StartFailed
+EngineMessage = Heartbeat | Snapshot | Event
+FirstMessage = EngineMessage | StartFailed
 
 
 def main() -> None:
@@ -174,7 +174,7 @@ class _Child:
         try:
             view = loop.look(self._clock.now_s())
         finally:  # the parent asks for no other before it has this
-            self._connection.send(Seen(view))
+            self._connection.send(Snapshot(view))
         return []
 
     def _tell(self, events: list[Event]) -> None:
@@ -186,4 +186,4 @@ class _Child:
             self._beat()
 
     def _beat(self) -> None:
-        self._connection.send(Beat(self._loop.status, self._runner.longest_turn_s))
+        self._connection.send(Heartbeat(self._loop.status, self._runner.longest_turn_s))

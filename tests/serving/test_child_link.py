@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.serving import child_link
 from llm_planner.serving.child_link import ChildLink, Patience
-from llm_planner.serving.child_process import Beat, Cancel
+from llm_planner.serving.child_process import Cancel, Heartbeat
 from llm_planner.serving.loop import PlannerLoop
 from tests.serving.builders import make_loop
 
@@ -25,14 +25,14 @@ PATIENCE = Patience(beat_interval_s=0.02, least_hang_timeout_s=0.3, hang_timeout
 
 def half_a_message(connection: Connection, factory: Callable[[], PlannerLoop], _: float) -> None:
     """A child that is ready, and hangs in the midst of a message."""
-    connection.send(Beat(factory().status, 0.0))
+    connection.send(Heartbeat(factory().status, 0.0))
     os.write(connection.fileno(), struct.pack("!i", 1_000_000) + b"the beginning")
     time.sleep(600)
 
 
 def half_a_message_and_an_end(connection: Connection, factory: Callable[[], PlannerLoop], _: float) -> None:
     """A child that is ready, and dies in the midst of a message."""
-    connection.send(Beat(factory().status, 0.0))
+    connection.send(Heartbeat(factory().status, 0.0))
     os.write(connection.fileno(), struct.pack("!i", 1_000_000) + b"the beginning")
     os._exit(9)
 
@@ -40,7 +40,7 @@ def half_a_message_and_an_end(connection: Connection, factory: Callable[[], Plan
 def an_end_behind_a_helper(connection: Connection, factory: Callable[[], PlannerLoop], _: float) -> None:
     """A child that dies and leaves a helper, which holds its end of the pipe and reads nothing."""
     if helper := os.fork():
-        connection.send(Beat(factory().status, float(helper)))
+        connection.send(Heartbeat(factory().status, float(helper)))
         time.sleep(0.5)  # the pipe is filled meanwhile
         os._exit(9)
     time.sleep(600)
@@ -48,7 +48,7 @@ def an_end_behind_a_helper(connection: Connection, factory: Callable[[], Planner
 
 def nonsense(connection: Connection, factory: Callable[[], PlannerLoop], _: float) -> None:
     """A child that is ready, and sends what cannot be unpickled."""
-    connection.send(Beat(factory().status, 0.0))
+    connection.send(Heartbeat(factory().status, 0.0))
     connection.send_bytes(b"nonsense")
     time.sleep(600)
 
