@@ -27,7 +27,7 @@ class SeenRobot:
     """A robot, when its last message came, and whether that was shown since."""
 
     view: RobotView
-    heard_s: float
+    received_s: float
     num_lost: int = 0
     things_revision: int = 0
     is_resumed: bool = False  # there was no listener meanwhile: what was missed was not lost
@@ -64,7 +64,7 @@ class FleetState:
         self.lanes = Lanes()
         self.journal = Journal()
         self.planner: PlannerView | None = None
-        self.planner_heard_s = -math.inf
+        self.planner_received_s = -math.inf
         self.robots: dict[str, SeenRobot] = {}
         self.dialogues: dict[str, Dialogue] = {}  # by robot
         self.ended: Counter[str] = Counter()
@@ -78,10 +78,10 @@ class FleetState:
 
     # What is received
 
-    def hear_planner(self, view: PlannerView, now_s: float) -> None:
+    def receive_planner(self, view: PlannerView, now_s: float) -> None:
         """Takes a planner's view of itself."""
         before = self.planner
-        self.planner, self.planner_heard_s = view, now_s
+        self.planner, self.planner_received_s = view, now_s
         if before is not None and view.num_restarts > before.num_restarts:
             self._note(now_s, "bad", "the engine was restarted")
             self._views.clear()
@@ -95,7 +95,7 @@ class FleetState:
             if goal.state == "planned":
                 self.lanes.complete(goal.request_id)
 
-    def hear_event(self, line: Mapping[str, Any], now_s: float) -> None:
+    def receive_event(self, line: Mapping[str, Any], now_s: float) -> None:
         """Takes a line of a planner's goal events; one that is broken is counted and passed over."""
         try:
             self._count(line.get("number"))
@@ -108,13 +108,13 @@ class FleetState:
             elif line["event"] == "report":
                 self._note_findings(line, robot_id)
         except (KeyError, TypeError, ValueError):
-            self.hear_broken("the planner", now_s)
+            self.receive_broken("the planner", now_s)
             return
         if measured is not None:
             self._revision += 1
             self._measured.append((self._revision, measured))
 
-    def hear_robot(self, view: RobotView, now_s: float) -> None:
+    def receive_robot(self, view: RobotView, now_s: float) -> None:
         """Takes a robot's view of itself."""
         seen = self.robots.get(view.robot_id)
         if seen is None:
@@ -127,28 +127,28 @@ class FleetState:
         if view.things != seen.view.things:
             self._revision += 1
             seen.things_revision = self._revision
-        seen.view, seen.heard_s, seen.is_resumed = view, now_s, False
+        seen.view, seen.received_s, seen.is_resumed = view, now_s, False
 
-    def hear_reflex(self, robot_id: str, reason: str, action: str, *, is_over: bool, now_s: float) -> None:
+    def receive_reflex(self, robot_id: str, reason: str, action: str, *, is_over: bool, now_s: float) -> None:
         """Takes the beginning or the end of a robot's reflex."""
         self.lanes.reflex(robot_id, self.planner_now_s(now_s), action, is_over=is_over)
         if not is_over:
             self._note(now_s, "bad", f"reflex: {reason}", robot_id)
 
-    def hear_diagnostic(self, name: str, level: int, message: str, now_s: float) -> None:
+    def receive_diagnostic(self, name: str, level: int, message: str, now_s: float) -> None:
         """Takes a line of /diagnostics: 0 is well, 1 a warning, 2 and 3 are errors."""
         self.journal.diagnose(name, level, message, now_s)
 
-    def hear_broken(self, sender: str, now_s: float) -> None:
+    def receive_broken(self, sender: str, now_s: float) -> None:
         """Counts a message that made no sense."""
         self.num_broken += 1
         self._note(now_s, "warn", "a message that makes no sense was passed over", sender)
 
     def resume(self, now_s: float) -> None:
         """Ignores the silence of a time in which there was no listener."""
-        self.planner_heard_s = now_s
+        self.planner_received_s = now_s
         for robot in self.robots.values():
-            robot.heard_s, robot.is_resumed = now_s, True
+            robot.received_s, robot.is_resumed = now_s, True
 
     # What is shown
 
@@ -176,7 +176,7 @@ class FleetState:
         self.forget(now_s)
         self._forget_robots(now_s)
         view = self.planner
-        silent_s = now_s - self.planner_heard_s
+        silent_s = now_s - self.planner_received_s
         return {
             "now_s": round(self.planner_now_s(now_s), 3),
             "revisions": {"lanes": self.lanes.revision, "log": self.journal.revision, "other": self._revision},
@@ -201,13 +201,13 @@ class FleetState:
 
     def alerts(self, now_s: float) -> list[Alert]:
         """Returns what an operator should look at now, the worst first."""
-        heard = {name: now_s - robot.heard_s for name, robot in self.robots.items()}
-        found = [*conditions(self.planner, now_s - self.planner_heard_s, heard), *self.journal.diagnoses(now_s)]
+        heard = {name: now_s - robot.received_s for name, robot in self.robots.items()}
+        found = [*conditions(self.planner, now_s - self.planner_received_s, heard), *self.journal.diagnoses(now_s)]
         found += [Alert("bad", "acts by reflex", robot) for robot in self._reflexes()]
         return sorted(found, key=lambda alert: alert.level != "bad")
 
     def _forget_robots(self, now_s: float) -> None:
-        for name in [name for name, robot in self.robots.items() if now_s - robot.heard_s > GONE_S]:
+        for name in [name for name, robot in self.robots.items() if now_s - robot.received_s > GONE_S]:
             del self.robots[name]
             self._note(now_s, "warn", f"silent for {GONE_S:g} s: taken off the map", name)
 
@@ -217,7 +217,7 @@ class FleetState:
     def _robot(self, robot: SeenRobot, now_s: float, since: int) -> dict[str, Any]:
         view = asdict(robot.view)
         things = view.pop("things")
-        shown = {**_plain(view), "silent_s": round(now_s - robot.heard_s, 2), "num_lost": robot.num_lost}
+        shown = {**_plain(view), "silent_s": round(now_s - robot.received_s, 2), "num_lost": robot.num_lost}
         return {**shown, "things": _plain(things)} if robot.things_revision > since else shown
 
     def _rates(self) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from mcap_ros2.decoder import DecoderFactory
 from zstandard import ZstdDecompressor, ZstdError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.monitoring import hearing
+from llm_planner.monitoring import receiving
 from llm_planner.monitoring.fleet import FleetState
 
 MAX_RECORD_BYTES = 256 * 2**20
@@ -215,22 +215,22 @@ def retell(heard: Heard, state: FleetState, now_s: float) -> None:
     try:
         _retell(heard, state, now_s)
     except PlannerError:
-        state.hear_broken(heard.topic, now_s)
+        state.receive_broken(heard.topic, now_s)
 
 
 def _retell(heard: Heard, state: FleetState, now_s: float) -> None:
     sender, _, name = heard.topic.rpartition("/")
     if heard.message_type == TEXT and name == "goal_events":
-        hearing.hear_event(state, sender, heard.decode().data, now_s)
+        receiving.receive_event(state, sender, heard.decode().data, now_s)
     elif heard.message_type == TEXT and name == "view":
         text = heard.decode().data
         # Only a planner's view has this key; within a text of others, its quotation marks would be escaped.
-        hear = hearing.hear_planner if '"planner":' in text else hearing.hear_robot
+        hear = receiving.receive_planner if '"planner":' in text else receiving.receive_robot
         hear(state, sender, text, now_s)
     elif heard.message_type == REFLEX:
         reflex = heard.decode()
         is_over = bool(reflex.finished_at.sec or reflex.finished_at.nanosec)
-        state.hear_reflex(reflex.robot_id, reflex.reason, reflex.action, is_over=is_over, now_s=now_s)
+        state.receive_reflex(reflex.robot_id, reflex.reason, reflex.action, is_over=is_over, now_s=now_s)
     elif heard.message_type == DIAGNOSTICS:
         for status in heard.decode().status:
-            state.hear_diagnostic(status.name, int.from_bytes(bytes([status.level])), status.message, now_s)
+            state.receive_diagnostic(status.name, int.from_bytes(bytes([status.level])), status.message, now_s)

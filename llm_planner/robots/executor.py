@@ -67,7 +67,7 @@ class SegmentExecutor:
         self._started_s: float | None = None
         self._num_segments: int | None = None
         self._is_partial = False
-        self._heard_s = now_s
+        self._received_s = now_s
         self._num_silence_steps = 0
 
     @property
@@ -105,9 +105,9 @@ class SegmentExecutor:
         finally:
             self._reset(request_id, ExecutorState.ACTIVE, now_s, is_chat=is_chat)
 
-    def hear(self, now_s: float) -> None:
+    def receive(self, now_s: float) -> None:
         """Notes a sign of life from the planner."""
-        self._heard_s = max(self._heard_s, now_s)
+        self._received_s = max(self._received_s, now_s)
         self._num_silence_steps = 0
 
     def add(self, request_id: str, segment: Segment, now_s: float) -> bool:
@@ -121,7 +121,7 @@ class SegmentExecutor:
             return False
         is_new = segment.index not in self._waiting and segment.index >= self.next_missing_index
         is_near = segment.index < self._next_index + MAX_AHEAD
-        self.hear(now_s)
+        self.receive(now_s)
         if not is_new or not is_near:
             return False
         self._waiting[segment.index] = segment
@@ -143,7 +143,7 @@ class SegmentExecutor:
         """
         if not self._is_at(request_id):
             return False
-        self.hear(now_s)
+        self.receive(now_s)
         self._num_segments, self._is_partial = num_segments, is_partial
         return True
 
@@ -223,7 +223,7 @@ class SegmentExecutor:
     def _segment_ended(self, result: SkillResult, now_s: float) -> None:
         duration_s = 0.0 if self._started_s is None else now_s - self._started_s
         self._started_s = None
-        self._heard_s = max(self._heard_s, now_s)  # silence counts from when the planner could have answered
+        self._received_s = max(self._received_s, now_s)  # silence counts from when the planner could have answered
         if result.status is SkillStatus.SUCCEEDED:
             self._report(ReportStatus.SUCCEEDED, duration_s, result)
             self._next_index += 1
@@ -263,7 +263,7 @@ class SegmentExecutor:
 
     def _mind_silence(self, now_s: float) -> None:
         steps = self._model.silence[self._num_silence_steps :]
-        if steps and now_s - self._heard_s >= steps[0].after_s:
+        if steps and now_s - self._received_s >= steps[0].after_s:
             self._num_silence_steps += 1
             self._own_calls.append(SkillCall(steps[0].skill))
             self._is_busy_with_own_calls(now_s)

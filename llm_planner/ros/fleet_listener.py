@@ -11,7 +11,7 @@ from std_msgs.msg import String
 
 import llm_planner.msg as msgs
 from llm_planner.core.text import node_name
-from llm_planner.monitoring import hearing
+from llm_planner.monitoring import receiving
 from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.fleet import MAX_ROBOTS
@@ -94,22 +94,22 @@ class FleetListener:
 
     def _on_planner(self, message: String) -> None:
         with self._board.changing() as (state, now_s):
-            hearing.hear_planner(state, self._planner, message.data, now_s)
+            receiving.receive_planner(state, self._planner, message.data, now_s)
 
     def _on_event(self, message: String) -> None:
         with self._board.changing() as (state, now_s):
-            hearing.hear_event(state, self._planner, message.data, now_s)
+            receiving.receive_event(state, self._planner, message.data, now_s)
 
     def _on_robot(self, robot: str, message: String) -> None:
         with self._board.changing() as (state, now_s):
-            hearing.hear_robot(state, robot, message.data, now_s)
+            receiving.receive_robot(state, robot, message.data, now_s)
 
     def _on_reflex(self, message: msgs.Reflex) -> None:
         is_over = bool(message.finished_at.sec or message.finished_at.nanosec)
         with self._board.changing() as (state, now_s):
-            state.hear_reflex(message.robot_id, message.reason, message.action, is_over=is_over, now_s=now_s)
+            state.receive_reflex(message.robot_id, message.reason, message.action, is_over=is_over, now_s=now_s)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         with self._board.changing() as (state, now_s):
             for status in message.status[:MAX_ENTRIES]:
-                state.hear_diagnostic(status.name, LEVELS.get(status.level, 2), status.message, now_s)
+                state.receive_diagnostic(status.name, LEVELS.get(status.level, 2), status.message, now_s)

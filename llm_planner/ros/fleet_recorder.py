@@ -72,7 +72,7 @@ class FleetRecorder:
             self._node.get_logger().warning(f"{topic} is not recorded: {error}")
             return
         channel = self._recorder.add_channel(topic, message_type, text, offered_qos(self._offers(topic)))
-        self._node.create_subscription(kind, topic, partial(self._hear, channel), profile, raw=True)
+        self._node.create_subscription(kind, topic, partial(self._receive, channel), profile, raw=True)
 
     def _profile(self, topic: str) -> QoSProfile | None:
         """Returns a quality of service that every publisher of the topic can serve."""
@@ -90,7 +90,7 @@ class FleetRecorder:
     def _offers(self, topic: str) -> list[QoSProfile]:
         return [info.qos_profile for info in self._node.get_publishers_info_by_topic(topic)]
 
-    def _hear(self, channel: int, data: bytes, info: dict[str, int]) -> None:
+    def _receive(self, channel: int, data: bytes, info: dict[str, int]) -> None:
         sent_ns, number = info["source_timestamp"], info.get("publication_sequence_number") or 0
         self._try(lambda: self._recorder.add(channel, data, published_ns=sent_ns, sequence=number))
         self._on_message(self._recorder.num_messages)

@@ -40,7 +40,7 @@ class FramesPublisher:
 
     def tick(self) -> None:
         """Publishes where the robot is now."""
-        has_tf, has_odometry = _is_heard(self._transforms), _is_heard(self._odometry)
+        has_tf, has_odometry = _has_message(self._transforms), _has_message(self._odometry)
         if not (has_tf or has_odometry):
             self._before = None
             return
@@ -83,7 +83,7 @@ def _publisher(node: Node, topic: str, package: str, name: str) -> Any:  # noqa:
     return node.create_publisher(kind, topic, 10)
 
 
-def _is_heard(publisher: Any) -> bool:  # noqa: ANN401 (a publisher, or None)
+def _has_message(publisher: Any) -> bool:  # noqa: ANN401 (a publisher, or None)
     return publisher is not None and publisher.get_subscription_count() > 0
 
 

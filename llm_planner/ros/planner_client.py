@@ -99,7 +99,7 @@ class PlannerClient:
         return self._endpoints.robot_id
 
     @property
-    def heard_at_s(self) -> float:
+    def received_at_s(self) -> float:
         """When the planner last showed life, on the client's clock; minus infinity if it never did."""
         return self._status_at_s
 

@@ -76,7 +76,7 @@ class PlannerNode(LifecycleNode):
         self._server: PlanServer | None = None
         self._is_active = False
         self._is_starting = True  # until it was active for the first time
-        self._other_heard_s = float("-inf")  # when another planner of this name published a status
+        self._other_received_s = float("-inf")  # when another planner of this name published a status
         self._instance_id = uuid.uuid4().hex
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
@@ -271,7 +271,7 @@ class PlannerNode(LifecycleNode):
         """
         if other.instance_id == self._instance_id:
             return
-        self._other_heard_s = self._monotonic.now_s()
+        self._other_received_s = self._monotonic.now_s()
         if not self._is_starting or not self._has_double():
             return
         if other.state == msgs.PlannerStatus.ACTIVE or self._is_junior_to(other):
@@ -294,7 +294,7 @@ class PlannerNode(LifecycleNode):
 
         The graph remembers a node that was killed for some seconds.
         """
-        if self._monotonic.now_s() - self._other_heard_s > 4 * STATUS_PERIOD_S:
+        if self._monotonic.now_s() - self._other_received_s > 4 * STATUS_PERIOD_S:
             return False
         own = (self.get_name(), self.get_namespace())
         publishers = self.get_publishers_info_by_topic(self._status.topic_name)

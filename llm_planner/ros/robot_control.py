@@ -174,10 +174,10 @@ class RobotControl:
         with self._lock:
             self._executor.expect(goal_id, num_segments, self._now_s(), is_partial=is_partial)
 
-    def hear(self, at_s: float) -> None:
+    def receive(self, at_s: float) -> None:
         """Notes when the planner last showed life, in the time of the given clock."""
         with self._lock:
-            self._executor.hear((at_s - self._born_at_s) * self._time_scale)
+            self._executor.receive((at_s - self._born_at_s) * self._time_scale)
 
     def cancel(self, goal_id: str, reason: str) -> None:
         """Halts at once and gives a goal up."""

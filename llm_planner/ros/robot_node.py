@@ -137,7 +137,7 @@ class RobotNode(Node):
         )
         home = parse_home(settings.home)
         view = RobotViewPublisher(self, self._client.robot_id, self._robot, self._model, body.driver, home)
-        self._heard_at_s = float("-inf")
+        self._received_at_s = float("-inf")
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
         self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
@@ -234,9 +234,9 @@ class RobotNode(Node):
     # Time
 
     def _tick(self) -> None:
-        if self._client.heard_at_s > self._heard_at_s:
-            self._heard_at_s = self._client.heard_at_s
-            self._robot.hear(self._heard_at_s)
+        if self._client.received_at_s > self._received_at_s:
+            self._received_at_s = self._client.received_at_s
+            self._robot.receive(self._received_at_s)
         self._missions.publish_outcomes()
         self._follow_scenario()
 

@@ -172,9 +172,9 @@ class ExecutionTracker:
             ends_s.append(self._cautious_end_s(first + len(ends_s), before_s))
         if not ends_s:
             return self._idle_since_s(first)
-        heard_s = now_s - self.network_latency_s
-        if self._expects_reports and len(ends_s) > 1 and ends_s[0] < heard_s:
-            idle_s = heard_s
+        received_s = now_s - self.network_latency_s
+        if self._expects_reports and len(ends_s) > 1 and ends_s[0] < received_s:
+            idle_s = received_s
             for index in range(first + 1, len(self._executions)):
                 idle_s = self._cautious_end_s(index, idle_s)
             return idle_s

@@ -140,7 +140,7 @@ class Scheduler:
         if queued is not None:
             self._places.ready.add(queued)
 
-    def robot_heard(self, request_id: str, now_s: float) -> None:
+    def robot_reported(self, request_id: str, now_s: float) -> None:
         """Estimates again, after a report, when a robot is idle: when its generation resumes, how the others rank."""
         if (sleeper := self._places.sleeping.get(request_id)) is not None:
             self._sleep(sleeper, now_s)

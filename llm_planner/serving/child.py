@@ -214,7 +214,7 @@ class ChildServer:
             PlannerError: If another one would do no better.
         """
         try:
-            link = ChildLink(self._factory, self._clock, self._patience, self._hear, self._num_hangs)
+            link = ChildLink(self._factory, self._clock, self._patience, self._receive, self._num_hangs)
         except OSError as error:  # no memory, or too many processes: that may pass
             self._note_failure(PlannerError(ErrorCode.ENGINE_FAILED, f"no engine process can be started: {error}"))
             return
@@ -274,7 +274,7 @@ class ChildServer:
             if handed is not None:
                 self._send(Submit(*handed), request_id)
 
-    def _hear(self, message: EngineMessage) -> None:
+    def _receive(self, message: EngineMessage) -> None:
         now_s = self._clock.now_s()
         with self._lock:
             match message:

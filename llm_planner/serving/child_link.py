@@ -109,7 +109,7 @@ class ChildLink:
         self.num_hangs = num_hangs
         self._longest_turn_s = 0.0
         self._awake_s = 0.0  # time in which ``watch`` ran; only that thread writes it
-        self._heard_at_s = 0.0  # the same when the child said something; only the reader writes it
+        self._received_at_s = 0.0  # the same when the child said something; only the reader writes it
         self.is_ready = False
         self.has_hung = False
         self.error: PlannerError | None = None
@@ -140,7 +140,7 @@ class ChildLink:
     @property
     def _all_silent_s(self) -> float:
         """For how long the child has said nothing; up to one beat more, as ``_awake_s`` goes on in beats."""
-        return max(0.0, self._awake_s - self._heard_at_s - self._patience.beat_interval_s)
+        return max(0.0, self._awake_s - self._received_at_s - self._patience.beat_interval_s)
 
     def send(self, message: ParentMessage) -> None:
         """Queues a message; never blocks. What a dead child does not get, the next one is told again.
@@ -231,7 +231,7 @@ class ChildLink:
             self._has_ended.set()
 
     def _take(self, message: FirstMessage) -> None:
-        self._heard_at_s = self._awake_s
+        self._received_at_s = self._awake_s
         if isinstance(message, StartFailed):
             self.error = message.error
             return

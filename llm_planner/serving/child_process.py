@@ -46,7 +46,7 @@ class Report:
     """Parent to child: what a robot reported, and when it was received."""
 
     report: SegmentReport
-    heard_at_s: float
+    received_at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ class _Child:
                 self._runner.put(lambda loop: loop.submit(request, history.arrival_s, history), request.request_id)
             case Cancel(request_id):
                 self._runner.put(lambda loop: loop.cancel(request_id), request_id)
-            case Report(report, heard_at_s):
-                self._runner.put(lambda loop: loop.report(report, heard_at_s), report.request_id)
+            case Report(report, received_at_s):
+                self._runner.put(lambda loop: loop.report(report, received_at_s), report.request_id)
             case Look():
                 self._runner.put(self._look)
             case Stop():

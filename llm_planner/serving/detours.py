@@ -41,7 +41,7 @@ class Detours:
         is_planned_anew = goal.take_detour is not None and not (goal.is_partial or goal.request.is_hurried)
         return is_planned_anew and len(goal.failures) < self._max_replans
 
-    def hear(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
+    def receive(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
         """Notes that a segment has failed, once per goal until ``take``; returns why its goal ends now, if it does."""
         if report.is_permanent:
             return PlannerError(ErrorCode.NOT_ACHIEVED, _ending(goal, report))

@@ -112,13 +112,13 @@ class Goal:
             while reports and reports[0][0] <= delivered_at_s and reports[0][1].index < segment.index:
                 self._replay_report(*reports.pop(0))
             self.deliver(segment, delivered_at_s)
-        for heard_at_s, report in reports:
-            self._replay_report(heard_at_s, report)
+        for received_at_s, report in reports:
+            self._replay_report(received_at_s, report)
         self.is_plan_complete, self.is_partial = history.is_plan_complete, history.is_partial
         self.verdict = history.verdict
 
-    def _replay_report(self, heard_at_s: float, report: SegmentReport) -> None:
-        self.execution.report(report, heard_at_s)
+    def _replay_report(self, received_at_s: float, report: SegmentReport) -> None:
+        self.execution.report(report, received_at_s)
 
     def deliver(self, segment: Segment, now_s: float) -> None:
         """Notes that ``segment`` goes to the robot now."""
@@ -167,7 +167,7 @@ class Goal:
         self.nominal[segment.index] = segment.expected
         return replace(segment, expected=self.pace.scaled(self.request.robot_id, segment.expected))
 
-    def hear(self, report: SegmentReport, now_s: float) -> Reception:
+    def receive(self, report: SegmentReport, now_s: float) -> Reception:
         """Takes the robot's word on a segment."""
         reception = self.execution.report(report, now_s)
         nominal = (

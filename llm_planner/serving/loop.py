@@ -118,17 +118,17 @@ class PlannerLoop:
     def report(self, report: SegmentReport, now_s: float) -> list[Event]:
         """Takes a robot's report of a segment; one that ``ExecutionTracker`` ignores changes nothing."""
         goal = self._goals.get(report.request_id)
-        reception = Reception.IGNORED if goal is None else goal.hear(report, now_s)
+        reception = Reception.IGNORED if goal is None else goal.receive(report, now_s)
         if goal is None or reception is Reception.IGNORED:
             return []
         if reception is Reception.FAILED:
             return self._replan(goal, report, now_s)
-        self._scheduler.robot_heard(report.request_id, now_s)
+        self._scheduler.robot_reported(report.request_id, now_s)
         self._deadlines.watch(goal)
         return self._finish_if_done(goal)
 
     def _replan(self, goal: Goal, failure: SegmentReport, now_s: float) -> list[Event]:
-        error = self._detours.hear(goal, failure)
+        error = self._detours.receive(goal, failure)
         return self._take_detours(now_s) if error is None else [self._end(goal, error.code, error.message)]
 
     def _take_detours(self, now_s: float) -> list[Event]:

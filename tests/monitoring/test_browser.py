@@ -68,7 +68,7 @@ def fill(board, robot_id=HOSTILE):
         view = make_view(make_goal(robot_id, falls_in_s=-1.0))
         for at_s, steps in ((now_s - 2.0, 0), (now_s, 100)):
             totals = Totals(num_steps=steps, num_output_tokens=2 * steps, busy_s=steps / 100)
-            state.hear_planner(replace(view, loop=replace(view.loop, at_s=at_s, totals=totals), age_s=0.0), now_s)
+            state.receive_planner(replace(view, loop=replace(view.loop, at_s=at_s, totals=totals), age_s=0.0), now_s)
         for line in (
             accepted(now_s - 20.0, robot_id=robot_id),
             segment(now_s - 19.0, text=HOSTILE),
@@ -76,9 +76,9 @@ def fill(board, robot_id=HOSTILE):
             report(now_s - 8.0, "succeeded", duration_s=2.5),
             {**finished(now_s - 7.0, error_code=300), "error_msg": HOSTILE},
         ):
-            state.hear_event(line, now_s)
-        state.hear_robot(make_robot(robot_id, things=(make_thing(HOSTILE),), held=HOSTILE), now_s)
-        state.hear_diagnostic(HOSTILE, 2, HOSTILE, now_s)
+            state.receive_event(line, now_s)
+        state.receive_robot(make_robot(robot_id, things=(make_thing(HOSTILE),), held=HOSTILE), now_s)
+        state.receive_diagnostic(HOSTILE, 2, HOSTILE, now_s)
 
 
 def painted(page, selector):
@@ -129,7 +129,7 @@ def test_a_bar_says_what_it_is_when_it_is_touched(page):
 def test_news_arrive_and_a_silent_planner_is_seen(page, shown):
     board, hub, _ = shown
     with board.changing() as (state, now_s):
-        state.planner_heard_s = now_s - 5.0
+        state.planner_received_s = now_s - 5.0
     hub.publish(*board.news())
     page.wait_for_selector("#state.bad")
     assert page.text_content("#state") == "planner silent for 5 s"
@@ -141,9 +141,9 @@ def act(board, *lines):
     with board.changing() as (state, now_s):
         goal = make_goal("drone_1", request_id="g2", num_segments=2, num_executed=0, robot_busy_s=3.9, state="planned")
         view = make_view(goal)
-        state.hear_planner(replace(view, loop=replace(view.loop, at_s=now_s), age_s=0.0), now_s)
+        state.receive_planner(replace(view, loop=replace(view.loop, at_s=now_s), age_s=0.0), now_s)
         for line in lines:
-            state.hear_event({**line, "request_id": "g2", "time_s": now_s + line["time_s"]}, now_s)
+            state.receive_event({**line, "request_id": "g2", "time_s": now_s + line["time_s"]}, now_s)
 
 
 MOVING = ({**accepted(-23.0), "instruction": "fly to the sofa"}, segment(-22.5), report(-22.0, "started"))
@@ -167,7 +167,7 @@ def test_a_planner_that_died_shows_so_everywhere(page, shown):
     hub.publish(*board.news())
     page.wait_for_selector("#queue td:has-text('segment 1 of 2')")
     with board.changing() as (state, now_s):
-        state.planner_heard_s = now_s - 12.0
+        state.planner_received_s = now_s - 12.0
     hub.publish(*board.news())
     page.wait_for_selector("#state.bad")
     assert "unknown: planner silent for 12 s" in page.text_content("#queue")
@@ -192,8 +192,8 @@ def test_what_is_empty_says_the_next_step(browser, shown):
     assert page.text_content("#map-empty") == "No robots yet. Start some: llm-planner up"
     assert page.text_content("#queue-more") == "No planner yet. Start one: llm-planner up"
     with shown[0].changing() as (state, now_s):
-        state.hear_planner(make_view(), now_s)
-        state.hear_robot(make_robot("drone_1"), now_s)
+        state.receive_planner(make_view(), now_s)
+        state.receive_robot(make_robot("drone_1"), now_s)
     shown[1].publish(*shown[0].news())
     page.wait_for_selector("#queue-more:has-text('llm-planner send drone_1')")
     page.close()
@@ -249,7 +249,7 @@ def test_robots_whose_home_is_known_share_a_map(page, shown):
         for number in (1, 2):
             home = Pose(x_m=2.0 * number, yaw_deg=90.0 * number)
             things = (make_thing("sofa", x_m=3.0),)
-            state.hear_robot(make_robot(f"drone_{number}", home=home, things=things), now_s)
+            state.receive_robot(make_robot(f"drone_{number}", home=home, things=things), now_s)
     hub.publish(*board.news())
     page.wait_for_selector(".fleet canvas")
     page.wait_for_timeout(300)

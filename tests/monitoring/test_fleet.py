@@ -32,8 +32,8 @@ def test_an_empty_fleet_is_shown_and_says_that_the_planner_is_silent(state):
 
 
 def test_events_of_a_planner_on_another_clock_are_placed_in_time(state):
-    state.hear_event(accepted(1000.0), 5.0)
-    state.hear_event(segment(1001.0), 6.2)  # 0.2 s on the way
+    state.receive_event(accepted(1000.0), 5.0)
+    state.receive_event(segment(1001.0), 6.2)  # 0.2 s on the way
     document = state.document(7.0)
     assert document["now_s"] == pytest.approx(1002.0)
     assert [span[2:5] for span in document["spans"]] == [
@@ -44,16 +44,16 @@ def test_events_of_a_planner_on_another_clock_are_placed_in_time(state):
 
 
 def test_only_news_follow(state):
-    state.hear_robot(make_robot(things=(make_thing("chair"),)), 1.0)
-    state.hear_event(accepted(1.0), 1.0)
+    state.receive_robot(make_robot(things=(make_thing("chair"),)), 1.0)
+    state.receive_event(accepted(1.0), 1.0)
     first = state.document(1.0)
     assert first["is_whole"]
     assert first["robots"][0]["things"]
     again = state.document(1.2, first["revisions"])
     assert (again["is_whole"], again["spans"], again["log"]) == (False, [], [])
     assert "things" not in again["robots"][0]
-    state.hear_robot(make_robot(number=1, things=(make_thing("table"),)), 1.4)
-    state.hear_event(segment(1.5), 1.5)
+    state.receive_robot(make_robot(number=1, things=(make_thing("table"),)), 1.4)
+    state.receive_event(segment(1.5), 1.5)
     news = state.document(1.5, again["revisions"])
     assert news["robots"][0]["things"][0]["name"] == "table"
     assert {span[2] for span in news["spans"]} == {"generation", "suspension"}
@@ -61,25 +61,25 @@ def test_only_news_follow(state):
 
 def test_a_prediction_and_what_came_of_it(state):
     for line in (accepted(0.0), segment(0.1), report(0.2, "started"), report(2.4, "succeeded", duration_s=2.2)):
-        state.hear_event(line, line["time_s"])
+        state.receive_event(line, line["time_s"])
     (measured,) = state.document(3.0)["measured"]
     assert (measured["expected_s"], measured["measured_s"]) == (2.0, 2.2)
 
 
 def test_lost_messages_are_counted(state):
     for number in (0, 1, 4):
-        state.hear_event({**accepted(float(number), request_id=f"g{number}"), "number": number}, float(number))
+        state.receive_event({**accepted(float(number), request_id=f"g{number}"), "number": number}, float(number))
     for number in (1, 2, 4):
-        state.hear_robot(make_robot(number=number), float(number))
+        state.receive_robot(make_robot(number=number), float(number))
     assert state.document(5.0)["num_lost"] == 3
     state.resume(6.0)  # there was no listener for a while
-    state.hear_robot(make_robot(number=9), 6.1)
+    state.receive_robot(make_robot(number=9), 6.1)
     assert state.document(6.2)["num_lost"] == 3
 
 
 def test_a_planner_that_was_started_again_begins_anew(state):
-    state.hear_event({**accepted(500.0), "number": 7}, 1.0)
-    state.hear_event({**accepted(3.0, request_id="g2"), "number": 0}, 2.0)
+    state.receive_event({**accepted(500.0), "number": 7}, 1.0)
+    state.receive_event({**accepted(3.0, request_id="g2"), "number": 0}, 2.0)
     document = state.document(2.0)
     assert (document["now_s"], document["num_lost"], len(document["spans"])) == (3.0, 0, 1)
 
@@ -97,15 +97,15 @@ def test_a_planner_that_was_started_again_begins_anew(state):
     ],
 )
 def test_a_broken_event_is_passed_over(state, line):
-    state.hear_event(line, 1.0)
+    state.receive_event(line, 1.0)
     document = state.document(1.0)
     assert document["num_broken"] == 1
     assert not document["spans"]
 
 
 def test_silence_is_an_alarm_but_not_while_nobody_listened(state):
-    state.hear_planner(make_view(), 10.0)
-    state.hear_robot(make_robot(), 10.0)
+    state.receive_planner(make_view(), 10.0)
+    state.receive_robot(make_robot(), 10.0)
     assert not texts(state, 10.5)
     assert texts(state, 14.0) == [
         "the planner has been silent for 4 s: what is shown of it is old",
@@ -118,8 +118,8 @@ def test_silence_is_an_alarm_but_not_while_nobody_listened(state):
 def test_a_goal_about_to_fail_a_full_cache_and_a_reflex_are_alarms(state):
     view = make_view(make_goal("drone_1", ends_in_s=0.5))
     loop = replace(view.loop, status=replace(view.loop.status, num_free_kv_blocks=2))
-    state.hear_planner(replace(view, loop=loop), 0.0)
-    state.hear_robot(make_robot(is_in_reflex=True), 0.0)
+    state.receive_planner(replace(view, loop=loop), 0.0)
+    state.receive_robot(make_robot(is_in_reflex=True), 0.0)
     shown = " ".join(texts(state, 0.1))
     assert "ends in error in 0.5 s" in shown
     assert "98 % of the KV cache" in shown
@@ -127,22 +127,22 @@ def test_a_goal_about_to_fail_a_full_cache_and_a_reflex_are_alarms(state):
 
 
 def test_how_goals_ended_is_counted_and_errors_are_noted(state):
-    state.hear_event(accepted(0.0), 0.0)
-    state.hear_event(finished(1.0, error_code=300), 1.0)
+    state.receive_event(accepted(0.0), 0.0)
+    state.receive_event(finished(1.0, error_code=300), 1.0)
     document = state.document(3.0)
     assert document["ended"] == {"SKILL_FAILED": 1}
     (entry,) = document["log"]
     assert (entry["about"], entry["age_s"]) == ("drone_1", 2.0)
     assert "[SKILL_FAILED 300]" in entry["text"]
-    state.hear_event(accepted(4.0), 4.0)
-    state.hear_event({**finished(5.0, error_code=300), "error_msg": "the cup is not visible"}, 5.0)
+    state.receive_event(accepted(4.0), 4.0)
+    state.receive_event({**finished(5.0, error_code=300), "error_msg": "the cup is not visible"}, 5.0)
     assert state.document(5.0)["log"][-1]["text"] == "the cup is not visible [SKILL_FAILED 300]"
 
 
 def test_codes_of_a_newer_planner_are_shown_as_unknown(state):
-    state.hear_event(accepted(0.0), 0.0)
-    state.hear_event({**finished(1.0), "error_code": 9999, "error_msg": "why"}, 1.0)
-    state.hear_planner(replace(make_view(), error_code=777, error_msg="what"), 1.0)
+    state.receive_event(accepted(0.0), 0.0)
+    state.receive_event({**finished(1.0), "error_code": 9999, "error_msg": "why"}, 1.0)
+    state.receive_planner(replace(make_view(), error_code=777, error_msg="what"), 1.0)
     document = state.document(1.0)
     assert (document["ended"], document["num_broken"]) == ({"unknown (9999)": 1}, 0)
     assert document["log"][-1]["text"] == "why [unknown (9999) 9999]"
@@ -153,26 +153,26 @@ def test_rates_come_from_two_views(state):
     view = make_view()
     for at_s, steps in ((10.0, 0), (11.0, 50)):
         loop = replace(view.loop, at_s=at_s, totals=Totals(num_steps=steps, num_output_tokens=4 * steps))
-        state.hear_planner(replace(view, loop=loop), at_s)
+        state.receive_planner(replace(view, loop=loop), at_s)
     assert state.document(11.0)["rates"]["tokens_per_s"] == 200.0
 
 
 def test_a_diagnosis_that_is_not_well_is_shown_while_it_is_fresh(state):
-    state.hear_planner(make_view(), 0.0)
-    state.hear_diagnostic("arm_1: driver", 2, "no answer", 0.0)
+    state.receive_planner(make_view(), 0.0)
+    state.receive_diagnostic("arm_1: driver", 2, "no answer", 0.0)
     assert texts(state, 1.0) == ["no answer"]
-    state.hear_planner(make_view(), 9.0)
+    state.receive_planner(make_view(), 9.0)
     assert not texts(state, 9.0)
 
 
 def test_floods_fill_no_memory(state):
     for number in range(300):
-        state.hear_diagnostic(f"node {number}", 2, "x" * 10_000, 0.0)
-        state.hear_robot(make_robot(f"robot {number}"), 0.0)
+        state.receive_diagnostic(f"node {number}", 2, "x" * 10_000, 0.0)
+        state.receive_robot(make_robot(f"robot {number}"), 0.0)
     for number in range(300):
-        state.hear_reflex(f"robot {number}", "x" * 10_000, "y" * 10_000, is_over=False, now_s=0.0)
-        state.hear_event(accepted(0.0, request_id=f"g{number}", robot_id="z" * 10_000), 0.0)
-        state.hear_event({**finished(1.0, request_id=f"g{number}"), "error_code": 1000 + number}, 1.0)
+        state.receive_reflex(f"robot {number}", "x" * 10_000, "y" * 10_000, is_over=False, now_s=0.0)
+        state.receive_event(accepted(0.0, request_id=f"g{number}", robot_id="z" * 10_000), 0.0)
+        state.receive_event({**finished(1.0, request_id=f"g{number}"), "error_code": 1000 + number}, 1.0)
     document = state.document(0.0)
     assert len(document["robots"]) == MAX_ROBOTS
     assert len(document["alerts"]) <= MAX_ENTRIES + 1
@@ -181,15 +181,15 @@ def test_floods_fill_no_memory(state):
 
 
 def test_a_pose_follows_the_robot(state):
-    state.hear_robot(make_robot(pose=Pose(x_m=2.0)), 0.0)
+    state.receive_robot(make_robot(pose=Pose(x_m=2.0)), 0.0)
     assert state.document(0.0)["robots"][0]["pose"]["x_m"] == 2.0
 
 
 def test_a_robot_that_has_gone_is_an_alarm_no_more(state):
-    state.hear_planner(make_view(), 0.0)
-    state.hear_robot(make_robot(), 0.0)
+    state.receive_planner(make_view(), 0.0)
+    state.receive_robot(make_robot(), 0.0)
     assert "has been silent for 59 s" in texts(state, 59.0)
-    state.hear_planner(make_view(), 61.0)
+    state.receive_planner(make_view(), 61.0)
     document = state.document(61.0)
     assert (document["robots"], document["alerts"]) == ([], [])
     assert document["log"][-1]["about"] == "drone_1"
@@ -199,7 +199,7 @@ def test_what_a_robot_was_told_and_what_it_answered(state):
     def dialogue(now_s, since=None):
         return state.document(now_s, since)["dialogues"]
 
-    state.hear_event({**accepted(0.0), "instruction": "how high is the sofa?"}, 0.0)
+    state.receive_event({**accepted(0.0), "instruction": "how high is the sofa?"}, 0.0)
     assert dialogue(0.0)["drone_1"] == {
         "request_id": "g1",
         "instruction": "how high is the sofa?",
@@ -208,25 +208,25 @@ def test_what_a_robot_was_told_and_what_it_answered(state):
     }
     revisions = state.document(0.1)["revisions"]
     assert dialogue(0.2, revisions) == {}
-    state.hear_event(segment(0.3), 0.3)
-    state.hear_event({**report(1.0, "succeeded"), "said": ["one moment", "it is high"]}, 1.0)
+    state.receive_event(segment(0.3), 0.3)
+    state.receive_event({**report(1.0, "succeeded"), "said": ["one moment", "it is high"]}, 1.0)
     assert dialogue(1.0, revisions)["drone_1"]["answer"] == "it is high"
-    state.hear_event({**report(1.5, "succeeded"), "value": 0.8}, 1.5)
+    state.receive_event({**report(1.5, "succeeded"), "value": 0.8}, 1.5)
     assert dialogue(1.5)["drone_1"]["answer"] == "0.8"
-    state.hear_event(finished(2.0), 2.0)
+    state.receive_event(finished(2.0), 2.0)
     assert dialogue(2.0)["drone_1"]["ending"] == "done"
 
 
 def test_a_dialogue_is_of_the_last_goal_and_says_why_it_failed(state):
     for request_id, instruction in (("g1", "go left"), ("g2", "stop")):
-        state.hear_event({**accepted(0.0, request_id=request_id), "instruction": instruction}, 0.0)
-    state.hear_event({**finished(1.0, error_code=204), "error_msg": "a newer goal"}, 1.0)  # of the goal before
+        state.receive_event({**accepted(0.0, request_id=request_id), "instruction": instruction}, 0.0)
+    state.receive_event({**finished(1.0, error_code=204), "error_msg": "a newer goal"}, 1.0)  # of the goal before
     assert state.document(1.0)["dialogues"]["drone_1"]["ending"] == ""
-    state.hear_event({**finished(2.0, error_code=300, request_id="g2"), "error_msg": "no such thing"}, 2.0)
+    state.receive_event({**finished(2.0, error_code=300, request_id="g2"), "error_msg": "no such thing"}, 2.0)
     assert state.document(2.0)["dialogues"]["drone_1"]["ending"] == "failed: no such thing"
 
 
 def test_a_planner_that_died_is_marked(state):
-    state.hear_planner(make_view(), 10.0)
+    state.receive_planner(make_view(), 10.0)
     assert not state.document(11.0)["planner"]["is_silent"]
     assert state.document(13.0)["planner"]["is_silent"]

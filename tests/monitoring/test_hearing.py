@@ -5,12 +5,12 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_planner.monitoring import hearing
+from llm_planner.monitoring import receiving
 from llm_planner.monitoring.fleet import FleetState
 from tests.monitoring.lines import lines
 from tests.ros.hostile import texts
 
-HEAR = (hearing.hear_event, hearing.hear_planner, hearing.hear_robot)
+HEAR = (receiving.receive_event, receiving.receive_planner, receiving.receive_robot)
 
 
 @given(st.lists(st.tuples(st.sampled_from(HEAR), lines()), max_size=12))
@@ -28,6 +28,6 @@ def test_any_line_leaves_a_state_that_can_be_shown(said):
 def test_any_reflex_and_diagnosis_leave_a_state_that_can_be_shown(said):
     state = FleetState()
     for robot_id, reason, action, is_over in said:
-        state.hear_reflex(robot_id, reason, action, is_over=is_over, now_s=1.0)
-        state.hear_diagnostic(robot_id, 2, reason, 1.0)
+        state.receive_reflex(robot_id, reason, action, is_over=is_over, now_s=1.0)
+        state.receive_diagnostic(robot_id, 2, reason, 1.0)
         assert len(json.dumps(state.document(1.0), allow_nan=False)) < 100_000

@@ -108,10 +108,10 @@ def test_a_damaged_file_is_refused_or_read_in_part_but_never_breaks_the_reader(w
     place = data.draw(st.integers(0, len(content) - 1))
     path = tmp_path_factory.mktemp("damaged") / "damaged.mcap"
     path.write_bytes(content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :])
-    num_heard = 0
+    num_received = 0
     with contextlib.suppress(PlannerError):
-        num_heard = sum(summarize(Recording(path)).counts.values())
-    assert num_heard <= whole[0]
+        num_received = sum(summarize(Recording(path)).counts.values())
+    assert num_received <= whole[0]
 
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path):

@@ -161,7 +161,7 @@ def test_no_other_file_is_served(server, path):
 
 def test_hostile_names_stay_text(server, board):
     with board.changing() as (state, now_s):
-        state.hear_robot(make_robot(HOSTILE), now_s)
+        state.receive_robot(make_robot(HOSTILE), now_s)
     _, headers, text = get(server, "state.json")
     assert headers["content-type"] == "application/json"
     assert "\n" not in text  # an event of the stream is one line
@@ -170,7 +170,7 @@ def test_hostile_names_stay_text(server, board):
 
 def test_the_state_is_shown(server, board):
     with board.changing() as (state, now_s):
-        state.hear_robot(make_robot("drone_1"), now_s)
+        state.receive_robot(make_robot("drone_1"), now_s)
     assert json.loads(get(server, "state.json")[2])["robots"][0]["robot_id"] == "drone_1"
 
 
@@ -230,8 +230,8 @@ def test_a_slow_browser_is_sent_away_and_holds_nobody_up():
         rest = [text async for text in slow]
         return len(rest), hub.num_clients
 
-    num_heard, num_left = asyncio.run(scenario())
-    assert num_heard < MAX_BEHIND
+    num_received, num_left = asyncio.run(scenario())
+    assert num_received < MAX_BEHIND
     assert num_left == 1
 
 

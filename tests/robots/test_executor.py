@@ -137,7 +137,7 @@ def test_a_sign_of_life_and_a_finished_plan_keep_it_in_the_air():
     robot = Robot()
     for _ in range(3):
         robot.run(50)
-        robot.executor.hear(robot.now_s)
+        robot.executor.receive(robot.now_s)
     assert robot.driver.state.pose.z_m == 1
     robot.expect(0)
     robot.run(100)

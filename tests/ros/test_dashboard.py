@@ -71,7 +71,7 @@ def test_a_dashboard_that_nobody_looks_at_forgets_too(start_dashboard):
         for number in range(2000):
             goal = {"request_id": f"goal_{number}"}
             for line in (accepted(10.0 * number), segment(10.0 * number + 1.0), finished(10.0 * number + 2.0)):
-                state.hear_event(line | goal, now_s)
+                state.receive_event(line | goal, now_s)
         assert len(state.lanes.spans) > 2000
     wait_until(lambda: len(state.lanes.spans) < 100, what="an end of what is too old to be shown")
 

@@ -28,7 +28,7 @@ class FakeNode:
     """As much of a node as the port uses."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.sent, self.topics, self.hear, self.tick = name, [], [], None, None
+        self.name, self.sent, self.topics, self.receive, self.tick = name, [], [], None, None
 
     def get_name(self) -> str:
         return self.name
@@ -67,11 +67,11 @@ def test_a_drone_hears_its_own_odometry_and_is_told_its_velocity():
     node, clock = FakeNode("drone_2"), ManualClock()
     port = open_gazebo_port(node, unguarded, TELLO, "table", clock)
     assert node.topics == ["/model/drone_2/cmd_vel", "/model/drone_2/odometry"]
-    node.hear(odometry(-2.0, -2.0, 0.05, 0.0))  # where the world has its second drone
+    node.receive(odometry(-2.0, -2.0, 0.05, 0.0))  # where the world has its second drone
     assert port.read(0.0).pose.x_m == pytest.approx(0.0)
     port.take_off(1.0)
     clock.advance(0.5)
-    node.hear(odometry(-2.0, -2.0, 0.1, 0.0))
+    node.receive(odometry(-2.0, -2.0, 0.1, 0.0))
     node.tick()
     assert node.sent[-1].linear.z > 0.1
     assert {thing.name for thing in port.look()} >= {"red_box", "lemon"}

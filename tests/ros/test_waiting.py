@@ -398,7 +398,7 @@ def test_a_planner_that_is_inactive_needs_somebody_to_activate_it(start, start_p
 def test_a_goal_waits_for_a_planner_that_loads(start):
     planner = start(LoadingPlanner, "slow")
     robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0)
-    wait_until(lambda: robot.client.heard_at_s > 0)
+    wait_until(lambda: robot.client.received_at_s > 0)
     handle = robot.client.plan("mf(20);")
     time.sleep(1.5)  # longer than a silent planner is waited for
     assert not handle.is_done
@@ -412,7 +412,7 @@ def test_a_goal_waits_for_a_planner_that_loads(start):
 def test_a_goal_waits_no_longer_than_it_may(start, patience_s, time_budget_s):
     start(LoadingPlanner, "slow")
     robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0, loading_timeout_s=patience_s)
-    wait_until(lambda: robot.client.heard_at_s > 0)
+    wait_until(lambda: robot.client.received_at_s > 0)
     result = robot.client.plan("mf(20);", time_budget_s=time_budget_s).result(TIMEOUT_S)
     assert result.error_code is ErrorCode.NOT_ACTIVE
     assert "still loads its model" in result.error_msg

@@ -34,12 +34,12 @@ def test_before_the_first_segment_the_robot_is_idle_since_the_arrival():
 
 
 def test_a_segment_reported_early_or_late_moves_what_follows():
-    for heard_s, idle_s in ((1.5, 1.5 - NETWORK_S + 3.0), (4.0, 4.0 - NETWORK_S + 3.0)):
+    for received_s, idle_s in ((1.5, 1.5 - NETWORK_S + 3.0), (4.0, 4.0 - NETWORK_S + 3.0)):
         tracker = make_tracker()
         tracker.deliver(make_segment(0, 2.0), 0.0)
         tracker.deliver(make_segment(1, 3.0), 0.1)
-        assert tracker.report(make_report(0, SUCCEEDED, heard_s - 2 * NETWORK_S), heard_s) is Reception.ACCEPTED
-        assert tracker.idle_at_s(heard_s) == pytest.approx(idle_s)
+        assert tracker.report(make_report(0, SUCCEEDED, received_s - 2 * NETWORK_S), received_s) is Reception.ACCEPTED
+        assert tracker.idle_at_s(received_s) == pytest.approx(idle_s)
 
 
 def test_an_overdue_segment_holds_up_what_follows():

@@ -91,7 +91,7 @@ def test_resumes_at_once_when_the_robot_is_done_early():
     scheduler.add(generation)
     run(scheduler, scheduler.schedule(0.0), segments={"r": 10.0})
     generation.execution.report(make_report(0), 2.0)
-    scheduler.robot_heard("r", 2.0)
+    scheduler.robot_reported("r", 2.0)
     assert scheduler.next_wakeup_s(2.0) == 2.0
     assert scheduler.schedule(2.0).num_scheduled_tokens == {"r": 1}
 
@@ -105,7 +105,7 @@ def test_a_report_changes_the_rank_of_one_that_runs():
     first, second = sorted(scheduler.running, key=lambda g: g.request_id)
     assert scheduler.policy.rank(first, 11.5) < scheduler.policy.rank(second, 11.5)
     first.execution.report(make_report(0, ReportStatus.STARTED, request_id="first"), 11.5)
-    scheduler.robot_heard("first", 11.5)  # its robot began late and works until 21.5
+    scheduler.robot_reported("first", 11.5)  # its robot began late and works until 21.5
     assert scheduler.policy.rank(first, 11.5) > scheduler.policy.rank(second, 11.5)
 
 
@@ -122,7 +122,7 @@ def test_one_that_is_ready_is_queued_anew_after_a_report():
     assert set(scheduled.num_scheduled_tokens) == {"urgent_0", "urgent_1"}
     first = next(g for g in scheduler.ready if g.request_id == "first")
     first.execution.report(make_report(0, ReportStatus.STARTED, request_id="first"), 11.5)
-    scheduler.robot_heard("first", 11.5)
+    scheduler.robot_reported("first", 11.5)
     for number in range(2):
         scheduler.end(f"urgent_{number}")
     scheduler.config = replace(scheduler.config, max_num_seqs=1)
@@ -136,7 +136,7 @@ def test_resumes_later_when_the_robot_started_late():
     run(scheduler, scheduler.schedule(0.0), segments={"r": 10.0})
     before_s = generation.resume_at_s
     generation.execution.report(make_report(0, ReportStatus.STARTED, 0.0), 5.0 + NETWORK_S)
-    scheduler.robot_heard("r", 5.0)
+    scheduler.robot_reported("r", 5.0)
     assert generation.resume_at_s == pytest.approx(before_s + 5.0 - NETWORK_S)
     assert scheduler.schedule(before_s).is_empty
     assert not scheduler.schedule(generation.resume_at_s).is_empty

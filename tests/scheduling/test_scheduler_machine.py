@@ -125,7 +125,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.alive)))
         execution = self.alive[name].execution
         execution.report(make_report(data.draw(st.integers(0, 5)), status, request_id=name), self.now_s)
-        self.scheduler.robot_heard(name, self.now_s)
+        self.scheduler.robot_reported(name, self.now_s)
 
     @rule(seconds=st.floats(0.0, 5.0))
     def pass_time(self, seconds: float) -> None:

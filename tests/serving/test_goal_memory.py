@@ -24,7 +24,7 @@ class Book(RuleBasedStateMachine):
         self.posted = []
         self.book = GoalBook(post=self.posted.append, client_timeout_s=CLIENT_TIMEOUT_S, memory_s=MEMORY_S)
         self.now_s, self.num_opened = 0.0, 0
-        self.num_segments, self.heard_at_s, self.finished_at_s = {}, {}, {}
+        self.num_segments, self.received_at_s, self.finished_at_s = {}, {}, {}
 
     @rule(target=goals)
     def open(self):
@@ -41,10 +41,10 @@ class Book(RuleBasedStateMachine):
             self.num_segments[goal_id] += 1
 
     @rule(goal_id=goals, is_heartbeat=st.booleans())
-    def hear(self, goal_id, is_heartbeat):
+    def receive(self, goal_id, is_heartbeat):
         self.book.note_life(goal_id, self.now_s, heartbeat=is_heartbeat)
-        if is_heartbeat or goal_id in self.heard_at_s:
-            self.heard_at_s[goal_id] = self.now_s
+        if is_heartbeat or goal_id in self.received_at_s:
+            self.received_at_s[goal_id] = self.now_s
 
     @rule(goal_id=goals, by_loop=st.booleans())
     def finish(self, goal_id, by_loop):
@@ -89,7 +89,7 @@ class Book(RuleBasedStateMachine):
 
     @invariant()
     def silent_clients_are_noticed(self):
-        silent = {g for g, at_s in self.heard_at_s.items() if self.now_s - at_s > CLIENT_TIMEOUT_S}
+        silent = {g for g, at_s in self.received_at_s.items() if self.now_s - at_s > CLIENT_TIMEOUT_S}
         abandoned = {goal.request.request_id for goal in self.book.abandoned(self.now_s)}
         assert abandoned == silent - set(self.finished_at_s)
 

@@ -85,7 +85,7 @@ class LiveReplay:
             action()
         return [robot.record for robot in self._robots.values()]
 
-    def hear(self, server: PlanServer, event: Event) -> None:
+    def receive(self, server: PlanServer, event: Event) -> None:
         """Takes an event of the server, on the server's thread."""
         now_s = self.now_s
         with self._changed:
@@ -202,7 +202,7 @@ def run_live(
         if stock_policy:
             priorities = {row.request_id: -1 for row in trace.requests if row.urgency == "urgent"}
             factory = partial(build_stock_loop, config, path, stock_policy, priorities)
-        dispatcher = Dispatcher(lambda event: replay.hear(server, event))
+        dispatcher = Dispatcher(lambda event: replay.receive(server, event))
         server: ChildServer = ChildServer(
             factory,
             book=GoalBook(build_admission(config), dispatcher.put),

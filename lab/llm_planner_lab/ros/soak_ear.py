@@ -40,7 +40,7 @@ class Kind:
     transport_s: list[float] = field(default_factory=list)
     numbers: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
-    def hear(self, topic: str, number: int, way_s: float, transport_s: float) -> None:
+    def receive(self, topic: str, number: int, way_s: float, transport_s: float) -> None:
         """Notes a message."""
         least, most, count = self.numbers.get(topic, (number, number, 0))
         self.numbers[topic] = (min(least, number), max(most, number), count + 1)
@@ -59,10 +59,10 @@ class Kind:
 
     def report(self, *, has_numbers: bool) -> dict[str, Any]:
         """Returns the kind in figures."""
-        num_heard = len(self.ways_s)
+        num_received = len(self.ways_s)
         quantiles = Quantiles.of(self.ways_s) if self.ways_s else None
         return {
-            "heard": num_heard,
+            "heard": num_received,
             "lost": self.num_lost if has_numbers else None,
             **_late([self] if self.period_s is not None else []),
             "way_p50_ms": quantiles and quantiles.p50_ms,
@@ -123,15 +123,15 @@ class Ear:
         )
         kind = self._kinds.setdefault(name, Kind(PERIODS_S.get(name)))
         node.create_subscription(
-            message_class(message_type), topic, partial(self._hear, kind, topic), profile, raw=True
+            message_class(message_type), topic, partial(self._receive, kind, topic), profile, raw=True
         )
 
-    def _hear(self, kind: Kind, topic: str, data: bytes, info: Mapping[str, int]) -> None:
+    def _receive(self, kind: Kind, topic: str, data: bytes, info: Mapping[str, int]) -> None:
         if not self.is_counting:
             return
         sent_ns, came_ns = info["source_timestamp"], info["received_timestamp"]
         way_s, transport_s = (time.time_ns() - sent_ns) / 1e9, (came_ns - sent_ns) / 1e9
-        kind.hear(topic, info["publication_sequence_number"], way_s, transport_s)
+        kind.receive(topic, info["publication_sequence_number"], way_s, transport_s)
         if topic.endswith("/goal_events"):
             self._note(json.loads(deserialize_message(data, String).data))
 
@@ -151,12 +151,12 @@ class Ear:
 
 def _late(kinds: Sequence[Kind]) -> dict[str, float | None]:
     """Returns the shares of messages that the callback, and the middleware, had too late."""
-    num_heard = sum(len(kind.ways_s) for kind in kinds)
-    if not num_heard:
+    num_received = sum(len(kind.ways_s) for kind in kinds)
+    if not num_received:
         return {"late_share": None, "late_share_of_transport": None}
     late = sum(kind.num_late(kind.ways_s) for kind in kinds)
     late_there = sum(kind.num_late(kind.transport_s) for kind in kinds)
-    return {"late_share": round(late / num_heard, 5), "late_share_of_transport": round(late_there / num_heard, 5)}
+    return {"late_share": round(late / num_received, 5), "late_share_of_transport": round(late_there / num_received, 5)}
 
 
 def _kind(name: str, *, is_planner: bool) -> str:

@@ -43,9 +43,9 @@ class TraceRecorder:
         self._write({**header, "about": {"planner": planner}})
         durability = DurabilityPolicy.TRANSIENT_LOCAL if has_past else DurabilityPolicy.VOLATILE
         profile = QoSProfile(depth=qos.GOAL_EVENTS.depth, reliability=ReliabilityPolicy.RELIABLE, durability=durability)
-        self._subscription = node.create_subscription(String, f"{planner}/goal_events", self._hear, profile)
+        self._subscription = node.create_subscription(String, f"{planner}/goal_events", self._receive, profile)
 
-    def _hear(self, message: String) -> None:
+    def _receive(self, message: String) -> None:
         line = json.loads(message.data)
         if line.pop("version") != VERSION:
             return  # another version's planner: nothing that this one could replay

@@ -64,11 +64,11 @@ class ScriptedServer:
         expected = ExpectedDuration(min_s=0.1, p50_s=0.25, p90_s=0.4)
         for index, text in enumerate(self.texts):
             segment = Segment(index=index, text=text, calls=(), expected=expected)
-            self.replay.hear(self, SegmentReady(request.request_id, segment))
+            self.replay.receive(self, SegmentReady(request.request_id, segment))
         if self.error is ErrorCode.NONE:
-            self.replay.hear(self, PlanComplete(request.request_id, len(self.texts)))
+            self.replay.receive(self, PlanComplete(request.request_id, len(self.texts)))
         else:
-            self.replay.hear(self, Finished(PlanResult(request_id=request.request_id, error_code=self.error)))
+            self.replay.receive(self, Finished(PlanResult(request_id=request.request_id, error_code=self.error)))
 
     def report(self, report):
         self.reports.append(report)

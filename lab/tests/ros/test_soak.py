@@ -25,7 +25,7 @@ pytestmark = pytest.mark.ros
 def test_missing_numbers_are_lost_whatever_the_order():
     kind = Kind(None)
     for topic, number in (("/a", 5), ("/a", 8), ("/a", 6), ("/b", 1), ("/b", 2)):
-        kind.hear(topic, number, 0.001, 0.001)
+        kind.receive(topic, number, 0.001, 0.001)
     assert kind.report(has_numbers=True)["lost"] == 1
     assert kind.report(has_numbers=False)["lost"] is None
 
@@ -36,7 +36,7 @@ def test_missing_numbers_are_lost_whatever_the_order():
 )
 def test_late_is_more_than_a_fifth_of_the_period_or_5_ms(period_s, way_s, is_late):
     kind = Kind(period_s)
-    kind.hear("/a", 1, way_s, 0.0)
+    kind.receive("/a", 1, way_s, 0.0)
     assert kind.num_late(kind.ways_s) == is_late
     assert kind.num_late(kind.transport_s) == 0
 

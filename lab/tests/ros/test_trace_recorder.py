@@ -91,7 +91,7 @@ def test_a_gap_in_the_numbers_is_counted(ros):
     node = rclpy.create_node("recorder_gap")
     recorder = TraceRecorder(node, "/nobody", io.StringIO(), name="test")
     for number in (4, 5, 8, 0, 1):  # two lost, then the planner restarted
-        recorder._hear(type("Message", (), {"data": f'{{"version": 2, "number": {number}, "event": "x"}}'}))
+        recorder._receive(type("Message", (), {"data": f'{{"version": 2, "number": {number}, "event": "x"}}'}))
     assert (recorder.num_events, recorder.num_lost) == (5, 2)
     node.destroy_node()
 

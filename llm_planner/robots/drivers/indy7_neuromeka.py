@@ -63,11 +63,11 @@ class NeuromekaPort:
         self._num_waited = self._num_stops = 0
         self._has_moved = False
         self._is_closed = threading.Event()
-        self._is_heard = threading.Event()
+        self._has_message = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="indy7", daemon=True)
         self._thread.start()
-        if not self._is_heard.wait(patience_s):
+        if not self._has_message.wait(patience_s):
             self._is_closed.set()
             raise PlannerError(
                 ErrorCode.ROBOT_SILENT, "the Indy7 does not answer; is its controller on, and its address right?"
@@ -133,7 +133,7 @@ class NeuromekaPort:
         if len(joints) < NUM_JOINTS or not all(map(math.isfinite, joints)):
             raise ValueError(f"q is {data['q']!r}")
         self._joints = joints
-        self._is_heard.set()
+        self._has_message.set()
         with self._lock:
             if self._ending is not None:
                 return

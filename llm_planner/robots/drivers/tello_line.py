@@ -193,7 +193,7 @@ class TelloLine:
         for text in self._transport.states():
             self.telemetry.note(text, now_s)
         for text in self._transport.answers():
-            self._hear(text, now_s)
+            self._receive(text, now_s)
         flight = self._flight
         if flight is None:
             return
@@ -232,7 +232,7 @@ class TelloLine:
             self._stops.note_sent(now_s)
         self._transport.send(command.text)
 
-    def _hear(self, text: str, now_s: float) -> None:
+    def _receive(self, text: str, now_s: float) -> None:
         """Takes an answer: for the command in flight if it fits, else for a stray."""
         self._last_datagram_s = now_s
         flight, answer = self._flight, text.strip().lower()

@@ -61,7 +61,7 @@ class TelloFirmware:
         self._flight = Flight(model, rng, pose or Pose())
         self._battery_percent = battery_percent
         self._is_sdk_mode = False
-        self._heard_s = 0.0
+        self._received_s = 0.0
         self._now_s = 0.0
         self._flown_s = 0.0
         self._asked_by: object = None  # the client that waits for the end of the motion; None for none
@@ -86,7 +86,7 @@ class TelloFirmware:
     def receive(self, text: str, client: object, now_s: float) -> list[Answer]:
         """Takes a command and returns what is said at once; a motion is answered by ``tick`` when it is over."""
         answers = self.tick(now_s)
-        self._heard_s = now_s
+        self._received_s = now_s
         name, *words = text.strip().lower().split() or [""]
         if name == "command":
             self._is_sdk_mode = True
@@ -147,9 +147,9 @@ class TelloFirmware:
     def _mind_itself(self, now_s: float) -> list[Answer]:
         """Lands when no command has come for long, unless it is still at work; and when the battery is empty."""
         if self._flight.is_moving:
-            self._heard_s = now_s
+            self._received_s = now_s
         is_empty = self._battery_percent <= EMPTY_PERCENT
-        if not is_empty and now_s - self._heard_s < AUTO_LAND_S:
+        if not is_empty and now_s - self._received_s < AUTO_LAND_S:
             return []
         answers = self._end(ERROR)
         self._flight.land(now_s)

@@ -75,7 +75,7 @@ class GazeboArmPort:
         self._gripper = Gripper(self._graspable, order)
         self._lock = threading.RLock()
         self._joints, self._time_s = self._chain.home, 0.0
-        self._heard_at_s: float | None = None
+        self._received_at_s: float | None = None
         self._motion: Motion | None = None
         self._target: Vector | None = None  # waits until nothing hangs on the arm that should not
         self._told: dict[str, WorldObject] = {}
@@ -90,7 +90,7 @@ class GazeboArmPort:
         with self._lock:
             if time_s < self._time_s:  # Gazebo was reset
                 self._motion = self._target = None
-            self._joints, self._time_s, self._heard_at_s = joints, time_s, self._clock.now_s()
+            self._joints, self._time_s, self._received_at_s = joints, time_s, self._clock.now_s()
 
     def note_place(self, name: str, position_m: Sequence[float], yaw: float) -> None:
         """Takes where a thing is in the world, yaw in radians."""
@@ -115,12 +115,12 @@ class GazeboArmPort:
 
     @property
     def _is_lost(self) -> bool:
-        return self._heard_at_s is None or self._clock.now_s() - self._heard_at_s > JOINT_STATES_TIMEOUT_S
+        return self._received_at_s is None or self._clock.now_s() - self._received_at_s > JOINT_STATES_TIMEOUT_S
 
     @property
     def _now_s(self) -> float:
         """Gazebo's time, as far as can be told."""
-        silent_s = 0.0 if self._heard_at_s is None else self._clock.now_s() - self._heard_at_s
+        silent_s = 0.0 if self._received_at_s is None else self._clock.now_s() - self._received_at_s
         return self._time_s + silent_s
 
     # --- For the driver
@@ -200,7 +200,7 @@ class GazeboArmPort:
         """Brakes and holds."""
         with self._lock:
             self._target = None
-            if self._heard_at_s is None:
+            if self._received_at_s is None:
                 return
             begin, rates = self._joints, np.zeros(len(self._joints))
             if self._motion is not None and not self._is_blocked():

@@ -64,7 +64,7 @@ class GazeboDronePort:
         self._lock = threading.RLock()
         self._position, self._velocity, self._yaw = home.to_world((0.0, 0.0, 0.0)), np.zeros(3), 0.0
         self._position[2] = self._floor_m
-        self._heard_at_s: float | None = None
+        self._received_at_s: float | None = None
         self._path: Path | None = None
         self._is_armed = self._is_landing = False
         self._told: list[WorldObject] = list(self._things)
@@ -75,11 +75,11 @@ class GazeboDronePort:
         """Takes where the drone is in the world, yaw in radians; how fast it is follows from the last time."""
         with self._lock:
             now_s, position = self._clock.now_s(), np.array(position_m, dtype=np.float64)
-            if self._heard_at_s is not None and now_s > self._heard_at_s:
-                self._velocity = (position - self._position) / (now_s - self._heard_at_s)
-            if self._heard_at_s is None and position[2] > self._floor_m + 0.1:
+            if self._received_at_s is not None and now_s > self._received_at_s:
+                self._velocity = (position - self._position) / (now_s - self._received_at_s)
+            if self._received_at_s is None and position[2] > self._floor_m + 0.1:
                 self._is_armed = True  # it was in the air before the first question
-            self._position, self._yaw, self._heard_at_s = position, yaw, now_s
+            self._position, self._yaw, self._received_at_s = position, yaw, now_s
 
     def tick(self) -> None:
         """Sends the velocity of now; call it as often as odometry comes."""
@@ -107,7 +107,7 @@ class GazeboDronePort:
             )
 
     def _is_lost(self, now_s: float) -> bool:
-        return self._heard_at_s is None or now_s - self._heard_at_s > ODOMETRY_TIMEOUT_S
+        return self._received_at_s is None or now_s - self._received_at_s > ODOMETRY_TIMEOUT_S
 
     # --- For the driver
 

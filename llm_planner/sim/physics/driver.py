@@ -130,7 +130,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._read(now_s)
         if self._result.status is SkillStatus.RUNNING:
             try:
-                self._require_heard()
+                self._require_message()
                 self._watch()
                 if self._has_waited():
                     self._advance()
@@ -152,7 +152,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         return ATTENTION_S
 
     def _begin(self, call: SkillCall) -> Course:
-        self._require_heard()
+        self._require_message()
         skill = self._model.skills.get(call.name)
         if skill is None:
             raise PermanentFailureError(f"there is no skill {call.name}")
@@ -172,7 +172,7 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
     def _watch(self) -> None:
         """Raises SkillFailedError if something has happened that ends the call."""
 
-    def _require_heard(self) -> None:
+    def _require_message(self) -> None:
         if self._telemetry.is_lost:
             raise SkillFailedError(LOST)
 

@@ -39,12 +39,12 @@ class Owner:
         self.results = {}
         self.server = ChildServer(
             partial(build_loop, CONFIG),
-            book=GoalBook(build_admission(CONFIG), Dispatcher(self.hear).put),
+            book=GoalBook(build_admission(CONFIG), Dispatcher(self.receive).put),
             clock=MonotonicClock(),
             patience=Patience(start_timeout_s=START_S),
         )
 
-    def hear(self, event):
+    def receive(self, event):
         with self.changed:
             if isinstance(event, SegmentReady):
                 self.segments[event.request_id].append(event.segment)

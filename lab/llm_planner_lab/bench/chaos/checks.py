@@ -138,8 +138,8 @@ class RobotCheck:
             self._live(line["at_s"])
 
     def _on_life(self, line: Line) -> None:
-        if line["heard_s"] > self._quiet_since_s:
-            self._live(line["heard_s"])
+        if line["received_s"] > self._quiet_since_s:
+            self._live(line["received_s"])
 
     def _on_inactive(self, line: Line) -> None:
         if line["goal"] == self._goal:

@@ -103,10 +103,10 @@ class JournaledControl(RobotControl):
         self.journal.note("complete", goal=goal_id, num_segments=num_segments)
         super().complete(goal_id, num_segments, is_partial=is_partial)
 
-    def hear(self, at_s: float) -> None:
+    def receive(self, at_s: float) -> None:
         """Notes when the planner last showed life."""
-        self.journal.note("life", heard_s=at_s)
-        super().hear(at_s)
+        self.journal.note("life", received_s=at_s)
+        super().receive(at_s)
 
     def tick(self) -> float:
         """Goes on; notes if the kernel has given this process no processor."""

@@ -147,7 +147,7 @@ class _Stage:
             self._control.tick()
             if self._planner is not Planner.NOBODY:
                 self._watch()
-                self._hear()
+                self._receive()
             self._measure()
         self._trial.collided_with = tuple(
             c.other.rpartition(":")[2] for c in self._world.collisions if c.robot == "drone"
@@ -179,7 +179,7 @@ class _Stage:
         )
         self._answering.ask(request, now_s, self._planner)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Takes what the planner says."""
         now_s = self._clock.now_s()
         for event in self._answering.take(now_s):

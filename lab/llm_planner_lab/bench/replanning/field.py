@@ -111,7 +111,7 @@ class Field:
         self._take(self._loop.submit(request, self.now_s), attempt)
         end_s = self.now_s + MOST_S
         while attempt.result is None and self.now_s < end_s:
-            self._executor.hear(self.now_s)
+            self._executor.receive(self.now_s)
             self._executor.tick(self.now_s)
             while self._reports:
                 self._tell(self._reports.pop(0), attempt)

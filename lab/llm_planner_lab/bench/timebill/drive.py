@@ -70,10 +70,10 @@ class Driver:
         """Returns the answer to each request, by id; arrivals come in order."""
         for arrival in arrivals:
             self._serve_until(arrival.arrival_s)
-            self._hear(arrival.arrival_s)
+            self._receive(arrival.arrival_s)
             self._enter(arrival)
         self._serve_until(float("inf"))
-        self._hear(float("inf"))
+        self._receive(float("inf"))
         return self.answers
 
     def warm_up(self, request: PlanRequest) -> None:
@@ -96,7 +96,7 @@ class Driver:
             if num_idle > MAX_IDLE_TURNS:
                 raise PlannerError(ErrorCode.ENGINE_FAILED, "the planner loop does nothing and never sleeps")
 
-    def _hear(self, until_s: float) -> None:
+    def _receive(self, until_s: float) -> None:
         """Passes to the book what happened until a time."""
         while self._inbox and self._inbox[0][0] <= until_s:
             time_s, event = self._inbox.pop(0)

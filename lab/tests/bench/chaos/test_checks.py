@@ -110,7 +110,7 @@ def test_silence_steps_begin_half_a_second_after_their_time_at_the_latest(late_s
 
 
 def test_silence_counts_from_the_last_sign_of_life_and_not_while_a_segment_runs():
-    life = [{"kind": "life", "heard_s": 0.5 * n} for n in range(60)]
+    life = [{"kind": "life", "received_s": 0.5 * n} for n in range(60)]
     assert broken(begun(), *life, step_s=0.5, until_s=30.0) == set()
     assert broken(begun(), received(1), report("STARTED", 1), call(CALLS[1])) == set()
     assert broken(begun()) == {"robots_unsafe"}

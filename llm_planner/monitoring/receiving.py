@@ -7,31 +7,31 @@ from llm_planner.monitoring.robot_view import RobotView
 from llm_planner.serving.planner_view import PlannerView
 
 
-def hear_event(state: FleetState, sender: str, text: str, now_s: float) -> None:
+def receive_event(state: FleetState, sender: str, text: str, now_s: float) -> None:
     """Passes on a line of ``~/goal_events``."""
     try:
         line = parse_json(text)
     except ValueError:
-        state.hear_broken(sender, now_s)
+        state.receive_broken(sender, now_s)
         return
-    state.hear_event(line if isinstance(line, dict) else {}, now_s)
+    state.receive_event(line if isinstance(line, dict) else {}, now_s)
 
 
-def hear_planner(state: FleetState, sender: str, text: str, now_s: float) -> None:
+def receive_planner(state: FleetState, sender: str, text: str, now_s: float) -> None:
     """Passes on a planner's ``~/view``."""
     try:
         view = PlannerView.from_json(text)
     except PlannerError:
-        state.hear_broken(sender, now_s)
+        state.receive_broken(sender, now_s)
         return
-    state.hear_planner(view, now_s)
+    state.receive_planner(view, now_s)
 
 
-def hear_robot(state: FleetState, sender: str, text: str, now_s: float) -> None:
+def receive_robot(state: FleetState, sender: str, text: str, now_s: float) -> None:
     """Passes on a robot's ``~/view``."""
     try:
         view = RobotView.from_json(text)
     except PlannerError:
-        state.hear_broken(sender, now_s)
+        state.receive_broken(sender, now_s)
         return
-    state.hear_robot(view, now_s)
+    state.receive_robot(view, now_s)
