@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
 GAZEBO = "gazebo"  # a body in Gazebo, through its bridge
 MUJOCO = "mujoco"  # a body in a physical world (ros.world_node), which may be starting still
-WORLD_ADDRESS, WORLD_PATIENCE_S = "127.0.0.1:8870", 30.0
+WORLD_ADDRESS, WORLD_TIMEOUT_S = "127.0.0.1:8870", 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def _world_port(name: str, address: str, clock: Clock) -> "RemotePort":
     """Returns the way to a robot's body; waits for a world that is not there yet."""
     from llm_planner.sim.physics.client import RemotePort
 
-    give_up_s = time.monotonic() + WORLD_PATIENCE_S
+    give_up_s = time.monotonic() + WORLD_TIMEOUT_S
     while True:
         try:
             return RemotePort(name, address, clock)

@@ -9,7 +9,7 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions
 from llm_planner.srv import Instruct
 
-PATIENCE_MARGIN_S = 0.02  # for what the network takes beyond its usual delay
+TIMEOUT_MARGIN_S = 0.02  # for what the network takes beyond its usual delay
 
 
 def to_request(
@@ -58,7 +58,7 @@ def patience_s(request: PlanRequest, model: RobotModel) -> float | None:
     """Returns how long an emergency may go unanswered: its budget, and the way there and back; None for ever."""
     if request.urgency is not Urgency.URGENT or request.time_budget_s is None:
         return None
-    return request.time_budget_s + 2 * model.network.latency_s.value + PATIENCE_MARGIN_S
+    return request.time_budget_s + 2 * model.network.latency_s.value + TIMEOUT_MARGIN_S
 
 
 def again(order: Instruct.Request) -> Instruct.Request:

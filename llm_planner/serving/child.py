@@ -10,7 +10,7 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
 from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.alarm import Alarm
-from llm_planner.serving.child_link import ChildLink, Patience
+from llm_planner.serving.child_link import ChildLink, Timeouts
 from llm_planner.serving.child_process import Cancel, EngineMessage, Heartbeat, Look, Report, Snapshot, Stop, Submit
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
@@ -38,7 +38,7 @@ class ChildServer:
         factory: Builds the loop in the child; picklable, e.g. ``functools.partial(build_loop, config)``.
         book: The goals; what happens to them is announced there.
         clock: Tells the time; the same in all processes of a machine, as ``core.clock.MonotonicClock`` does.
-        patience: Timeouts and limits.
+        timeouts: Timeouts and limits.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class ChildServer:
         *,
         book: GoalBook,
         clock: Clock,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self._factory = factory
         self._clock = clock
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
         self._book = book
         self._alarm = Alarm(clock, self._keep_budgets)
         self._watcher = threading.Thread(target=self._watch, name="planner-watch", daemon=True)
         self._lock = book.lock  # a goal changes and is sent, an event is taken, or a child replaced: one at a time
-        self._quarantine = Quarantine(self._patience.max_attempts)
+        self._quarantine = Quarantine(self._timeouts.max_attempts)
         self._link: ChildLink | None = None
         self._loop_status: LoopStatus | None = None
         self._view: LoopView | None = None
@@ -214,7 +214,7 @@ class ChildServer:
             PlannerError: If another one would do no better.
         """
         try:
-            link = ChildLink(self._factory, self._clock, self._patience, self._receive, self._num_hangs)
+            link = ChildLink(self._factory, self._clock, self._timeouts, self._receive, self._num_hangs)
         except OSError as error:  # no memory, or too many processes: that may pass
             self._note_failure(PlannerError(ErrorCode.ENGINE_FAILED, f"no engine process can be started: {error}"))
             return
@@ -223,7 +223,7 @@ class ChildServer:
             link.watch(self._is_closing)
         finally:
             is_orderly = self._is_closing.is_set() and link.is_ready  # one that is loading reads nothing
-            link.end(self._patience.stop_timeout_s if is_orderly else 0.0)
+            link.end(self._timeouts.stop_timeout_s if is_orderly else 0.0)
             self._is_ready.clear()
             with self._lock:
                 self._link, self._is_looking = None, False
@@ -251,7 +251,7 @@ class ChildServer:
             PlannerError: If there were too many without an explanation.
         """
         self._num_failures = 0 if is_explained else self._num_failures + 1
-        if self._num_failures > self._patience.max_restarts:
+        if self._num_failures > self._timeouts.max_restarts:
             message = f"the engine failed {self._num_failures} times in a row; see its log, then restart the planner"
             raise error or PlannerError(ErrorCode.ENGINE_FAILED, message)
         self._num_restarts += 1

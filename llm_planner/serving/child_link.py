@@ -38,7 +38,7 @@ _DRAIN_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long, and how often, a parent bears with its child.
 
     Attributes:
@@ -84,9 +84,9 @@ class ChildLink:
     Args:
         factory: Builds the loop in the child; picklable.
         clock: Tells the time.
-        patience: Timeouts.
+        timeouts: Timeouts.
         on_message: Called with what the child says, on a thread of the link. If it raises, the child is given up.
-        num_hangs: As ``Patience.silence_limit_s`` has it.
+        num_hangs: As ``Timeouts.silence_limit_s`` has it.
 
     Attributes:
         num_hangs: The same; the owner sets it to 0 when there is an event.
@@ -99,12 +99,12 @@ class ChildLink:
         self,
         factory: Callable[[], PlannerLoop],
         clock: Clock,
-        patience: Patience,
+        timeouts: Timeouts,
         on_message: Callable[[EngineMessage], None],
         num_hangs: int = 0,
     ) -> None:
         self._clock = clock
-        self._patience = patience
+        self._timeouts = timeouts
         self._on_message = on_message
         self.num_hangs = num_hangs
         self._longest_turn_s = 0.0
@@ -113,7 +113,7 @@ class ChildLink:
         self.is_ready = False
         self.has_hung = False
         self.error: PlannerError | None = None
-        call = pickle.dumps((run_child, factory, patience.beat_interval_s))
+        call = pickle.dumps((run_child, factory, timeouts.beat_interval_s))
         self._connection, theirs = Pipe()
         with contextlib.closing(theirs):  # or the end of the child would not show as the end of the pipe
             self._process = _start(theirs)
@@ -135,12 +135,12 @@ class ChildLink:
     def silent_s(self) -> float | None:
         """For how long a child that is ready has said nothing; None if that is nothing to speak of."""
         silent_s = self._all_silent_s
-        return silent_s if self.is_ready and silent_s >= self._patience.warn_timeout_s else None
+        return silent_s if self.is_ready and silent_s >= self._timeouts.warn_timeout_s else None
 
     @property
     def _all_silent_s(self) -> float:
         """For how long the child has said nothing; up to one beat more, as ``_awake_s`` goes on in beats."""
-        return max(0.0, self._awake_s - self._received_at_s - self._patience.beat_interval_s)
+        return max(0.0, self._awake_s - self._received_at_s - self._timeouts.beat_interval_s)
 
     def send(self, message: ParentMessage) -> None:
         """Queues a message; never blocks. What a dead child does not get, the next one is told again.
@@ -163,7 +163,7 @@ class ChildLink:
         Only time in which this thread ran counts as silence of the child: if the machine stood still, or both
         processes were stopped, it is not to blame.
         """
-        pause_s = self._patience.beat_interval_s
+        pause_s = self._timeouts.beat_interval_s
         was_silent_s = None
         while not is_closing.is_set() and self._process.poll() is None:
             began_s = self._clock.now_s()
@@ -208,8 +208,8 @@ class ChildLink:
     @property
     def _limit_s(self) -> float:
         if not self.is_ready:
-            return self._patience.start_timeout_s
-        return self._patience.silence_limit_s(self._longest_turn_s, self.num_hangs)
+            return self._timeouts.start_timeout_s
+        return self._timeouts.silence_limit_s(self._longest_turn_s, self.num_hangs)
 
     def _write(self) -> None:
         try:

@@ -21,7 +21,7 @@ from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, 
 from llm_planner.core.segment import Situation
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.child_link import Patience
+from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
@@ -32,7 +32,7 @@ from llm_planner.serving.view import LoopView
 from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request, succeeded
 
 PLAN = "a(1);b(2);c(3);d(4);e(5);f(6);"
-PATIENCE = Patience(start_timeout_s=30.0, hang_timeout_s=1.5, beat_interval_s=0.05, max_attempts=2, max_restarts=2)
+PATIENCE = Timeouts(start_timeout_s=30.0, hang_timeout_s=1.5, beat_interval_s=0.05, max_attempts=2, max_restarts=2)
 
 
 def build(step_s: float = 0.01, plan: str = PLAN, policy: str = "fcfs_stream", dies_at: str = "") -> PlannerLoop:
@@ -76,7 +76,7 @@ def build_nothing() -> PlannerLoop:
 class Owner:
     """Receives events, and executes what it is told at once."""
 
-    def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True, patience: Patience = PATIENCE) -> None:
+    def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True, timeouts: Timeouts = PATIENCE) -> None:
         self.events: list[Event] = []
         self.reports = reports
         self.changed = threading.Condition()
@@ -84,7 +84,7 @@ class Owner:
             factory,
             book=GoalBook(make_admission(), Dispatcher(self.on_event).put),
             clock=MonotonicClock(),
-            patience=patience,
+            timeouts=timeouts,
         )
         starter = threading.Thread(target=self.server.start)  # that thread ends, the child goes on
         starter.start()
@@ -291,8 +291,8 @@ def stop(pid: int) -> None:
 
 
 def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest_silence(own, caplog):
-    patience = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=1.5, hang_timeout_s=600.0)
-    owner = own(functools.partial(build, step_s=0.05), patience=patience)
+    timeouts = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=1.5, hang_timeout_s=600.0)
+    owner = own(functools.partial(build, step_s=0.05), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     assert owner.server.status.silent_s is None
     owner.server.submit(make_request("r1", "go"))
@@ -312,8 +312,8 @@ def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest
 
 
 def test_a_child_that_goes_on_is_not_replaced(own, caplog):
-    patience = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
-    owner = own(functools.partial(build, step_s=0.01), patience=patience)
+    timeouts = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    owner = own(functools.partial(build, step_s=0.01), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     stop(child := owner.server.child_pid)
     while owner.server.status.silent_s is None:
@@ -329,7 +329,7 @@ def test_a_child_that_goes_on_is_not_replaced(own, caplog):
 
 def test_close_does_not_wait_for_a_child_that_is_stopped_and_reads_nothing(own):
     owner = own(
-        functools.partial(build, step_s=0.01), patience=replace(PATIENCE, hang_timeout_s=600.0, stop_timeout_s=0.1)
+        functools.partial(build, step_s=0.01), timeouts=replace(PATIENCE, hang_timeout_s=600.0, stop_timeout_s=0.1)
     )
     assert owner.server.wait_ready(30.0)
     stop(owner.server.child_pid)
@@ -409,7 +409,7 @@ def load_for_ever() -> PlannerLoop:
 
 
 def test_close_does_not_wait_for_a_child_that_is_loading(own):
-    owner = own(load_for_ever, patience=replace(PATIENCE, stop_timeout_s=600.0))
+    owner = own(load_for_ever, timeouts=replace(PATIENCE, stop_timeout_s=600.0))
     while owner.server.child_pid is None:
         time.sleep(0.01)
     closing = threading.Thread(target=owner.server.close, daemon=True)
@@ -424,8 +424,8 @@ from dataclasses import replace
 from tests.serving.test_child import PATIENCE, Owner, build, stop
 
 if __name__ == "__main__":
-    patience = replace(PATIENCE, hang_timeout_s=600.0, least_hang_timeout_s=600.0)
-    owner = Owner(functools.partial(build, 0.001), patience=patience)
+    timeouts = replace(PATIENCE, hang_timeout_s=600.0, least_hang_timeout_s=600.0)
+    owner = Owner(functools.partial(build, 0.001), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     if "stopped" in sys.argv:
         stop(owner.server.child_pid)
@@ -454,7 +454,7 @@ if __name__ == "__main__":
     os.environ["PARENT"] = str(os.getpid())
     import slow_import
 
-    owner = Owner(slow_import.build, patience=PATIENCE)
+    owner = Owner(slow_import.build, timeouts=PATIENCE)
     time.sleep(600)
 """
 

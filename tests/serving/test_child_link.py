@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.serving import child_link
-from llm_planner.serving.child_link import ChildLink, Patience
+from llm_planner.serving.child_link import ChildLink, Timeouts
 from llm_planner.serving.child_process import Cancel, Heartbeat
 from llm_planner.serving.loop import PlannerLoop
 from tests.serving.builders import make_loop
 
-PATIENCE = Patience(beat_interval_s=0.02, least_hang_timeout_s=0.3, hang_timeout_s=0.3, start_timeout_s=20.0)
+PATIENCE = Timeouts(beat_interval_s=0.02, least_hang_timeout_s=0.3, hang_timeout_s=0.3, start_timeout_s=20.0)
 
 
 def half_a_message(connection: Connection, factory: Callable[[], PlannerLoop], _: float) -> None:
@@ -92,13 +92,13 @@ def test_a_message_that_raises_gives_the_child_up(monkeypatch):
 
 @given(st.floats(0.0, 1e6), st.integers(0, 10_000))
 def test_the_longest_silence_follows_the_longest_step_between_two_limits(longest_turn_s, num_hangs):
-    patience = Patience()
-    limit_s = patience.silence_limit_s(longest_turn_s, num_hangs)
-    assert patience.least_hang_timeout_s <= limit_s <= patience.hang_timeout_s
-    assert limit_s >= min(patience.hang_timeout_s, 10 * longest_turn_s)
-    assert patience.silence_limit_s(longest_turn_s, num_hangs + 1) >= min(patience.hang_timeout_s, 2 * limit_s)
-    assert patience.silence_limit_s(0.01, 0) == 5.0
-    assert patience.silence_limit_s(1.0, 0) == 10.0
+    timeouts = Timeouts()
+    limit_s = timeouts.silence_limit_s(longest_turn_s, num_hangs)
+    assert timeouts.least_hang_timeout_s <= limit_s <= timeouts.hang_timeout_s
+    assert limit_s >= min(timeouts.hang_timeout_s, 10 * longest_turn_s)
+    assert timeouts.silence_limit_s(longest_turn_s, num_hangs + 1) >= min(timeouts.hang_timeout_s, 2 * limit_s)
+    assert timeouts.silence_limit_s(0.01, 0) == 5.0
+    assert timeouts.silence_limit_s(1.0, 0) == 10.0
 
 
 class JumpingClock:
@@ -115,7 +115,7 @@ class JumpingClock:
 def test_a_standstill_of_the_parent_is_no_silence_of_the_child(monkeypatch):
     """A machine that was suspended: the child had no chance to say anything either."""
     monkeypatch.setattr(child_link, "run_child", half_a_message)
-    link = ChildLink(make_loop, JumpingClock(), Patience(beat_interval_s=0.02), lambda _: None)
+    link = ChildLink(make_loop, JumpingClock(), Timeouts(beat_interval_s=0.02), lambda _: None)
     closing = threading.Event()
     threading.Timer(1.0, closing.set).start()
     link.watch(closing)

@@ -16,7 +16,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.child_link import Patience
+from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
@@ -207,7 +207,7 @@ def run_live(
             factory,
             book=GoalBook(build_admission(config), dispatcher.put),
             clock=MonotonicClock(),
-            patience=Patience(stop_timeout_s=20.0),
+            timeouts=Timeouts(stop_timeout_s=20.0),
         )
         server.start()
         try:

@@ -23,7 +23,7 @@ NUM_URGENT = 3
 URGENT_TOKENS = 12
 BUSY_TOKENS = (60, 200)
 """Shortest and longest generation of those that are busy when an urgent one arrives."""
-PATIENCE_STEPS = 5000
+TIMEOUT_STEPS = 5000
 OURS, FCFS, PRIORITY, ALONE = "ours", "stock_fcfs", "stock_priority", "alone"
 
 Progress = Callable[[str, float], None]
@@ -106,7 +106,7 @@ class VllmBench:
 
     def _until_token(self, name: str, names: list[str]) -> float:
         start_s = self._clock.now_s()
-        for _ in range(PATIENCE_STEPS):
+        for _ in range(TIMEOUT_STEPS):
             if name in self._backend.execute(_decode(names)).token_ids:
                 return self._clock.now_s() - start_s
         raise PlannerError(ErrorCode.ENGINE_FAILED, f"request {name} never went on")
@@ -173,7 +173,7 @@ class VllmBench:
         urgent = drive.add("urgent", URGENT_TOKENS, Urgency.URGENT)
         first, num_steps, num_calls = dict[str, float](), 0, 0
         while urgent.num_output_tokens < URGENT_TOKENS:
-            if (num_calls := num_calls + 1) > PATIENCE_STEPS:
+            if (num_calls := num_calls + 1) > TIMEOUT_STEPS:
                 raise PlannerError(ErrorCode.ENGINE_FAILED, f"the urgent request was never served ({name})")
             _, output = drive.step()
             num_steps += output.step is None or bool(output.step.num_scheduled_tokens)

@@ -18,7 +18,7 @@ from llm_planner_lab.bench.vllm_stock import stock
 
 BASELINE = "stock"
 NUM_TURNS = 5
-PATIENCE_STEPS = 20_000
+TIMEOUT_STEPS = 20_000
 
 
 class PipelineRun:
@@ -85,7 +85,7 @@ class PipelineRun:
         scheduler = self._backend.engine.scheduler
         num_calls, num_empty = scheduler.num_calls, scheduler.num_empty_calls
         start_s = self._clock.now_s()
-        for _ in range(PATIENCE_STEPS):
+        for _ in range(TIMEOUT_STEPS):
             drive.step()
             if drive.is_done:
                 break

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 NUM_STOPS = 3
 PERIOD_S = 0.05  # between questions to the controller: 20 Hz, as Neuromeka's ROS driver
 SPEED_PERCENT = 25  # the speed of the robot model; the library's own default is 15
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 IDLE, MOVING = 5, 6  # OpState of the library
 STATES = {2: "a limit is violated", 7: "it is being taught", 8: "it has collided", 9: "its stop button is pressed"}
 NUM_JOINTS = 6
@@ -55,7 +55,7 @@ class NeuromekaPort:
         PlannerError: ROBOT_SILENT if the controller does not answer.
     """
 
-    def __init__(self, arm: Dcp3, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, arm: Dcp3, *, timeout_s: float = TIMEOUT_S) -> None:
         self._arm = arm
         self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._joints: Joints | None = None
@@ -67,7 +67,7 @@ class NeuromekaPort:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="indy7", daemon=True)
         self._thread.start()
-        if not self._has_message.wait(patience_s):
+        if not self._has_message.wait(timeout_s):
             self._is_closed.set()
             raise PlannerError(
                 ErrorCode.ROBOT_SILENT, "the Indy7 does not answer; is its controller on, and its address right?"

@@ -11,7 +11,7 @@ from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import Pose, RobotModel, trapezoids
 
 POLL_S = 0.005
-PATIENCE_S = 20.0  # a drone or an emulator that is still starting
+TIMEOUT_S = 20.0  # a drone or an emulator that is still starting
 STATE_LIMIT_S = 5.0
 LEAST_CM_S, MOST_CM_S = 10, 100  # published: Tello SDK 2.0
 LEAST_BATTERY_PERCENT = 20.0  # to take off by itself: assumed
@@ -38,7 +38,7 @@ class TelloConnection:
         clock: Source of monotonic time.
         time_scale: How much faster than real time an emulated drone runs.
         takes_off: Whether to take off now.
-        patience_s: Timeout for a drone that does not answer, in the clock's time.
+        timeout_s: Timeout for a drone that does not answer, in the clock's time.
         sleep: Waits for a number of seconds.
 
     Attributes:
@@ -58,7 +58,7 @@ class TelloConnection:
         clock: Clock,
         time_scale: float = 1.0,
         takes_off: bool = False,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._clock, self._time_scale = clock, time_scale
@@ -66,7 +66,7 @@ class TelloConnection:
         self.line = TelloLine(transport)
         self.speed_cm_s = flight_speed_cm_s(model)
         try:
-            self._greet(patience_s * time_scale)
+            self._greet(timeout_s * time_scale)
             if takes_off:
                 self._take_off()
         except PlannerError:
@@ -75,8 +75,8 @@ class TelloConnection:
         height_m = self._height_m()
         self.pose = Pose(z_m=height_m if height_m > FALLEN_M else 0.0)
 
-    def _greet(self, patience_s: float) -> None:
-        self._do(tello_commands.enter_sdk_mode(patience_s), "is it switched on, and is this machine in its network?")
+    def _greet(self, timeout_s: float) -> None:
+        self._do(tello_commands.enter_sdk_mode(timeout_s), "is it switched on, and is this machine in its network?")
         until_s = self._now_s() + STATE_LIMIT_S
         while self.line.telemetry.last is None:
             if self._now_s() > until_s:

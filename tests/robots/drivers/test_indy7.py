@@ -276,4 +276,4 @@ def test_neuromeka_that_makes_no_sense_fails_the_motion_and_moves_no_belief(dcp3
 def test_neuromeka_that_never_answers_is_refused(dcp3):
     dcp3.is_mute = True
     with pytest.raises(PlannerError, match="does not answer"):
-        NeuromekaPort(dcp3, patience_s=0.2)
+        NeuromekaPort(dcp3, timeout_s=0.2)

@@ -288,7 +288,7 @@ def test_a_drone_that_falls_silent_fails_soon():
 def test_a_drone_that_cannot_be_flown_is_refused_and_let_go(faults, code, words):
     air = Air(**faults)
     with pytest.raises(PlannerError) as caught:
-        TelloConnection(MODEL, air, clock=air, takes_off=True, patience_s=5.0, sleep=air.sleep)
+        TelloConnection(MODEL, air, clock=air, takes_off=True, timeout_s=5.0, sleep=air.sleep)
     assert caught.value.code is code
     assert words in caught.value.message
     assert air.is_closed

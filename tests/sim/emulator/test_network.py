@@ -27,7 +27,7 @@ def emulated(*numbers, **settings):
 
 
 def connect(address, **arguments):
-    return TelloConnection(MODEL, TelloSockets(address), clock=CLOCK, time_scale=SCALE, patience_s=1.0, **arguments)
+    return TelloConnection(MODEL, TelloSockets(address), clock=CLOCK, time_scale=SCALE, timeout_s=1.0, **arguments)
 
 
 def fly(connection, *calls):

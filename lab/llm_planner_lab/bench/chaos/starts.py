@@ -16,7 +16,7 @@ from llm_planner_lab.bench.timely.benchmark import commit
 READY_TIMEOUT_S = 120.0
 READY = "accepts goals"  # what the planner logs then
 LONGEST_LIFE = 1.5  # relative to the time that the first fleet took until its planner was ready
-ORPHAN_PATIENCE_S = 3.0
+ORPHAN_TIMEOUT_S = 3.0
 
 
 def run_starts(
@@ -93,7 +93,7 @@ def _start_and_stop(
         for name, status in statuses.items()
         if machine.had_to_be_killed(status)
     ]
-    while machine.processes_of(directory) and time.monotonic() - began_s - took_s < ORPHAN_PATIENCE_S:
+    while machine.processes_of(directory) and time.monotonic() - began_s - took_s < ORPHAN_TIMEOUT_S:
         time.sleep(0.05)
     found += [
         Violation(invariant="orphans", at_s=began_s, what=command)
