@@ -26,7 +26,7 @@ DEFAULT_PLANNER = f"/{PLANNER}"
 WORLD = "world"  # the process that owns the bodies of all robots
 POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
-ONLOOKERS = frozenset({DASHBOARD, RECORDER})
+OBSERVERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
 RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
@@ -291,11 +291,11 @@ class Fleet:
 
     def first_ended(self) -> tuple[str, int] | None:
         """Returns name and exit status of a process that has ended, or None while all run that matter."""
-        return next((ended for ended in self._ended() if ended[0] not in ONLOOKERS), None)
+        return next((ended for ended in self._ended() if ended[0] not in OBSERVERS), None)
 
-    def onlookers_ended(self) -> dict[str, int]:
+    def observers_ended(self) -> dict[str, int]:
         """Returns names and exit statuses of the processes that only looked and have ended."""
-        return {name: status for name, status in self._ended() if name in ONLOOKERS}
+        return {name: status for name, status in self._ended() if name in OBSERVERS}
 
     def _ended(self) -> Iterator[tuple[str, int]]:
         statuses = ((name, process.poll()) for name, process in self._processes.items())
@@ -309,12 +309,12 @@ class Fleet:
 
     def stop(self) -> dict[str, int]:
         """Stops robots, then the planner (it gets their last messages), then the observers; returns exit statuses."""
-        for group in (self._robots(), self._named({"planner"}), self._named(ONLOOKERS)):
+        for group in (self._robots(), self._named({"planner"}), self._named(OBSERVERS)):
             _terminate(group)
         return {name: process.wait() for name, process in self._processes.items()}
 
     def _robots(self) -> list["subprocess.Popen[bytes]"]:
-        return self._named(self._processes.keys() - {"planner"} - ONLOOKERS)
+        return self._named(self._processes.keys() - {"planner"} - OBSERVERS)
 
     def _named(self, names: Collection[str]) -> list["subprocess.Popen[bytes]"]:
         return [process for name, process in self._processes.items() if name in names]

@@ -10,7 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.ros.composition import (
     MAX_RESTARTS,
-    ONLOOKERS,
+    OBSERVERS,
     RESTART_DELAY_S,
     RESTARTS_PER_S,
     Composition,
@@ -65,11 +65,11 @@ def test_who_lives_in_a_world_with_places_knows_its_home():
     assert not homes(Composition(drones=2))
 
 
-def test_onlookers_are_processes_of_their_own(tmp_path):
+def test_observers_are_processes_of_their_own(tmp_path):
     commands = Composition(drones=1, arms=0, dashboard_port=8479, record=tmp_path / "run.mcap").commands()
     assert "port:=8479" in commands["dashboard"]
     assert f"path:={tmp_path / 'run.mcap'}" in commands["recorder"]
-    assert commands.keys() - ONLOOKERS == {"planner", "drone_1"}
+    assert commands.keys() - OBSERVERS == {"planner", "drone_1"}
 
 
 # Processes that end

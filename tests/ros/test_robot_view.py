@@ -20,7 +20,7 @@ def test_listeners_see_where_it_is_and_what_it_knows_of(planner, start_operator)
     operator.instruct("mf(100);mb(50);", [CHAIR])
     operator.outcome()
     time.sleep(2 * PERIOD_S)
-    node, heard = rclpy.create_node("onlooker"), []
+    node, heard = rclpy.create_node("observer"), []
     node.create_subscription(String, "/seen_1/view", heard.append, qos.VIEW)
     spinner = Spinner(node)
     wait_until(lambda: len(heard) >= 3, what="views")

@@ -56,7 +56,7 @@ def test_a_missing_scenario_is_named(tmp_path):
 
 
 def test_the_example_succeeds_with_the_bundled_model(ros, tmp_path):
-    node = rclpy.create_node("onlooker")
+    node = rclpy.create_node("observer")
     outcomes = {name: [] for name in ("drone_1", "drone_2", "arm_1")}
     for name, ended in outcomes.items():
         node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", ended.append, qos.OUTCOMES)

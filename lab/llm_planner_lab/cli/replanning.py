@@ -48,7 +48,7 @@ def replanning(
         keys = ("num_achieved", "mean_tokens", "median_ms")
         cells = [" / ".join("-" if of[way][key] is None else str(of[way][key]) for way in WAYS) for key in keys]
         table.add_row(kind, family, str(of[WAYS[0]]["num_tasks"]), *cells)
-        rows.append({"mishap": kind, "family": family, **of})
+        rows.append({"fault": kind, "family": family, **of})
 
     try:
         for kind, family, scores in bench.run(per_family, seed):

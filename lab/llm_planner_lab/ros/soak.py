@@ -105,7 +105,7 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
                 shares[phase] = share_of_core(fleet.pids, seconds / 2)
                 shares[phase][EAR] = round(2 * (time.process_time() - began_s) / seconds, 4)
         ear.is_counting = False
-        ended = fleet.first_ended() or next(iter(fleet.onlookers_ended().items()), None)
+        ended = fleet.first_ended() or next(iter(fleet.observers_ended().items()), None)
     if ended is not None:
         raise RuntimeError(f"process {ended[0]} ended with status {ended[1]}; see {log_dir}")
     return {"messages": ear.report(), "reports": ear.report_of_reports(), "share_of_one_core": _by_role(shares)}

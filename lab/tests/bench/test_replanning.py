@@ -10,7 +10,7 @@ from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.replanning.benchmark import DIFFICULTY, Score, total
 from llm_planner_lab.bench.replanning.field import Attempt
-from llm_planner_lab.bench.replanning.mishaps import KINDS
+from llm_planner_lab.bench.replanning.injected_faults import KINDS
 from llm_planner_lab.tasks.sample import Task, sample
 
 LIBRARY = RobotLibrary()
@@ -21,22 +21,22 @@ def draw(kind: str, family: str, seed: int = 0):
     rng = random.Random(seed)
     while True:
         task = sample(rng, DIFFICULTY, held_out=True, family=family)
-        mishap = KINDS[kind][0](task, task.plan, LIBRARY.get(task.robot), rng)
-        if mishap is not None:
-            return mishap
+        fault = KINDS[kind][0](task, task.plan, LIBRARY.get(task.robot), rng)
+        if fault is not None:
+            return fault
 
 
 @pytest.mark.parametrize(("kind", "family"), [(kind, family) for kind in KINDS for family in KINDS[kind][1]])
-def test_a_mishap_comes_again_and_the_same(kind: str, family: str):
-    mishap = draw(kind, family)
-    outcomes = [run_plan(parse(mishap.task.plan), mishap.make_driver()) for _ in range(2)]
+def test_a_fault_comes_again_and_the_same(kind: str, family: str):
+    fault = draw(kind, family)
+    outcomes = [run_plan(parse(fault.task.plan), fault.make_driver()) for _ in range(2)]
     assert outcomes[0] == outcomes[1]
     if kind == "blocked":
         assert not outcomes[0].is_success
         assert "something is in the way" in outcomes[0].reason
-        driver = mishap.make_driver()
-        run_plan(parse(mishap.task.plan), driver)
-        assert driver.world.objects.keys() == mishap.make_driver().world.objects.keys()
+        driver = fault.make_driver()
+        run_plan(parse(fault.task.plan), driver)
+        assert driver.world.objects.keys() == fault.make_driver().world.objects.keys()
 
 
 def test_what_has_moved_stands_behind_the_robot_and_what_is_gone_is_nowhere():
@@ -48,7 +48,7 @@ def test_what_has_moved_stands_behind_the_robot_and_what_is_gone_is_nowhere():
     assert gone.task.goal[1] not in gone.make_driver().world.objects
 
 
-def test_who_has_nothing_to_move_or_to_miss_meets_no_mishap():
+def test_who_has_nothing_to_move_or_to_miss_meets_no_fault():
     task = Task(
         family="say", robot="tello", instruction="", scene="", plan="l('hi');", objects=(), goal=("same_outcome",)
     )

@@ -21,7 +21,7 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.sim.kinematics import KinematicDriver
 from llm_planner_lab.bench.replanning.field import Attempt, CountingBackend, Field
-from llm_planner_lab.bench.replanning.mishaps import KINDS, Mishap
+from llm_planner_lab.bench.replanning.injected_faults import KINDS, InjectedFault
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.worlds import build_world
 
@@ -102,13 +102,13 @@ class Bench:
         for kind, (_, families) in KINDS.items():
             for family in families:
                 scores = {way: Score() for way in WAYS}
-                for mishap in self._draw(kind, family, num_tasks, random.Random(f"{seed}/{kind}/{family}")):
+                for fault in self._draw(kind, family, num_tasks, random.Random(f"{seed}/{kind}/{family}")):
                     for way, score in scores.items():
-                        attempts, is_achieved = self._carry_out(mishap, way)
+                        attempts, is_achieved = self._carry_out(fault, way)
                         score.add(attempts, is_achieved=is_achieved)
                 yield kind, family, scores
 
-    def _draw(self, kind: str, family: str, num_tasks: int, rng: random.Random) -> Iterator[Mishap]:
+    def _draw(self, kind: str, family: str, num_tasks: int, rng: random.Random) -> Iterator[InjectedFault]:
         """Yields tasks that the model solves where nothing goes wrong, with what goes wrong."""
         make, num_found = KINDS[kind][0], 0
         for _ in range(MAX_DRAWS * num_tasks):
@@ -121,14 +121,14 @@ class Bench:
             attempt = field_.carry_out(self._request(task))
             if not self._is_achieved(task, driver, field_.calls, attempt):
                 continue
-            mishap = make(task, "" if attempt.result is None else attempt.result.plan, model, rng)
-            if mishap is not None:
+            fault = make(task, "" if attempt.result is None else attempt.result.plan, model, rng)
+            if fault is not None:
                 num_found += 1
-                yield mishap
+                yield fault
 
-    def _carry_out(self, mishap: Mishap, way: str) -> tuple[list[Attempt], bool]:
+    def _carry_out(self, fault: InjectedFault, way: str) -> tuple[list[Attempt], bool]:
         """Returns what happened, and whether the task was achieved in the end."""
-        task, driver = mishap.task, mishap.make_driver()
+        task, driver = fault.task, fault.make_driver()
         field_ = Field(*self._planners[way], driver)
         attempts = [field_.carry_out(self._request(task))]
         calls = list(field_.calls)

@@ -19,7 +19,7 @@ _MOVING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mishap:
+class InjectedFault:
     """One task, and what goes wrong with it.
 
     Attributes:
@@ -32,7 +32,7 @@ class Mishap:
     make_driver: Callable[[], KinematicDriver]
 
 
-def blocked(task: Task, plan: str, model: RobotModel, rng: random.Random) -> Mishap | None:
+def blocked(task: Task, plan: str, model: RobotModel, rng: random.Random) -> InjectedFault | None:
     """Returns a task of whose plan one call that moves fails, once: something is in the way for a while."""
     try:
         calls = [done.call.name for done in execute(task, plan, model).outcome.calls]
@@ -43,14 +43,14 @@ def blocked(task: Task, plan: str, model: RobotModel, rng: random.Random) -> Mis
         return None
     index = rng.choice(places)
     failures = {(calls[index], calls[: index + 1].count(calls[index])): "something is in the way"}
-    return Mishap(
+    return InjectedFault(
         kind="blocked",
         task=task,
         make_driver=lambda: KinematicDriver(model, build_world(task), random.Random(0), failures=failures),
     )
 
 
-def moved(task: Task, _plan: str, model: RobotModel, _rng: random.Random) -> Mishap | None:
+def moved(task: Task, _plan: str, model: RobotModel, _rng: random.Random) -> InjectedFault | None:
     """Returns a drone's task whose object stands on the other side, behind the robot, once it sets out."""
     names = _targets(task)
     if not names:
@@ -64,10 +64,10 @@ def moved(task: Task, _plan: str, model: RobotModel, _rng: random.Random) -> Mis
             world.objects[name] = replace(thing, position_m=(-x, -y, z))
         return KinematicDriver(model, world, random.Random(0))
 
-    return Mishap(kind="moved", task=task, make_driver=make_driver)
+    return InjectedFault(kind="moved", task=task, make_driver=make_driver)
 
 
-def gone(task: Task, _plan: str, model: RobotModel, _rng: random.Random) -> Mishap | None:
+def gone(task: Task, _plan: str, model: RobotModel, _rng: random.Random) -> InjectedFault | None:
     """Returns a drone's task whose object is not there any more: all that is left is to say so."""
     names = _targets(task)
     if not names:
@@ -77,7 +77,7 @@ def gone(task: Task, _plan: str, model: RobotModel, _rng: random.Random) -> Mish
         objects = build_world(task).objects.values()
         return KinematicDriver(model, World(thing for thing in objects if thing.name not in names), random.Random(0))
 
-    return Mishap(kind="gone", task=task, make_driver=make_driver)
+    return InjectedFault(kind="gone", task=task, make_driver=make_driver)
 
 
 def _targets(task: Task) -> list[str]:
@@ -86,7 +86,7 @@ def _targets(task: Task) -> list[str]:
     return [name for name in task.goal[1:] if name in listed and task.scene]
 
 
-KINDS: dict[str, tuple[Callable[[Task, str, RobotModel, random.Random], Mishap | None], tuple[str, ...]]] = {
+KINDS: dict[str, tuple[Callable[[Task, str, RobotModel, random.Random], InjectedFault | None], tuple[str, ...]]] = {
     "blocked": (blocked, ("sequence", "arm_sequence", "goto", "arm_put", "stack", "clean_desk", "sort_food")),
     "moved": (moved, ("goto", "look_for", "look_at", "check_on")),
     "gone": (gone, ("goto", "look_for", "look_at")),
