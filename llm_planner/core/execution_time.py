@@ -17,27 +17,27 @@ class DecodeLine(NamedTuple):
     p_s: float
 
 
-class Company(NamedTuple):
+class CoBatch(NamedTuple):
     """Other sequences that decode in the same steps: how many, and the tokens in their caches."""
 
     num_seqs: int = 0
     kv_tokens: int = 0
 
 
-ALONE = Company()
+ALONE = CoBatch()
 
 
 class ExecutionTime(Protocol):
     """Estimates of what steps take: the ETE of TimeBill, section 4.2, for a sequence and those that decode with it."""
 
-    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:
         """Returns the seconds until ``num_tokens`` >= 1 of a prompt are computed and the first token is out.
 
         Args:
             num_tokens: Tokens that must be computed: not those that are cached.
             kv_len: Cached tokens before them.
             chunk_tokens: Most prompt tokens of one step, >= 1.
-            company: Co-batched decoding sequences.
+            co_batch: Co-batched decoding sequences.
         """
         ...
 

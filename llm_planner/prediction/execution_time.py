@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.execution_time import ALONE, MOST_DECODED_TOKENS, Company, DecodeLine, WorkChunk
+from llm_planner.core.execution_time import ALONE, MOST_DECODED_TOKENS, CoBatch, DecodeLine, WorkChunk
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.prediction.profile import Chunk, EngineProfile
 
@@ -56,9 +56,9 @@ class ProfiledTime:
     prefill_factor: float = 1.0
     decode_factor: float = 1.0
 
-    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:
         """Returns the seconds until a prompt's last ``num_tokens`` are computed and its first token is out."""
-        others = [Chunk(1, company.kv_tokens), *[Chunk(1, 0)] * (company.num_seqs - 1)] if company.num_seqs else []
+        others = [Chunk(1, co_batch.kv_tokens), *[Chunk(1, 0)] * (co_batch.num_seqs - 1)] if co_batch.num_seqs else []
         time_s, end = 0.0, kv_len + num_tokens
         while kv_len < end:
             num = min(chunk_tokens, end - kv_len)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from llm_planner.core.execution_time import ALONE, Company, ExecutionTime
+from llm_planner.core.execution_time import ALONE, CoBatch, ExecutionTime
 
 PESSIMISM = 5.0
 """k of TimeBill, section 4.2: its default, usual in hard real-time systems."""
@@ -87,14 +87,14 @@ class Setup:
     Attributes:
         wait_s: Before it runs.
         chunk_tokens: Most prompt tokens of one step.
-        company: The co-batched sequences that decode along.
+        co_batch: The co-batched sequences that decode along.
         num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
     """
 
     wait_s: float = 0.0
     chunk_tokens: int = 1_000_000
-    company: Company = ALONE
+    co_batch: CoBatch = ALONE
     num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
 
@@ -106,7 +106,7 @@ def prefill_phase_s(task: Task, setup: Setup, time: ExecutionTime) -> float:
     the decision, with its time already deducted from the budget (``serving.budgets``).
     """
     num_tokens = max(1, task.num_uncomputed_tokens - setup.num_omitted_tokens)
-    return setup.wait_s + time.prefill_s(num_tokens, task.kv_len, setup.chunk_tokens, setup.company)
+    return setup.wait_s + time.prefill_s(num_tokens, task.kv_len, setup.chunk_tokens, setup.co_batch)
 
 
 def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
@@ -114,7 +114,7 @@ def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTim
 
     Deviation: every sequence's cache grows by a token per step, not only its own; an eviction takes time itself.
     """
-    num_steps, num_seqs = num_tokens - 1, setup.company.num_seqs + 1
+    num_steps, num_seqs = num_tokens - 1, setup.co_batch.num_seqs + 1
     line = time.decode_line(num_seqs)
     kv_tokens = _kv_tokens(task, setup)
     evict_s = time.evict_s(task.num_prefilled_tokens) if setup.num_removed_tokens > 0 else 0.0
@@ -150,7 +150,7 @@ def alpha_star(
 def _kv_tokens(task: Task, setup: Setup) -> int:
     """Returns the tokens in all caches that the first decode step reads."""
     left_out = setup.num_omitted_tokens + setup.num_removed_tokens
-    return task.num_prefilled_tokens - left_out + setup.company.kv_tokens
+    return task.num_prefilled_tokens - left_out + setup.co_batch.kv_tokens
 
 
 def removal_needed(left_s: float, task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
@@ -159,7 +159,7 @@ def removal_needed(left_s: float, task: Task, num_tokens: int, setup: Setup, tim
     Eq. (11) for a batch; ``setup`` evicts nothing yet. At most 0 if none need be; infinite if no eviction is enough.
     """
     steps_s = decode_phase_s(task, num_tokens, setup, time)
-    saved_s = (num_tokens - 1) * time.decode_line(setup.company.num_seqs + 1).p_s  # per token
+    saved_s = (num_tokens - 1) * time.decode_line(setup.co_batch.num_seqs + 1).p_s  # per token
     if steps_s <= left_s:
         return 0.0
     evict_s = time.evict_s(task.num_prefilled_tokens)
@@ -177,7 +177,7 @@ def tokens_within(left_s: float, task: Task, setup: Setup, time: ExecutionTime) 
     steps_s = left_s - (time.evict_s(task.num_prefilled_tokens) if setup.num_removed_tokens > 0 else 0.0)
     if steps_s < 0.0:
         return 0
-    num_seqs = setup.company.num_seqs + 1
+    num_seqs = setup.co_batch.num_seqs + 1
     line = time.decode_line(num_seqs)
     first_s = line.q_s + line.p_s * _kv_tokens(task, setup)
     growth_s = line.p_s * num_seqs

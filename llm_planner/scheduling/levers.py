@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.execution_time import Company, ExecutionTime
+from llm_planner.core.execution_time import CoBatch, ExecutionTime
 from llm_planner.scheduling.budget import (
     MAX_EVICTION_RATIO,
     PESSIMISM,
@@ -34,7 +34,7 @@ class Load:
         reserved_kv_lens: Caches of those that hold a reserved slot: they never yield.
         reserved_prompt_tokens: Tokens of their prompts that are still to be computed, before or along with its own.
         reserved_s: Seconds until these are done, at the worst; no one else's prompt is computed before.
-        max_company: Most others that may decode along with one more reserved slot: what the batch can hold, and what
+        max_co_batched: Most others that may decode along with one more reserved slot: what the batch can hold, and what
             the existing reservations allow; negative if there is no place for it.
         reserved_slack_s: By how much those that hold a reserved slot may be held up.
         waiting_slack_s: By how much those may be held up that were admitted with a budget and hold no reserved slot.
@@ -48,7 +48,7 @@ class Load:
     reserved_kv_lens: tuple[int, ...] = ()
     reserved_prompt_tokens: int = 0
     reserved_s: float = 0.0
-    max_company: int = 15
+    max_co_batched: int = 15
     reserved_slack_s: float = math.inf
     waiting_slack_s: float = math.inf
     chunk_tokens: int = 2048
@@ -61,7 +61,7 @@ class Decision:
 
     Attributes:
         levers: What is done, the least harmful first; empty if nothing need be.
-        max_company: Most others that may decode along; None for as many as there are.
+        max_co_batched: Most others that may decode along; None for as many as there are.
         num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
         eviction_ratio: The same as a share of the cache after the prefill: alpha.
@@ -71,7 +71,7 @@ class Decision:
     """
 
     levers: tuple[Lever, ...] = ()
-    max_company: int | None = None
+    max_co_batched: int | None = None
     num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
     eviction_ratio: float = 0.0
@@ -125,8 +125,8 @@ class BudgetSolver:
         if load.num_prompt_tokens:
             wait_s += time.prefill_s(load.num_prompt_tokens, 0, load.chunk_tokens)
         kv_lens = (*load.kv_lens, *load.reserved_kv_lens)  # a goal whose first segment is out goes on decoding
-        company = Company(len(kv_lens), sum(kv_lens))
-        setup = Setup(wait_s=wait_s, chunk_tokens=load.chunk_tokens, company=company)
+        co_batch = CoBatch(len(kv_lens), sum(kv_lens))
+        setup = Setup(wait_s=wait_s, chunk_tokens=load.chunk_tokens, co_batch=co_batch)
         num_tokens = task.pessimistic_tokens(self.k)
         wcet_s = execution_s(task, num_tokens, setup, time)
         return Decision(num_tokens=num_tokens, wcet_s=wcet_s, setup=setup) if wcet_s <= budget_s else None
@@ -142,7 +142,7 @@ class BudgetSolver:
             return decision.wcet_s <= budget_s and _has_place(task, decision.setup, load, time)
 
         if is_kept(attempt(0)):
-            most = min(len(load.kv_lens), load.max_company - len(load.reserved_kv_lens))
+            most = min(len(load.kv_lens), load.max_co_batched - len(load.reserved_kv_lens))
             return attempt(_largest(most, lambda others: is_kept(attempt(others))))
         spare = task.spare_tokens
         enough = bisect.bisect_left(spare, True, key=lambda num_omitted: is_kept(attempt(0, num_omitted)))
@@ -164,7 +164,7 @@ class BudgetSolver:
         num_tokens = task.pessimistic_tokens(self.k)
         return Decision(
             levers=tuple(levers),
-            max_company=setup.company.num_seqs,
+            max_co_batched=setup.co_batch.num_seqs,
             num_omitted_tokens=num_omitted,
             num_tokens=num_tokens,
             wcet_s=execution_s(task, num_tokens, setup, time),
@@ -245,16 +245,16 @@ class BudgetSolver:
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     """Returns the setup of a reserved slot with ``num_others`` alongside the reserved ones, the longest at worst."""
     kv_tokens = sum(load.reserved_kv_lens) + sum(heapq.nlargest(num_others, load.kv_lens))
-    company = Company(len(load.reserved_kv_lens) + num_others, kv_tokens)
+    co_batch = CoBatch(len(load.reserved_kv_lens) + num_others, kv_tokens)
     wait_s = 0.0
     if load.reserved_prompt_tokens:
         wait_s = time.prefill_s(load.reserved_prompt_tokens, 0, load.reserved_chunk_tokens)
-    return Setup(wait_s=wait_s, chunk_tokens=load.reserved_chunk_tokens, company=company)
+    return Setup(wait_s=wait_s, chunk_tokens=load.reserved_chunk_tokens, co_batch=co_batch)
 
 
 def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> bool:
     """Returns whether another slot may be reserved: the batch holds it, and its prefill breaks no other reservation."""
-    is_room = len(load.reserved_kv_lens) <= load.max_company
+    is_room = len(load.reserved_kv_lens) <= load.max_co_batched
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
 
 

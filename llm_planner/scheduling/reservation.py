@@ -12,11 +12,11 @@ class Reservation:
 
     Attributes:
         order: Rank among reservations: the first one is kept first.
-        max_company: Most others that run in a step with it.
+        max_co_batched: Most others that run in a step with it.
     """
 
     order: int
-    max_company: int
+    max_co_batched: int
 
 
 class Reservations:
@@ -37,13 +37,13 @@ class Reservations:
         """By request id."""
         return self._live
 
-    def make(self, request_id: str, max_company: int) -> None:
+    def make(self, request_id: str, max_co_batched: int) -> None:
         """Reserves a slot; a generation that has one already keeps its place in the order."""
         known = self._live.get(request_id)
         if known is None:
             self._num_made += 1
         order = self._num_made if known is None else known.order
-        self._live[request_id] = Reservation(order, max_company)
+        self._live[request_id] = Reservation(order, max_co_batched)
 
     def end(self, request_id: str) -> None:
         """Ends a reservation, if there is one."""
@@ -51,7 +51,7 @@ class Reservations:
 
     def num_slots(self, max_num_seqs: int) -> int:
         """Returns how many generations may run in a step; never fewer than one."""
-        companies = (reservation.max_company for reservation in self._live.values())
+        companies = (reservation.max_co_batched for reservation in self._live.values())
         return max(1, min(max_num_seqs, min(companies, default=max_num_seqs) + 1))
 
     def holds_back(self, generation: GenerationView) -> bool:

@@ -133,10 +133,12 @@ class Scheduler:
             self.ledger.close(generation.request_id)
             self._places.released[generation.request_id] = generation
 
-    def reserve(self, request_id: str, max_company: int | None) -> None:
-        """Gives a generation a slot at once, with at most ``max_company`` others in the batch; None takes it back."""
+    def reserve(self, request_id: str, max_co_batched: int | None) -> None:
+        """Gives a generation a slot at once, with at most ``max_co_batched`` others in the batch; None takes it back."""
         queued = self._places.ready.pop(request_id)
-        self.reservations.end(request_id) if max_company is None else self.reservations.make(request_id, max_company)
+        self.reservations.end(request_id) if max_co_batched is None else self.reservations.make(
+            request_id, max_co_batched
+        )
         if queued is not None:
             self._places.ready.add(queued)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from llm_planner.core.execution_time import (
     ALONE,
     MOST_DECODED_TOKENS,
-    Company,
+    CoBatch,
     DecodeLine,
     EngineTimes,
     ExecutionTime,
@@ -240,9 +240,9 @@ class _LearnedTime:
     model: StepModel
     factor: float
 
-    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, company: Company = ALONE) -> float:  # noqa: ARG002
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:  # noqa: ARG002
         num_full, rest = divmod(num_tokens, chunk_tokens)
-        num_seqs = company.num_seqs + 1
+        num_seqs = co_batch.num_seqs + 1
         time_s = num_full * self.model.step_s(chunk_tokens, num_seqs)
         return self.factor * (time_s + (self.model.step_s(rest, num_seqs) if rest else 0.0))
 

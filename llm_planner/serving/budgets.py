@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.eviction import num_removable_tokens
-from llm_planner.core.execution_time import Company
+from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.core.shortening import spare_tokens
@@ -108,7 +108,7 @@ class Budgets:
             elif error is None or before is None:
                 continue
             elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # no other goal has a budget
-                self._pull(kept, replace(before, levers=(Lever.RESERVED_SLOT,), max_company=0, num_omitted_tokens=0))
+                self._pull(kept, replace(before, levers=(Lever.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0))
             elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
                 self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
         return refused
@@ -167,7 +167,7 @@ class Budgets:
             budget_s -= self._scheduler.config.network_latency_s + times.cautious.decode_line(1).q_s
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
-            return Decision(levers=(Lever.RESERVED_SLOT,), max_company=most, num_tokens=1, wcet_s=0.0, setup=Setup())
+            return Decision(levers=(Lever.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup())
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
         return self._solver.solve(max(budget_s, 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
 
@@ -184,8 +184,8 @@ class Budgets:
         kept.decision = decision
         kept.levers |= set(decision.levers)
         goal.levers = tuple(lever.value for lever in Lever if lever in kept.levers)
-        if decision.max_company is not None:
-            self._scheduler.reserve(generation.request_id, decision.max_company)
+        if decision.max_co_batched is not None:
+            self._scheduler.reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back
             self._scheduler.reserve(generation.request_id, self._scheduler.config.max_num_seqs - 1)
         if decision.num_omitted_tokens:
@@ -225,15 +225,15 @@ class Budgets:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id
         config, promised = scheduler.config, scheduler.reservations
         has_free_slot = scheduler.num_running + scheduler.num_ready <= config.max_num_seqs
-        company: Iterable[Generation] = (*scheduler.running, *scheduler.ready) if has_free_slot else scheduler.running
-        others = [g for g in company if g.request_id != own_id and g.request_id not in promised]
+        co_batch: Iterable[Generation] = (*scheduler.running, *scheduler.ready) if has_free_slot else scheduler.running
+        others = [g for g in co_batch if g.request_id != own_id and g.request_id not in promised]
         decided = {r: k for r, k in self._kept.items() if r != own_id and k.decision is not None}
         beside = set() if not kept.goal.generation.is_decoding else self._decoding_beside(decided)
         reserved = [k for r, k in decided.items() if r in promised or r in beside]
         waiting = [k for r, k in decided.items() if r not in promised and r not in beside]
         others = [g for g in others if g.request_id not in beside]
         worst_s = [self._worst_s(k) for k in reserved]
-        companies = [r.max_company for name, r in promised.live.items() if name != own_id]
+        companies = [r.max_co_batched for name, r in promised.live.items() if name != own_id]
         return Load(
             has_free_slot=has_free_slot,
             kv_lens=tuple(_kv_len(g) for g in others),
@@ -241,7 +241,7 @@ class Budgets:
             reserved_kv_lens=tuple(_kv_len(k.goal.generation) for k in reserved),
             reserved_prompt_tokens=sum(_num_prompt_tokens(k.goal.generation) for k in reserved),
             reserved_s=max(worst_s, default=0.0),
-            max_company=min([config.max_num_seqs - 1, *companies]),
+            max_co_batched=min([config.max_num_seqs - 1, *companies]),
             reserved_slack_s=min(
                 (k.left_s(now_s) - s for k, s in zip(reserved, worst_s, strict=True)), default=math.inf
             ),
@@ -265,7 +265,7 @@ class Budgets:
         reserved = [k.goal.generation for r, k in self._kept.items() if r in promised and r != own_id]
         known = {g.request_id: g for g in (*scheduler.running, *(k.goal.generation for k in self._kept.values()))}
         others = [_kv_len(g) for r, g in known.items() if r != own_id]
-        largest = heapq.nlargest(promised[own_id].max_company if own_id in promised else len(reserved), others)
+        largest = heapq.nlargest(promised[own_id].max_co_batched if own_id in promised else len(reserved), others)
         wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens
@@ -275,7 +275,7 @@ class Budgets:
         setup = Setup(
             wait_s=time.prefill_s(wait_tokens, 0, chunk_tokens) if wait_tokens else 0.0,
             chunk_tokens=chunk_tokens,
-            company=Company(len(largest), sum(largest)),
+            co_batch=CoBatch(len(largest), sum(largest)),
             num_removed_tokens=removed,
         )
         return execution_s(task, num_tokens, setup, time)

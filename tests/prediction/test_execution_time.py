@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.execution_time import Company
+from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.prediction.execution_time import Drift, ProfiledTime, ProfiledTimes, check_fits
 from llm_planner.prediction.profile import Chunk, find_profile
 
 PROFILE = find_profile("llama3-8b-rtx4090")
-companies = st.builds(Company, st.integers(0, 15), st.integers(0, 20_000))
+companies = st.builds(CoBatch, st.integers(0, 15), st.integers(0, 20_000))
 
 
-def steps_s(num_tokens, kv_len, chunk_tokens, company):
+def steps_s(num_tokens, kv_len, chunk_tokens, co_batch):
     """The same prompt, step by step, as a simulated engine would charge it."""
     total_s = 0.0
     while num_tokens:
         num = min(chunk_tokens, num_tokens)
-        share, rest = divmod(company.kv_tokens, max(1, company.num_seqs))
-        others = [Chunk(1, share + (rest if i == 0 else 0)) for i in range(company.num_seqs)]
+        share, rest = divmod(co_batch.kv_tokens, max(1, co_batch.num_seqs))
+        others = [Chunk(1, share + (rest if i == 0 else 0)) for i in range(co_batch.num_seqs)]
         own = Chunk(num, kv_len)
         if num == 1:  # a chunk of one token is a decode to the profile, a prompt to us: at least as long
             total_s += max(PROFILE.step_s([own, *others]), PROFILE.prefill_s(1, kv_len))
@@ -32,10 +32,10 @@ def steps_s(num_tokens, kv_len, chunk_tokens, company):
 
 
 @given(st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 2048), companies)
-def test_a_prompt_takes_the_sum_of_its_steps(num_tokens, kv_len, chunk_tokens, company):
-    company = company if company.num_seqs else Company()
-    expected_s = steps_s(num_tokens, kv_len, chunk_tokens, company)
-    assert ProfiledTime(PROFILE).prefill_s(num_tokens, kv_len, chunk_tokens, company) == pytest.approx(expected_s)
+def test_a_prompt_takes_the_sum_of_its_steps(num_tokens, kv_len, chunk_tokens, co_batch):
+    co_batch = co_batch if co_batch.num_seqs else CoBatch()
+    expected_s = steps_s(num_tokens, kv_len, chunk_tokens, co_batch)
+    assert ProfiledTime(PROFILE).prefill_s(num_tokens, kv_len, chunk_tokens, co_batch) == pytest.approx(expected_s)
 
 
 @given(st.integers(1, 16), st.integers(0, 20_000))

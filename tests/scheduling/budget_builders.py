@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from hypothesis import strategies as st
 
-from llm_planner.core.execution_time import ALONE, Company, DecodeLine
+from llm_planner.core.execution_time import ALONE, CoBatch, DecodeLine
 from llm_planner.scheduling.budget import Lengths, Task
 from llm_planner.scheduling.levers import Load
 
@@ -21,9 +21,9 @@ class LinearTime:
     p_s: float = 1e-6
     evicting_s: float = 0.0
 
-    def prefill_s(self, num_tokens, kv_len, chunk_tokens, company=ALONE):
+    def prefill_s(self, num_tokens, kv_len, chunk_tokens, co_batch=ALONE):
         num_chunks = -(-num_tokens // chunk_tokens)
-        each_s = self.chunk_s + self.per_sequence_s * company.num_seqs + self.p_s * (kv_len + company.kv_tokens)
+        each_s = self.chunk_s + self.per_sequence_s * co_batch.num_seqs + self.p_s * (kv_len + co_batch.kv_tokens)
         return self.prefill_s_per_token * num_tokens + num_chunks * each_s
 
     def decode_line(self, num_seqs):
@@ -79,7 +79,7 @@ def _tasks(draw):
 
 tasks = _tasks()
 kv_lens = st.lists(st.integers(1, 4000), max_size=16).map(tuple)
-companies = kv_lens.map(lambda lens: Company(len(lens), sum(lens)))
+companies = kv_lens.map(lambda lens: CoBatch(len(lens), sum(lens)))
 slacks = st.just(float("inf")) | st.floats(0.0, 5.0)
 loads = st.builds(
     Load,
@@ -89,7 +89,7 @@ loads = st.builds(
     reserved_kv_lens=st.lists(st.integers(1, 4000), max_size=3).map(tuple),
     reserved_prompt_tokens=st.integers(0, 2000),
     reserved_s=st.floats(0.0, 5.0),
-    max_company=st.integers(-1, 15),
+    max_co_batched=st.integers(-1, 15),
     reserved_slack_s=slacks,
     waiting_slack_s=slacks,
     chunk_tokens=st.integers(16, 2048),

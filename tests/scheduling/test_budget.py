@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from llm_planner.core.execution_time import Company
+from llm_planner.core.execution_time import CoBatch
 from llm_planner.scheduling.budget import (
     Lengths,
     Setup,
@@ -16,10 +16,10 @@ from tests.scheduling.budget_builders import LinearTime, companies, lengths, mak
 
 
 @given(tasks, companies, times, st.integers(1, 300))
-def test_the_decode_phase_is_the_sum_of_its_steps(task, company, time, num_tokens):
-    setup, num_seqs = Setup(company=company), company.num_seqs + 1
+def test_the_decode_phase_is_the_sum_of_its_steps(task, co_batch, time, num_tokens):
+    setup, num_seqs = Setup(co_batch=co_batch), co_batch.num_seqs + 1
     line = time.decode_line(num_seqs)
-    kv_tokens = task.num_prefilled_tokens + company.kv_tokens
+    kv_tokens = task.num_prefilled_tokens + co_batch.kv_tokens
     steps_s = [line.q_s + line.p_s * (kv_tokens + num_seqs * i) for i in range(num_tokens - 1)]
     assert decode_phase_s(task, num_tokens, setup, time) == pytest.approx(sum(steps_s))
 
@@ -74,20 +74,20 @@ def test_alpha_star_where_eviction_shortens_nothing():
 
 
 @given(tasks, companies, times, st.integers(2, 300), st.floats(0.0, 50.0))
-def test_so_much_removal_is_enough_and_no_less(task, company, time, num_tokens, left_s):
-    needed = removal_needed(left_s, task, num_tokens, Setup(company=company), time)
+def test_so_much_removal_is_enough_and_no_less(task, co_batch, time, num_tokens, left_s):
+    needed = removal_needed(left_s, task, num_tokens, Setup(co_batch=co_batch), time)
     if needed == float("inf"):
         assert time.p_s == 0
     elif needed <= task.num_prefilled_tokens:
-        setup = Setup(company=company, num_removed_tokens=needed)
+        setup = Setup(co_batch=co_batch, num_removed_tokens=needed)
         taken_s = decode_phase_s(task, num_tokens, setup, time)
         assert taken_s <= left_s * (1 + 1e-9) + 1e-9
         assert needed == 0 or taken_s == pytest.approx(left_s, rel=1e-6, abs=1e-9)
 
 
 @given(tasks, companies, times, st.floats(0.0, 50.0))
-def test_tokens_within_a_time_fit_and_one_more_does_not(task, company, time, left_s):
-    setup = Setup(company=company)
+def test_tokens_within_a_time_fit_and_one_more_does_not(task, co_batch, time, left_s):
+    setup = Setup(co_batch=co_batch)
     num_tokens = tokens_within(left_s, task, setup, time)
     assert 1 <= num_tokens <= task.max_tokens
     assert decode_phase_s(task, num_tokens, setup, time) <= left_s
@@ -99,4 +99,4 @@ def test_tokens_within_a_time_fit_and_one_more_does_not(task, company, time, lef
 @given(lengths)
 def test_builders_make_sense(some):
     assert some.upper is None or some.lower <= some.upper
-    assert Company() == (0, 0)
+    assert CoBatch() == (0, 0)

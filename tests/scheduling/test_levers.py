@@ -48,8 +48,8 @@ def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
         assert len(more.levers) <= len(less.levers)
         assert more.num_omitted_tokens + more.num_removed_tokens <= less.num_omitted_tokens + less.num_removed_tokens
     assert (more.max_tokens or math.inf) >= (less.max_tokens or math.inf)
-    if more.max_company is not None:
-        assert more.max_company >= less.max_company
+    if more.max_co_batched is not None:
+        assert more.max_co_batched >= less.max_co_batched
 
 
 @given(budgets, tasks, loads, times)
@@ -59,7 +59,7 @@ def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, 
         return
     levers = decision.levers
     assert list(levers) == sorted(levers, key=ORDER.index)
-    assert (Lever.RESERVED_SLOT in levers) == bool(levers) == (decision.max_company is not None)
+    assert (Lever.RESERVED_SLOT in levers) == bool(levers) == (decision.max_co_batched is not None)
     assert (Lever.SHORT_SCENE in levers) == (decision.num_omitted_tokens > 0)
     assert (Lever.EVICTION in levers) == (decision.num_removed_tokens > 0)
     assert (Lever.TOKEN_CAP in levers) == (decision.max_tokens is not None)
@@ -68,7 +68,7 @@ def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, 
     elif Lever.EVICTION in levers:
         assert decision.num_tokens == task.max_tokens  # no prediction bounds such a plan
     if {Lever.SHORT_SCENE, Lever.EVICTION} & set(levers):  # as few others as there can be, first
-        assert decision.max_company == len(load.reserved_kv_lens)
+        assert decision.max_co_batched == len(load.reserved_kv_lens)
 
 
 @given(budgets, tasks, times)
@@ -117,7 +117,7 @@ def test_a_budget_shorter_than_one_decode_step_is_refused_as_such():
 def test_a_budget_below_what_the_queue_allows_is_refused_as_such():
     load = Load(reserved_kv_lens=(10,), reserved_s=0.7, reserved_slack_s=0.001)
     assert "reserved for other goals with budgets, for up to 0.7 s" in refusal(0.5, make_task(), load, LinearTime())
-    full = Load(reserved_kv_lens=(10, 10), reserved_s=0.7, max_company=1)
+    full = Load(reserved_kv_lens=(10, 10), reserved_s=0.7, max_co_batched=1)
     assert "reserved for other goals" in refusal(0.5, make_task(), full, LinearTime())
     waiting = Load(has_free_slot=False, waiting_slack_s=0.01)
     assert "reserved for other goals" in refusal(0.5, make_task(), waiting, LinearTime())

@@ -115,9 +115,9 @@ class SchedulerMachine(RuleBasedStateMachine):
             generation.eviction = Eviction(after_tokens=after, num_removed_tokens=removed)
 
     @precondition(lambda self: self.alive)
-    @rule(data=st.data(), max_company=st.integers(0, 3))
-    def reserve(self, data: st.DataObject, max_company: int) -> None:
-        self.scheduler.reserve(data.draw(st.sampled_from(sorted(self.alive))), max_company)
+    @rule(data=st.data(), max_co_batched=st.integers(0, 3))
+    def reserve(self, data: st.DataObject, max_co_batched: int) -> None:
+        self.scheduler.reserve(data.draw(st.sampled_from(sorted(self.alive))), max_co_batched)
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), status=st.sampled_from([ReportStatus.STARTED, ReportStatus.SUCCEEDED]))
@@ -177,7 +177,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         for name, reservation in self.scheduler.reservations.live.items():
             assert name in self.alive
             if name in scheduled.num_scheduled_tokens:
-                assert len(scheduled.num_scheduled_tokens) <= reservation.max_company + 1
+                assert len(scheduled.num_scheduled_tokens) <= reservation.max_co_batched + 1
 
     @invariant()
     def nothing_is_lost(self) -> None:
