@@ -12,7 +12,7 @@ MAX_EVICTION_RATIO = 0.95
 """alpha_max of TimeBill, section 6.1."""
 
 
-class Lever(Enum):
+class Measure(Enum):
     """What can be done to keep a budget, the least harmful first."""
 
     RESERVED_SLOT = "reserved_slot"  # it runs at once; others yield and keep their KV

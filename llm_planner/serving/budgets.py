@@ -11,17 +11,17 @@ from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.core.shortening import spare_tokens
-from llm_planner.scheduling.budget import Lengths, Lever, Setup, Task, execution_s
+from llm_planner.scheduling.budget import Lengths, Measure, Setup, Task, execution_s
+from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation, GenerationState
-from llm_planner.scheduling.levers import BudgetSolver, Decision, Load
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
 from llm_planner.serving.steering import can_steer
 
-HARMLESS = frozenset({Lever.RESERVED_SLOT, Lever.THIN_BATCH})
+HARMLESS = frozenset({Measure.RESERVED_SLOT, Measure.THIN_BATCH})
 """Measures that leave a plan as it would have been."""
 RECHECKED = 4
 """Goals without a reserved slot that are looked at again before a step."""
@@ -41,7 +41,7 @@ class KeptBudget:
 
     goal: Goal
     decision: Decision | None = None
-    levers: set[Lever] = field(default_factory=set)
+    levers: set[Measure] = field(default_factory=set)
     worst_s: float = 0.0
     num_promised_tokens: int = 0
 
@@ -108,7 +108,9 @@ class Budgets:
             elif error is None or before is None:
                 continue
             elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # no other goal has a budget
-                self._pull(kept, replace(before, levers=(Lever.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0))
+                self._pull(
+                    kept, replace(before, levers=(Measure.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0)
+                )
             elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
                 self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
         return refused
@@ -167,7 +169,9 @@ class Budgets:
             budget_s -= self._scheduler.config.network_latency_s + times.cautious.decode_line(1).q_s
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
-            return Decision(levers=(Lever.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup())
+            return Decision(
+                levers=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
+            )
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
         return self._solver.solve(max(budget_s, 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
 
@@ -183,7 +187,7 @@ class Budgets:
         goal, generation = kept.goal, kept.goal.generation
         kept.decision = decision
         kept.levers |= set(decision.levers)
-        goal.levers = tuple(lever.value for lever in Lever if lever in kept.levers)
+        goal.levers = tuple(lever.value for lever in Measure if lever in kept.levers)
         if decision.max_co_batched is not None:
             self._scheduler.reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back

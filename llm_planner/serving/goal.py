@@ -9,7 +9,7 @@ from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
-from llm_planner.scheduling.budget import Lever
+from llm_planner.scheduling.budget import Measure
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.robot_pace import RobotPace
@@ -131,12 +131,12 @@ class Goal:
     @property
     def is_closed_in_time(self) -> bool:
         """As ``PlanRequest.closes_in_time``."""
-        return self.request.closes_in_time(is_capped=Lever.TOKEN_CAP.value in self.levers)
+        return self.request.closes_in_time(is_capped=Measure.TOKEN_CAP.value in self.levers)
 
     @property
     def at_deadline(self) -> AtDeadline:
         """What happens to it when its time budget is over."""
-        return self.request.at_deadline(len(self.delivered), is_capped=Lever.TOKEN_CAP.value in self.levers)
+        return self.request.at_deadline(len(self.delivered), is_capped=Measure.TOKEN_CAP.value in self.levers)
 
     @property
     def budget_ends_at_s(self) -> float | None:
@@ -204,7 +204,7 @@ class Goal:
         if not self.is_partial:
             return ErrorCode.NONE, self.story
         what, num_segments = "the plan was closed", len(self.delivered)
-        if Lever.STEERING.value in self.levers:
+        if Measure.STEERING.value in self.levers:
             what += f" within the condition of segment {num_segments - 1}, behind a whole statement,"
         what += f" to keep its budget of {self.request.time_budget_s} s"
         return ErrorCode.PLAN_PARTIAL, f"{what}; segments: {num_segments}; ask again for the rest"

@@ -102,7 +102,7 @@ class PlanPreparer:
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
-            sequence = self._with_levers(sequence, prompt, request)
+            sequence = self._with_measures(sequence, prompt, request)
         return Prepared(
             sequence,
             session,
@@ -184,7 +184,7 @@ class PlanPreparer:
             token_ids += self._encoder.encode_plan(segment.text)
         return token_ids
 
-    def _with_levers(self, sequence: Sequence, prompt: EncodedPrompt, request: PlanRequest) -> Sequence:
+    def _with_measures(self, sequence: Sequence, prompt: EncodedPrompt, request: PlanRequest) -> Sequence:
         """Returns the sequence with what may be left out or evicted to keep a time budget: parts of the scene.
 
         Rules, skills and task stay.

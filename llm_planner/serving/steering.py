@@ -11,7 +11,7 @@ that rule a mask can deliver no more than this does; it could save the steps of 
 
 from llm_planner.core.request import BudgetScope
 from llm_planner.planning.session import Progress
-from llm_planner.scheduling.budget import Lever
+from llm_planner.scheduling.budget import Measure
 from llm_planner.serving.goal import Goal
 
 
@@ -29,5 +29,5 @@ def steer(goal: Goal) -> Progress:
         return Progress()
     progress = goal.close()
     if progress.segments:
-        goal.levers = (*goal.levers, Lever.STEERING.value)
+        goal.levers = (*goal.levers, Measure.STEERING.value)
     return progress

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.execution_time import ALONE, CoBatch, DecodeLine
 from llm_planner.scheduling.budget import Lengths, Task
-from llm_planner.scheduling.levers import Load
+from llm_planner.scheduling.budget_solver import Load
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from llm_planner.serving.expected_lengths import ExpectedLengths
 from tests.serving.budget_run import LONG, PLAN, WHOLE, Run
 
 
-def test_a_budget_that_is_easily_kept_pulls_no_lever():
+def test_a_budget_that_is_easily_kept_takes_no_measure():
     result = Run().submit(time_budget_s=10.0).go().result()
     assert result.error_code is ErrorCode.NONE
     assert result.metrics.levers == ()

@@ -11,7 +11,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.scheduling.budget import Lever
+from llm_planner.scheduling.budget import Measure
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.loop import PlannerLoop
@@ -81,7 +81,7 @@ def test_a_short_one_is_kept_by_a_slot_and_a_cap_in_place_of_eviction(backend, b
         budget_scope=BudgetScope.WHOLE_PLAN,
         overrun=OverrunStrategy.PARTIAL,
     )
-    assert result.metrics.levers == (Lever.RESERVED_SLOT.value, Lever.TOKEN_CAP.value)
+    assert result.metrics.levers == (Measure.RESERVED_SLOT.value, Measure.TOKEN_CAP.value)
     assert result.metrics.wcet_s <= budget_s
     # how many steps a grammar takes to be compiled is chance: the plan is closed in time, or was given up in time
     assert result.error_code in {ErrorCode.PLAN_PARTIAL, ErrorCode.BUDGET_EXCEEDED}

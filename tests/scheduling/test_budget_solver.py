@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.scheduling.budget import Lengths, Lever, alpha_star, execution_s
-from llm_planner.scheduling.levers import BudgetSolver, Load
+from llm_planner.scheduling.budget import Lengths, Measure, alpha_star, execution_s
+from llm_planner.scheduling.budget_solver import BudgetSolver, Load
 from tests.scheduling.budget_builders import LinearTime, loads, make_task, tasks, times
 
 SOLVER = BudgetSolver()
 budgets = st.floats(1e-4, 100.0)
-ORDER = list(Lever)
+ORDER = list(Measure)
 
 
 def solve(budget_s, task, load, time, solver=SOLVER):
@@ -44,7 +44,7 @@ def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
         return
     assert more is not None
     assert more.num_omitted_tokens <= less.num_omitted_tokens
-    if Lever.TOKEN_CAP not in less.levers:  # a few tokens are sooner out than an eviction is done
+    if Measure.TOKEN_CAP not in less.levers:  # a few tokens are sooner out than an eviction is done
         assert len(more.levers) <= len(less.levers)
         assert more.num_omitted_tokens + more.num_removed_tokens <= less.num_omitted_tokens + less.num_removed_tokens
     assert (more.max_tokens or math.inf) >= (less.max_tokens or math.inf)
@@ -53,21 +53,21 @@ def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
 
 
 @given(budgets, tasks, loads, times)
-def test_levers_are_pulled_in_order_and_for_what_they_say(budget_s, task, load, time):
+def test_measures_are_taken_in_order_and_for_what_they_say(budget_s, task, load, time):
     decision = solve(budget_s, task, load, time)
     if decision is None:
         return
     levers = decision.levers
     assert list(levers) == sorted(levers, key=ORDER.index)
-    assert (Lever.RESERVED_SLOT in levers) == bool(levers) == (decision.max_co_batched is not None)
-    assert (Lever.SHORT_SCENE in levers) == (decision.num_omitted_tokens > 0)
-    assert (Lever.EVICTION in levers) == (decision.num_removed_tokens > 0)
-    assert (Lever.TOKEN_CAP in levers) == (decision.max_tokens is not None)
-    if Lever.TOKEN_CAP in levers:
+    assert (Measure.RESERVED_SLOT in levers) == bool(levers) == (decision.max_co_batched is not None)
+    assert (Measure.SHORT_SCENE in levers) == (decision.num_omitted_tokens > 0)
+    assert (Measure.EVICTION in levers) == (decision.num_removed_tokens > 0)
+    assert (Measure.TOKEN_CAP in levers) == (decision.max_tokens is not None)
+    if Measure.TOKEN_CAP in levers:
         assert decision.max_tokens >= min(task.lengths.lower, task.pessimistic_tokens())
-    elif Lever.EVICTION in levers:
+    elif Measure.EVICTION in levers:
         assert decision.num_tokens == task.max_tokens  # no prediction bounds such a plan
-    if {Lever.SHORT_SCENE, Lever.EVICTION} & set(levers):  # as few others as there can be, first
+    if {Measure.SHORT_SCENE, Measure.EVICTION} & set(levers):  # as few others as there can be, first
         assert decision.max_co_batched == len(load.reserved_kv_lens)
 
 
@@ -135,14 +135,14 @@ BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
     ("budget_s", "levers"),
     [
         (10.0, ()),
-        (4.2, (Lever.RESERVED_SLOT,)),
-        (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
-        (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)),
-        (0.35, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.EVICTION, Lever.TOKEN_CAP)),
+        (4.2, (Measure.RESERVED_SLOT,)),
+        (2.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH)),
+        (1.3, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.TOKEN_CAP)),
+        (0.35, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.EVICTION, Measure.TOKEN_CAP)),
         (0.2, None),
     ],
 )
-def test_tighter_budgets_pull_one_lever_after_the_other(budget_s, levers):
+def test_tighter_budgets_take_one_measure_after_the_other(budget_s, levers):
     decision = solve(budget_s, TASK, BUSY, TIME)
     assert (decision.levers if decision else None) == levers
 
@@ -154,10 +154,10 @@ SCENE = replace(TASK, spare_tokens=tuple(range(9, 860, 9)))
 @pytest.mark.parametrize(
     ("budget_s", "levers"),
     [
-        (2.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH)),
-        (1.3, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE)),
-        (1.0, (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.SHORT_SCENE, Lever.TOKEN_CAP)),
-        (0.207, tuple(lever for lever in Lever if lever is not Lever.STEERING)),  # that is no choice of the solver
+        (2.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH)),
+        (1.3, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.SHORT_SCENE)),
+        (1.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.SHORT_SCENE, Measure.TOKEN_CAP)),
+        (0.207, tuple(lever for lever in Measure if lever is not Measure.STEERING)),  # that is no choice of the solver
         (0.1, None),
     ],
 )
@@ -176,8 +176,8 @@ def test_no_more_of_the_scene_is_left_out_than_needed():
 def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
     time = replace(TIME, evicting_s=0.3)
     long = replace(TASK, lengths=Lengths(lower=5, expected=40.0))
-    assert Lever.EVICTION in solve(0.8, long, BUSY, TIME).levers
-    assert solve(0.8, long, BUSY, time).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
+    assert Measure.EVICTION in solve(0.8, long, BUSY, TIME).levers
+    assert solve(0.8, long, BUSY, time).levers == (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.TOKEN_CAP)
     slower = replace(TIME, evicting_s=0.05)
     assert solve(1.2, long, BUSY, slower).eviction_ratio > solve(1.2, long, BUSY, TIME).eviction_ratio > 0.0
 
@@ -185,10 +185,10 @@ def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
 def test_what_most_plans_never_need_is_not_evicted():
     """The worst case does not fit, the expected length does: nothing is evicted until it turns out to be long."""
     decision = solve(1.0, TASK, BUSY, TIME)
-    assert (decision.num_removed_tokens, decision.levers[-1]) == (0, Lever.TOKEN_CAP)
+    assert (decision.num_removed_tokens, decision.levers[-1]) == (0, Measure.TOKEN_CAP)
     assert 10 < decision.max_tokens < TASK.pessimistic_tokens()
 
 
 def test_a_backend_that_cannot_evict_goes_from_the_batch_to_the_cap():
     task = make_task(num_uncomputed_tokens=1000, kv_len=0, num_removable_tokens=0, lengths=TASK.lengths)
-    assert solve(1.3, task, BUSY, TIME).levers == (Lever.RESERVED_SLOT, Lever.THIN_BATCH, Lever.TOKEN_CAP)
+    assert solve(1.3, task, BUSY, TIME).levers == (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.TOKEN_CAP)

@@ -11,7 +11,7 @@ from llm_planner.core.execution_time import CoBatch, ExecutionTime
 from llm_planner.scheduling.budget import (
     MAX_EVICTION_RATIO,
     PESSIMISM,
-    Lever,
+    Measure,
     Setup,
     Task,
     execution_s,
@@ -70,7 +70,7 @@ class Decision:
         wcet_s: Seconds from now to the last of them.
     """
 
-    levers: tuple[Lever, ...] = ()
+    levers: tuple[Measure, ...] = ()
     max_co_batched: int | None = None
     num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
@@ -156,11 +156,11 @@ class BudgetSolver:
     def _attempt(self, task: Task, load: Load, time: ExecutionTime, num_others: int, num_omitted: int) -> Decision:
         """Returns the decision for a reserved slot with ``num_others``, without ``num_omitted`` prompt tokens."""
         setup = replace(_reserved_setup(load, num_others, time), num_omitted_tokens=num_omitted)
-        levers = [Lever.RESERVED_SLOT]
+        levers = [Measure.RESERVED_SLOT]
         if num_others < len(load.kv_lens):
-            levers.append(Lever.THIN_BATCH)
+            levers.append(Measure.THIN_BATCH)
         if num_omitted:
-            levers.append(Lever.SHORT_SCENE)
+            levers.append(Measure.SHORT_SCENE)
         num_tokens = task.pessimistic_tokens(self.k)
         return Decision(
             levers=tuple(levers),
@@ -189,7 +189,7 @@ class BudgetSolver:
         wcet_s = execution_s(task, num_tokens, best.setup, time)
         if num_tokens == most:
             return replace(best, num_tokens=num_tokens, wcet_s=wcet_s)
-        levers = (*best.levers, Lever.TOKEN_CAP)
+        levers = (*best.levers, Measure.TOKEN_CAP)
         return replace(best, levers=levers, max_tokens=num_tokens, num_tokens=num_tokens, wcet_s=wcet_s)
 
     def _evictions(self, left_s: float, task: Task, short: Decision, time: ExecutionTime) -> list[Decision]:
@@ -261,7 +261,7 @@ def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> boo
 def _with_removed(decision: Decision, num_removed: int, task: Task) -> Decision:
     return replace(
         decision,
-        levers=(*decision.levers, Lever.EVICTION),
+        levers=(*decision.levers, Measure.EVICTION),
         num_removed_tokens=num_removed,
         eviction_ratio=num_removed / (task.num_prefilled_tokens - decision.num_omitted_tokens),
         setup=replace(decision.setup, num_removed_tokens=num_removed),
