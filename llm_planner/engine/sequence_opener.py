@@ -76,7 +76,7 @@ class SequenceOpener:
             sampling=state.sampling,
             grammar=state.grammar,
         )
-        state.begin_anew(prompt, self._matcher(state.grammar), self._lookahead.drafter(sequence))
+        state.restart(prompt, self._matcher(state.grammar), self._lookahead.drafter(sequence))
 
     def check_token_ids(self, token_ids: Seq[int]) -> None:
         """Raises RequestError for tokens that the model cannot take."""

@@ -50,7 +50,7 @@ class SequenceState:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.sampling.seed)
 
-    def begin_anew(self, token_ids: Iterable[int], matcher: Matcher | None, drafter: Drafter | None) -> None:
+    def restart(self, token_ids: Iterable[int], matcher: Matcher | None, drafter: Drafter | None) -> None:
         """Makes ``token_ids``, which begin with those that are computed, the prompt of what it writes from now on.
 
         KV that was to be evicted stays: what is evicted counts on the prompt that it had.

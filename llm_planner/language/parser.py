@@ -31,9 +31,9 @@ class IncrementalParser:
     """
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.restart()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Forgets all that it has read: what comes next is the beginning of a plan."""
         self._lexer = Lexer()
         self._grammar = Descent()

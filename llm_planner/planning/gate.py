@@ -102,7 +102,7 @@ class SafetyGate:
         """Where it stands now."""
         return Mark(self._variables, self._where)
 
-    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None) -> None:
         """Goes on from where the robot is, because the statement behind ``mark`` has failed in its midst.
 
         Variables are known as far as they were then. What was admitted since counts as carried out, so that no plan

@@ -27,7 +27,7 @@ MAX_CANDIDATES = 3
 class StatementParser(Protocol):
     """What a session requires of ``language.parser.IncrementalParser``."""
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Forgets all that it has read."""
         ...
 
@@ -52,7 +52,7 @@ class Gate(Protocol):
         """Where it stands now."""
         ...
 
-    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None) -> None:
         """Goes on from where the robot is, because the statement behind ``mark`` has failed."""
         ...
 
@@ -174,14 +174,14 @@ class PlanSession:
         Args:
             failure: The robot's word on the segment that failed: what comes behind that is void.
         """
-        self._parser.begin_anew()
+        self._parser.restart()
         self._decoder.reset()
         self._checks = [again for check in self._checks if (again := check.restarted()) is not None]
         self._held.clear()
         self._unsure_of, self._confidence = None, Confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
-        self._gate.begin_anew(self._marks[failure.index], pose)
+        self._gate.restart(self._marks[failure.index], pose)
         self._num_tokens = self._num_written = 0
         self._is_complete = False
         self._marks.append(self._gate.mark)

@@ -203,7 +203,7 @@ class Generation:
         if self._state is GenerationState.SUSPENDED:
             self._insertion += inserted
 
-    def begin_anew(self, prompt_token_ids: Iterable[int], max_output_tokens: int) -> None:
+    def restart(self, prompt_token_ids: Iterable[int], max_output_tokens: int) -> None:
         """Forgets what it read and wrote behind its shared prefix, and writes again behind another prompt.
 
         Args:

@@ -36,7 +36,7 @@ class ReadyQueue:
         self._entries[generation.request_id] = entry
         heapq.heappush(self._lanes.setdefault(lane, []), entry)
 
-    def place_anew(self, generation: Generation) -> None:
+    def place_again(self, generation: Generation) -> None:
         """Gives a generation, if it is in, the place that is now its own."""
         if self.pop(generation.request_id) is not None:
             self.add(generation)

@@ -107,13 +107,11 @@ class Scheduler:
         generation.insert(token_ids, max_output_tokens)
         self._make_ready(generation, now_s)
 
-    def begin_anew(
-        self, request_id: str, prompt_token_ids: Iterable[int], max_output_tokens: int, now_s: float
-    ) -> None:
+    def restart(self, request_id: str, prompt_token_ids: Iterable[int], max_output_tokens: int, now_s: float) -> None:
         """Has a generation write behind another prompt; as ``insert``, but that only its shared prefix is kept."""
         generation = self._take(request_id)
         self._drop_kv(generation)
-        generation.begin_anew(prompt_token_ids, max_output_tokens)
+        generation.restart(prompt_token_ids, max_output_tokens)
         self._make_ready(generation, now_s)
 
     def _take(self, request_id: str) -> Generation:
@@ -148,7 +146,7 @@ class Scheduler:
             self._sleep(sleeper, now_s)
         elif (generation := self._places.find(request_id)) is not None and generation.num_segments:
             generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
-            self._places.ready.place_anew(generation)
+            self._places.ready.place_again(generation)
 
     # --- One step
 
@@ -234,7 +232,7 @@ class Scheduler:
             if not is_running or generation.num_computed_tokens != num_computed_tokens:
                 generation.recount(num_computed_tokens)
                 ledger.grow(request_id, generation.kv_len)
-                self._places.ready.place_anew(generation)  # one with steps in flight may have been paused meanwhile
+                self._places.ready.place_again(generation)  # one with steps in flight may have been paused meanwhile
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.times.observe_segment(generation, generation.num_segment_steps)

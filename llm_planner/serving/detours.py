@@ -38,8 +38,8 @@ class Detours:
         put_aside(goal.request.request_id)
 
     def _is_possible(self, goal: Goal) -> bool:
-        is_planned_anew = goal.take_detour is not None and not (goal.is_partial or goal.request.is_hurried)
-        return is_planned_anew and len(goal.failures) < self._max_replans
+        is_replanned = goal.take_detour is not None and not (goal.is_partial or goal.request.is_hurried)
+        return is_replanned and len(goal.failures) < self._max_replans
 
     def receive(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
         """Notes that a segment has failed, once per goal until ``take``; returns why its goal ends now, if it does."""
@@ -96,7 +96,7 @@ class Detours:
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
         goal.is_plan_complete, goal.verdict = False, None
         goal.cancel_foresight()
-        go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.begin_anew
+        go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.restart
         go_on(request_id, detour.token_ids, max_output_tokens, now_s)
         return detour.segment
 

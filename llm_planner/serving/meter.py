@@ -92,8 +92,8 @@ class Meter:
 
 def rates(before: Totals, after: Totals, duration_s: float) -> Rates | None:
     """Returns what happened in ``duration_s``; None if no time passed, or another loop began to count meanwhile."""
-    has_begun_anew = any(new < old for old, new in zip(astuple(before), astuple(after), strict=True))
-    if duration_s <= 0 or has_begun_anew:
+    has_restarted = any(new < old for old, new in zip(astuple(before), astuple(after), strict=True))
+    if duration_s <= 0 or has_restarted:
         return None
     num_decisions = after.num_decisions - before.num_decisions
     return Rates(

@@ -62,7 +62,7 @@ def test_silence_is_counted_and_ends_with_the_next_view(shown):
     assert [silent_s for _, _, silent_s in shown] == [0.0, 1.0, 2.0, 0.0]
 
 
-def test_an_engine_that_began_anew_has_no_rate_until_its_second_view(shown):
+def test_an_engine_that_restarted_has_no_rate_until_its_second_view(shown):
     watch(Listener(at(5.0, 3, num_restarts=1), at(5.5, 53, num_restarts=1)), at(0.0, 9000))
     assert [rate for _, rate, _ in shown] == [None, None, 100]
 

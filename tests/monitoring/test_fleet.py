@@ -77,7 +77,7 @@ def test_lost_messages_are_counted(state):
     assert state.document(6.2)["num_lost"] == 3
 
 
-def test_a_planner_that_was_started_again_begins_anew(state):
+def test_a_planner_that_was_started_again_restarts(state):
     state.receive_event({**accepted(500.0), "number": 7}, 1.0)
     state.receive_event({**accepted(3.0, request_id="g2"), "number": 0}, 2.0)
     document = state.document(2.0)

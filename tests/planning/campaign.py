@@ -228,7 +228,7 @@ def run(rng, plan, driver):
             num_failed += 1
             if rng.random() < 0.3:
                 return "failed"
-            gate.begin_anew(mark, replace(driver.state.pose))
+            gate.restart(mark, replace(driver.state.pose))
             interpreter.forgive()
     return "failed in part" if num_failed else "carried out"
 

@@ -281,13 +281,13 @@ def test_after_a_failure_it_goes_on_from_where_the_robot_is():
     gate.admit(first)
     mark = gate.mark
     gate.admit(second)
-    gate.begin_anew(mark, Pose(x_m=5.0, z_m=1.0))
+    gate.restart(mark, Pose(x_m=5.0, z_m=1.0))
     gate.admit(third)  # from 9 m it would have been outside
     with pytest.raises(PlannerError, match="x = "):
         gate.admit(first)
     gate = SafetyGate(TELLO)
     gate.admit(parse("mf(20);")[0])
-    gate.begin_anew(gate.mark, None)
+    gate.restart(gate.mark, None)
     gate.admit(parse("g(cat);")[0])  # inside the fence, wherever it starts
     with pytest.raises(PlannerError, match="beyond the limit"):
         gate.admit(parse("mf(20);")[0])
@@ -297,7 +297,7 @@ def test_after_a_failure_it_goes_on_from_where_the_robot_is():
 def test_anywhere_is_in_the_air_or_on_the_floor(plan):
     gate = SafetyGate(TELLO)
     gate.admit(parse("mf(20);")[0])
-    gate.begin_anew(gate.mark, None)
+    gate.restart(gate.mark, None)
     for statement in parse(plan):
         gate.admit(statement)
 
@@ -308,7 +308,7 @@ def test_failing_does_not_lengthen_a_plan_beyond_its_limits():
     statement = parse("50{tp();}")[0]
     for _ in range(10):
         gate.admit(statement)
-        gate.begin_anew(mark, Pose(z_m=1.0))
+        gate.restart(mark, Pose(z_m=1.0))
     with pytest.raises(PlannerError) as caught:
         gate.admit(statement)
     assert caught.value.code is ErrorCode.PLAN_TOO_LONG
@@ -318,5 +318,5 @@ def test_a_plan_that_had_returned_goes_on_if_it_failed():
     gate = SafetyGate(TELLO)
     mark = gate.mark
     gate.admit(parse("->True;")[0])
-    gate.begin_anew(mark, Pose(z_m=1.0))
+    gate.restart(mark, Pose(z_m=1.0))
     assert gate.admit(parse("tp();")[0])

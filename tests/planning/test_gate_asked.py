@@ -27,7 +27,7 @@ def replanned(first, again, model=TELLO):
     gate = SafetyGate(model)
     mark = gate.mark
     admit(gate, first)
-    gate.begin_anew(mark, AIR if model is TELLO else model.start)
+    gate.restart(mark, AIR if model is TELLO else model.start)
     try:
         admit(gate, again)
     except PlannerError as refusal:
@@ -60,7 +60,7 @@ def test_what_the_first_plan_had_counts_for_all_that_follow():
     mark = gate.mark
     admit(gate, "tp();")
     for _ in range(3):
-        gate.begin_anew(mark, AIR)
+        gate.restart(mark, AIR)
         with pytest.raises(PlannerError):
             SafetyGate.admit(gate, parse("mf(20);")[0])
         gate._refusal = None  # another plan

@@ -33,7 +33,7 @@ def test_only_what_is_new_is_computed():
     assert not scheduler.schedule(1.1).insert
 
 
-def test_a_backend_that_cannot_insert_gets_the_whole_prompt_anew():
+def test_a_backend_that_cannot_insert_gets_the_whole_prompt_again():
     scheduler = make_scheduler(can_insert=False)
     planned(scheduler)
     scheduler.insert("r", (5, 6, 7), 30, 1.0)
@@ -129,15 +129,15 @@ def test_an_insertion_that_is_lost_with_the_kv_is_in_the_prompt():
     assert SchedulerOutput(insert={"r": (5,)}).is_empty  # it comes with tokens to compute, or not at all
 
 
-def test_one_that_begins_anew_keeps_its_shared_prefix_alone():
+def test_one_that_restarts_keeps_its_shared_prefix_alone():
     scheduler = make_scheduler()
     scheduler.ledger.pin_prefix("system", 8)
     generation = make_generation("r", 20, 8)
     scheduler.add(generation)
     run(scheduler, scheduler.schedule(0.0))
     with pytest.raises(ValueError, match="holds KV"):
-        generation.begin_anew(range(12), 9)
-    scheduler.begin_anew("r", range(12), 9, 1.0)
+        generation.restart(range(12), 9)
+    scheduler.restart("r", range(12), 9, 1.0)
     scheduler.check_integrity()
     step = scheduler.schedule(1.0)
     assert step.release == ("r",)

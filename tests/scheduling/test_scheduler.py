@@ -109,7 +109,7 @@ def test_a_report_changes_the_rank_of_one_that_runs():
     assert scheduler.policy.rank(first, 11.5) > scheduler.policy.rank(second, 11.5)
 
 
-def test_one_that_is_ready_is_queued_anew_after_a_report():
+def test_one_that_is_ready_is_queued_again_after_a_report():
     scheduler = make_scheduler("tardiness", max_num_seqs=2)
     for name in ("first", "second"):
         scheduler.add(make_generation(name))

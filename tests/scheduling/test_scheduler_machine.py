@@ -89,7 +89,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             self.scheduler.insert(name, range(num_tokens), left, self.now_s)
         else:
-            self.scheduler.begin_anew(name, (*prompt[:cached], *range(num_tokens)), left, self.now_s)
+            self.scheduler.restart(name, (*prompt[:cached], *range(num_tokens)), left, self.now_s)
             assert generation.kv_len == cached
         assert generation.sequence.prompt_token_ids[-num_tokens:] == tuple(range(num_tokens))
         assert not generation.output_token_ids

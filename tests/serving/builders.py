@@ -28,7 +28,7 @@ class StubGate:
 
     mark = Mark({}, ())
 
-    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None) -> None:
         """Knows no poses."""
 
     def admit(self, statement: Statement) -> tuple[SkillCall, ...]:

@@ -166,7 +166,7 @@ def test_every_request_ends_with_exactly_one_finished(plans, policy, max_num_seq
     assert run.loop.next_wakeup_s(run.now_s) is None or run.loop.step(run.now_s + 1e6) == []
 
 
-def test_the_clock_of_silence_starts_anew_with_each_segment():
+def test_the_clock_of_silence_starts_again_with_each_segment():
     run = Run(make_loop({"go": "scan(x);a(1);"}, policy="fcfs_stream", silence_timeout_s=5.0), reports=False)
     run.submit()
     run.go(until_s=1.0)

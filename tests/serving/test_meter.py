@@ -38,6 +38,6 @@ def test_nothing_happened(totals):
     assert rates(totals, totals, 0.0) is None
 
 
-def test_a_loop_that_began_anew_has_no_rate_yet():
+def test_a_loop_that_restarted_has_no_rate_yet():
     assert rates(Totals(num_steps=9, num_decisions=9), Totals(num_steps=1, num_decisions=1), 1.0) is None
     assert rates(Totals(num_output_tokens=9), Totals(num_steps=3, num_output_tokens=1), 1.0) is None

@@ -158,16 +158,16 @@ class Ours:
         )
         if self._lengths.has_new_rows:
             self._lengths.extend()
-        self._rank_anew(np.arange(len(self._ids) - num_new, len(self._ids)))
+        self._rank_again(np.arange(len(self._ids) - num_new, len(self._ids)))
 
     def _learn(self) -> None:
         seen = np.flatnonzero(self._attained)
         self._lengths.fit(self._rows[seen], self._attained[seen], self._state[seen] == _State.DONE)
         self._next_fit = self._num_done * RELEARNS_AFTER + 1.0
         self._line.clear()
-        self._rank_anew(np.flatnonzero((self._state == _State.WAITING) | (self._state == _State.SUSPENDED)))
+        self._rank_again(np.flatnonzero((self._state == _State.WAITING) | (self._state == _State.SUSPENDED)))
 
-    def _rank_anew(self, places: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
+    def _rank_again(self, places: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
         self._index[places] = self._indices(places)
         self._line += zip((-self._index[places]).tolist(), places.tolist(), strict=True)
         heapq.heapify(self._line)

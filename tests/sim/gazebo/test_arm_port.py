@@ -228,7 +228,7 @@ def test_a_stop_in_mid_motion_brakes_without_a_jerk():
     assert still.at(5.0)[0].tolist() == [1.0, 1.0]
 
 
-def test_a_gazebo_that_begins_anew_is_obeyed_anew():
+def test_a_gazebo_that_restarts_is_obeyed_again():
     stage = stage_of()
     stage.run("pick(red_box);")
     stage.gazebo = GazeboArm(stage.home, TABLE.things)

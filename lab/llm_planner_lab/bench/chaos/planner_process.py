@@ -43,9 +43,9 @@ class JournaledGate:
         """Where it stands now."""
         return self._gate.mark
 
-    def begin_anew(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None) -> None:
         """Goes on from where the robot is."""
-        self._gate.begin_anew(mark, pose)
+        self._gate.restart(mark, pose)
 
     def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
         """Returns what the gate returns; raises what it raises."""
