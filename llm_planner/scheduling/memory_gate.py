@@ -29,7 +29,7 @@ class MemoryGate:
         self._running = places.running
         self._can_offload = can_offload
         suspended = (*places.sleeping.values(), *places.ready.values())
-        self._asleep_blocks = sum(ledger.claimed_blocks(g.request_id) for g in suspended)
+        self._suspended_blocks = sum(ledger.claimed_blocks(g.request_id) for g in suspended)
 
     def admits(self, generation: Generation) -> bool:
         """Returns whether it and all that run fit until they end; one alone may always try."""
@@ -38,7 +38,7 @@ class MemoryGate:
         own_blocks = 0
         if generation.state is GenerationState.SUSPENDED:
             own_blocks = self._ledger.claimed_blocks(generation.request_id)
-        free_blocks = self._ledger.capacity_blocks - self._asleep_blocks + own_blocks
+        free_blocks = self._ledger.capacity_blocks - self._suspended_blocks + own_blocks
         memory = FutureMemory(free_blocks * self._ledger.block_size)
         for running in self._running.values():
             memory.add(running.order, self._held_tokens(running), 0, self._tokens_ahead(running))
@@ -47,7 +47,7 @@ class MemoryGate:
     def note_started(self, generation: Generation, claimed_before_blocks: int) -> None:
         """Notes that a generation runs now that had claimed ``claimed_before_blocks``."""
         if generation.state is GenerationState.RUNNING:
-            self._asleep_blocks -= claimed_before_blocks
+            self._suspended_blocks -= claimed_before_blocks
 
     def cheapest(self, candidates: Sequence[Generation]) -> Generation:
         """Returns the one that is preempted: the fewest tokens to bring back, of these the one that came last."""

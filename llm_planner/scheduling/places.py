@@ -6,7 +6,7 @@ from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 from llm_planner.scheduling.policies.interface import Policy
 from llm_planner.scheduling.ready_queue import ReadyQueue
-from llm_planner.scheduling.sleepers import Sleepers
+from llm_planner.scheduling.suspended import SuspendedGenerations
 
 
 class Places:
@@ -27,7 +27,7 @@ class Places:
     def __init__(self, policy: Policy) -> None:
         self.running: dict[str, Generation] = {}
         self.ready = ReadyQueue(policy)
-        self.sleeping = Sleepers()
+        self.sleeping = SuspendedGenerations()
         self.resting: dict[str, Generation] = {}
         self.released: dict[str, Generation] = {}
 

@@ -142,8 +142,8 @@ class Scheduler:
 
     def robot_reported(self, request_id: str, now_s: float) -> None:
         """Estimates again, after a report, when a robot is idle: when its generation resumes, how the others rank."""
-        if (sleeper := self._places.sleeping.get(request_id)) is not None:
-            self._sleep(sleeper, now_s)
+        if (suspended := self._places.sleeping.get(request_id)) is not None:
+            self._sleep(suspended, now_s)
         elif (generation := self._places.find(request_id)) is not None and generation.num_segments:
             generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
             self._places.ready.place_again(generation)

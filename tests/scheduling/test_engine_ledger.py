@@ -50,7 +50,7 @@ def test_takes_over_what_the_engine_found_in_its_cache_and_what_it_lost():
     assert scheduler.schedule(0.0).num_scheduled_tokens == {"a": 21}
 
 
-def test_names_the_sleepers_that_resume_last_first():
+def test_names_the_suspended_that_resume_last_first():
     scheduler = make_scheduler(keeps_kv=True)
     for name in "ab":
         scheduler.add(make_generation(name))

@@ -185,7 +185,7 @@ def _suspended_pair(can_offload: bool):
     return scheduler, a, b
 
 
-def test_memory_comes_from_the_longest_sleeper_by_offloading():
+def test_memory_comes_from_the_longest_suspended_by_offloading():
     scheduler, a, b = _suspended_pair(can_offload=True)
     scheduler.add(make_generation("c", num_prompt_tokens=16))
     scheduled = scheduler.schedule(0.1)
@@ -200,7 +200,7 @@ def test_memory_comes_from_the_longest_sleeper_by_offloading():
     assert scheduled.num_scheduled_tokens == {"b": 1}
 
 
-def test_memory_comes_from_the_longest_sleeper_by_preemption():
+def test_memory_comes_from_the_longest_suspended_by_preemption():
     scheduler, a, b = _suspended_pair(can_offload=False)
     scheduler.add(make_generation("c", num_prompt_tokens=16))
     scheduled = scheduler.schedule(0.1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, ValuesView
 from llm_planner.scheduling.generation import Generation
 
 
-class Sleepers:
+class SuspendedGenerations:
     """A set of generations by id that gives out those whose ``resume_at_s`` has come."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Sleepers:
         """When the first one must resume; None if no generation is suspended."""
         while self._wakeups:
             resume_at_s, _, request_id = self._wakeups[0]
-            sleeper = self._members.get(request_id)
-            if sleeper is not None and sleeper.resume_at_s == resume_at_s:
+            suspended = self._members.get(request_id)
+            if suspended is not None and suspended.resume_at_s == resume_at_s:
                 return resume_at_s
             heapq.heappop(self._wakeups)
         return None
