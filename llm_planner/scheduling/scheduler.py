@@ -62,7 +62,7 @@ class Scheduler:
             policy.forecast = self.times
             self._limiting = policy if policy.limits_batch else None
         self._num_added = 0
-        self._hopeless: list[str] = []
+        self._unschedulable: list[str] = []
 
     # --- What comes and goes
 
@@ -168,7 +168,7 @@ class Scheduler:
         decision = StepDecision(rules, self._places, limit, now_s)
         self._places.released = {}
         scheduled = decision.make()
-        self._hopeless += decision.hopeless
+        self._unschedulable += decision.hopeless
         if isinstance(self.ledger, EngineLedger):
             asleep = sorted(self._places.sleeping.values(), key=lambda g: g.resume_at_s, reverse=True)
             scheduled = replace(scheduled, asleep=tuple(g.request_id for g in asleep))
@@ -177,9 +177,9 @@ class Scheduler:
             scheduled = replace(scheduled, urgent=urgent_requests(running, now_s, self._num_stages * self.times.step_s))
         return scheduled
 
-    def take_hopeless(self) -> list[str]:
+    def take_unschedulable(self) -> list[str]:
         """Returns, once, the generations that outgrew the whole KV cache: the caller ends them."""
-        hopeless, self._hopeless = self._hopeless, []
+        hopeless, self._unschedulable = self._unschedulable, []
         return hopeless
 
     # --- What came of it

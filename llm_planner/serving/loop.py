@@ -64,7 +64,7 @@ class PlannerLoop:
         self._do_clients_report = do_clients_report
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
-        self._unforeseen: list[Goal] = []  # predictions of their lengths may be in the making
+        self._unpredicted: list[Goal] = []  # predictions of their lengths may be in the making
         self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
         self._detours = Detours(scheduler, backend.info, max_replans if do_clients_report else 0)
@@ -96,7 +96,7 @@ class PlannerLoop:
         if goal.is_plan_complete:
             self._detours.put_aside(goal)
         self._budgets.open(goal, now_s)
-        self._unforeseen.append(goal)
+        self._unpredicted.append(goal)
         if goal.execution.has_failed:
             return self._replan(goal, request.failures[-1], now_s)
         if prepared.at_once is not None:
@@ -169,14 +169,14 @@ class PlannerLoop:
         at once, and the next call runs it: an end or a closed plan does not wait for a step.
         """
         events: list[Event] = []
-        self._unforeseen = [goal for goal in self._unforeseen if not goal.foresee()]
+        self._unpredicted = [goal for goal in self._unpredicted if not goal.foresee()]
         if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
             events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
         for goal in self._deadlines.take_due(self._goals, now_s):
             events += self._look_after(goal, now_s)
         if self._scheduled is None:
             self._scheduled = self._meter.decide(self._scheduler, now_s)
-            for request_id in self._scheduler.take_hopeless():
+            for request_id in self._scheduler.take_unschedulable():
                 message = "the plan outgrew the KV cache; give the engine more KV blocks"
                 events.append(self._end(self._goals[request_id], ErrorCode.OUT_OF_MEMORY, message))
         for goal in self._deadlines.would_miss(self._goals.values(), self._scheduled, now_s):

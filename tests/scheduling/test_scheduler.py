@@ -231,13 +231,13 @@ def test_the_lowest_ranked_running_one_is_preempted():
     assert scheduled.new[0].output_token_ids == (7,) * last.num_output_tokens
 
 
-def test_a_generation_beyond_the_whole_cache_is_hopeless():
+def test_a_generation_beyond_the_whole_cache_is_unschedulable():
     scheduler = make_scheduler("fcfs", num_kv_blocks=3, block_size=4)
     scheduler.add(make_generation("r", num_prompt_tokens=11))
     for _ in range(4):
         run(scheduler, scheduler.schedule(0.0))
-    assert scheduler.take_hopeless() == ["r"]
-    assert scheduler.take_hopeless() == []
+    assert scheduler.take_unschedulable() == ["r"]
+    assert scheduler.take_unschedulable() == []
 
 
 def test_nothing_to_do_is_never():

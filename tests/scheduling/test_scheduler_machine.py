@@ -139,7 +139,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def _step(self, draw: "callable") -> bool:
         """One step; returns whether there was something to do."""
         scheduled = self.scheduler.schedule(self.now_s)
-        assert not self.scheduler.take_hopeless()
+        assert not self.scheduler.take_unschedulable()
         self._check_limits(scheduled)
         token_ids = self.backend.execute(scheduled)
         self.now_s += 0.01

@@ -96,7 +96,7 @@ class Run:
     def step(self):
         alive = {g.request_id: g for g in self.scheduler.generations}
         scheduled = self.scheduler.schedule(self.now_s)
-        assert not self.scheduler.take_hopeless()
+        assert not self.scheduler.take_unschedulable()
         output = self.backend.execute(scheduled)
         assert not output.failed, output.failed
         self.now_s += 0.01
