@@ -28,8 +28,8 @@ from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SamplingParams
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.checks import instruction_checks
+from llm_planner.planning.failure_context import replan_context
 from llm_planner.planning.prompt import PromptStyle
-from llm_planner.planning.setback import replan_context
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
 from llm_planner.prediction.throughput.estimated import known_speed

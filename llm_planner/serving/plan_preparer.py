@@ -12,12 +12,12 @@ from llm_planner.core.segment import carried_out
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
+from llm_planner.planning.failure_context import FailureContext, ReplanContext
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
-from llm_planner.planning.setback import ReplanContext, Setback
 from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
@@ -166,7 +166,7 @@ class PlanPreparer:
         if mentioned is not None and failure.situation is not None:
             mentioned.add(failure.situation.scene)
         if self._replan_context is ReplanContext.KEEP:
-            return Detour(segment, self._encoder.encode_setback(_setback(request)))
+            return Detour(segment, self._encoder.encode_failure(_failure_context(request)))
         model = self._library.get(request.robot_model)
         prompt = self._encode(model, request, _scenes(request)[-1])
         done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
@@ -180,7 +180,7 @@ class PlanPreparer:
             if segment.is_replan:
                 num_failures += 1
                 then = replace(request, delivered=request.delivered[:number], failures=request.failures[:num_failures])
-                token_ids += self._encoder.encode_setback(_setback(then))
+                token_ids += self._encoder.encode_failure(_failure_context(then))
             token_ids += self._encoder.encode_plan(segment.text)
         return token_ids
 
@@ -242,11 +242,11 @@ def _done(request: PlanRequest) -> str:
     return "".join(segment.text for segment in done)
 
 
-def _setback(request: PlanRequest) -> Setback:
+def _failure_context(request: PlanRequest) -> FailureContext:
     """Returns the last failure of a request."""
     failure, scenes = request.failures[-1], _scenes(request)
     before = _scenes(replace(request, failures=request.failures[:-1]))
-    return Setback(
+    return FailureContext(
         instruction=request.instruction,
         scene=scenes[-1],
         scene_before=before[-1],

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from llm_planner.core.interfaces import Tokenizer
+from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt, compact_plan
 from llm_planner.planning.scene_entries import spare_entries
-from llm_planner.planning.setback import Setback
 from llm_planner.robots.model import RobotModel
 
 
@@ -78,11 +78,11 @@ class PromptEncoder:
         """Returns the tokens of a plan as the model would have written it."""
         return self.tokenizer.encode(compact_plan(plan) if self.style is PromptStyle.COMPACT else plan)
 
-    def encode_setback(self, setback: Setback) -> tuple[int, ...]:
+    def encode_failure(self, failure_context: FailureContext) -> tuple[int, ...]:
         """Returns the tokens that are inserted behind a plan that failed: to a chat model, another message."""
         return (
             *self._mark(self.markup.before_next),
-            *self.tokenizer.encode(setback.text(self.style)),
+            *self.tokenizer.encode(failure_context.text(self.style)),
             *self._mark(self.markup.after_dynamic),
         )
 

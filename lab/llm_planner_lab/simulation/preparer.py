@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.step import Sequence
+from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import PromptStyle
-from llm_planner.planning.setback import Setback
 from llm_planner.serving.preparation import Detour, Prepared
 from llm_planner_lab.simulation.script import Script, ScriptedSession, split_tokens
 from llm_planner_lab.simulation.trace import TraceRequest
@@ -57,11 +57,11 @@ class ScriptPreparer:
         return self._rows[request_id].step_tokens if is_plan else ()
 
     def _take_detour(self, request: PlanRequest) -> Detour:
-        """Has the model read what a chat model reads (``planning.setback``), and write what is left of its plan."""
+        """Has the model read what a chat model reads (``planning.failure_context``), and write what is left of its plan."""
         row = self._rows[request.request_id]
         plan, failure = self._scripts[row.request_id].segments, row.failures[len(request.failures) - 1]
         done = "".join(segment.text for segment in plan[: failure.segment])
-        setback = Setback(
+        failure_context = FailureContext(
             instruction=row.instruction,
             scene=row.scene,
             scene_before="",  # it is described again
@@ -69,5 +69,5 @@ class ScriptPreparer:
             failed=plan[failure.segment].text,
             reason=failure.reason,
         )
-        token_ids = (0,) * len(split_tokens(setback.text(PromptStyle.INSTRUCT)))
+        token_ids = (0,) * len(split_tokens(failure_context.text(PromptStyle.INSTRUCT)))
         return Detour(self._sessions[row.request_id].take_detour(failure.segment), token_ids)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Call, If, Statement
+from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import PromptStyle
-from llm_planner.planning.setback import Setback
 from llm_planner_lab.tasks.names import thing
 from llm_planner_lab.tasks.sample import DEFAULT_DIFFICULTY, Difficulty, Task, sample
 
@@ -72,7 +72,7 @@ def sample_replanned(
             )
             done += before
             now = _look(rng, scene, failed, failure.lost, held_out=held_out)
-            setback = Setback(
+            failure_context = FailureContext(
                 instruction=task.instruction,
                 scene=now,
                 scene_before=scene,
@@ -80,7 +80,7 @@ def sample_replanned(
                 failed=failed,
                 reason=failure.reason,
             )
-            turns.append((_written(rng, before + failed, rest), setback.text(PromptStyle.COMPACT)))
+            turns.append((_written(rng, before + failed, rest), failure_context.text(PromptStyle.COMPACT)))
             plan = _around(failure, rest)
             scene = now
         if turns:

@@ -10,8 +10,8 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
+from llm_planner.planning.failure_context import ReplanContext
 from llm_planner.planning.prompt import PromptStyle
-from llm_planner.planning.setback import ReplanContext
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
 from llm_planner.scheduling.policies import make_policy

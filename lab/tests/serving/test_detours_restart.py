@@ -9,7 +9,7 @@ from lab.tests.serving.test_detours import failed, make_loop, texts, written
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Situation
-from llm_planner.planning.setback import ReplanContext
+from llm_planner.planning.failure_context import ReplanContext
 from llm_planner.serving.events import PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import make_admission, make_request, succeeded

@@ -60,8 +60,8 @@ class ScriptedEngine:
             if tuple(prompt[: len(known)]) == known:
                 written = b"".join(map(TOKENIZER.token_bytes, prompt[len(known) :])).decode()
                 if "\nfailed: " in written:  # goes on with what failed
-                    setback, _, written = written.rpartition("\nfailed: ")[2].partition("plan:\n")
-                    written = plan.partition(setback.split()[0])[0] + written
+                    failure_context, _, written = written.rpartition("\nfailed: ")[2].partition("plan:\n")
+                    written = plan.partition(failure_context.split()[0])[0] + written
                 return iter(TOKENIZER.encode(plan.removeprefix(written)))
         text = b"".join(map(TOKENIZER.token_bytes, prompt)).decode()
         request, _, written = text.rpartition("plan:\n")

@@ -43,7 +43,7 @@ def replan_context(name: str) -> ReplanContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setback:
+class FailureContext:
     """A statement that failed, and how things stand.
 
     Attributes:
