@@ -6,9 +6,9 @@ from dataclasses import replace
 from llm_planner.core.step import Sequence
 
 
-def spare_tokens(sequence: Sequence) -> tuple[int, ...]:
+def droppable_tokens(sequence: Sequence) -> tuple[int, ...]:
     """Returns how many tokens leave if the first 1, 2, ... of the spare ranges are left out; never falls."""
-    return tuple(itertools.accumulate(end - start for start, end in sequence.spare))
+    return tuple(itertools.accumulate(end - start for start, end in sequence.droppable))
 
 
 def shortened(sequence: Sequence, num_tokens: int) -> Sequence:
@@ -16,8 +16,8 @@ def shortened(sequence: Sequence, num_tokens: int) -> Sequence:
 
     What may be evicted or left out of the rest stays so.
     """
-    num_ranges = next((n for n, left in enumerate((0, *spare_tokens(sequence))) if left >= num_tokens), None)
-    gone = sorted(sequence.spare[:num_ranges])
+    num_ranges = next((n for n, left in enumerate((0, *droppable_tokens(sequence))) if left >= num_tokens), None)
+    gone = sorted(sequence.droppable[:num_ranges])
     if not gone:
         return sequence
 
@@ -30,5 +30,5 @@ def shortened(sequence: Sequence, num_tokens: int) -> Sequence:
         sequence,
         prompt_token_ids=tuple(itertools.chain.from_iterable(kept)),
         evictable=tuple((moved(start), moved(end)) for start, end in sequence.evictable),
-        spare=tuple((moved(start), moved(end)) for start, end in sequence.spare[len(gone) :]),
+        droppable=tuple((moved(start), moved(end)) for start, end in sequence.droppable[len(gone) :]),
     )

@@ -46,7 +46,7 @@ class Sequence:
     grammar: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     evictable: tuple[tuple[int, int], ...] = ()
-    spare: tuple[tuple[int, int], ...] = ()
+    droppable: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Set as AbstractSet
 
-MAX_SPARED_SHARE = 0.9
+MAX_DROPPED_SHARE = 0.9
 """Of the scene's characters. Assumed: nine tenths cost no plan (docs/benchmarks/timebill.md), more was not measured."""
 
 _ENTRY = re.compile(r"(?:\([^()\n]*\)|[^,;\n])+[,;\n]?\s*")
@@ -23,7 +23,7 @@ def entries_of(scene: str) -> list[str]:
     return [scene[start:end].strip(" ,;\n") for start, end in _spans(scene)]
 
 
-def spare_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
+def droppable_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
     """Returns half-open ranges of characters, one per entry of the scene, the one that the task needs least first.
 
     Entries end at commas, semicolons and line breaks outside of brackets. A heading ("objects:") is none. Of equals,
@@ -38,8 +38,8 @@ def spare_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
     needed = [_relevance(scene[start:end], asked) for start, end in entries]
     order = sorted(range(len(entries)), key=lambda index: (needed[index], -index))
     left = itertools.accumulate(entries[index][1] - entries[index][0] for index in order)
-    num_spared = sum(1 for _ in itertools.takewhile(lambda size: size <= MAX_SPARED_SHARE * len(scene), left))
-    return [entries[index] for index in order[:-1][:num_spared]]
+    num_dropped = sum(1 for _ in itertools.takewhile(lambda size: size <= MAX_DROPPED_SHARE * len(scene), left))
+    return [entries[index] for index in order[:-1][:num_dropped]]
 
 
 def _spans(scene: str) -> list[tuple[int, int]]:

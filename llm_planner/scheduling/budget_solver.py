@@ -144,11 +144,11 @@ class BudgetSolver:
         if is_kept(attempt(0)):
             most = min(len(load.kv_lens), load.max_co_batched - len(load.reserved_kv_lens))
             return attempt(_largest(most, lambda others: is_kept(attempt(others))))
-        spare = task.spare_tokens
-        enough = bisect.bisect_left(spare, True, key=lambda num_omitted: is_kept(attempt(0, num_omitted)))
-        if enough < len(spare):
-            return attempt(0, spare[enough])
-        shortest = attempt(0, spare[-1] if spare else 0)
+        droppable = task.droppable_tokens
+        enough = bisect.bisect_left(droppable, True, key=lambda num_omitted: is_kept(attempt(0, num_omitted)))
+        if enough < len(droppable):
+            return attempt(0, droppable[enough])
+        shortest = attempt(0, droppable[-1] if droppable else 0)
         if not _has_place(task, shortest.setup, load, time):
             return None
         return self._capped(budget_s, task, shortest, time)
@@ -238,7 +238,7 @@ class BudgetSolver:
 
     def _shortest_setup(self, task: Task, load: Load, time: ExecutionTime) -> Setup:
         """Returns the setup with the shortest prefill."""
-        num_omitted = max(task.spare_tokens, default=0)
+        num_omitted = max(task.droppable_tokens, default=0)
         return replace(_reserved_setup(load, 0, time), num_omitted_tokens=num_omitted)
 
 

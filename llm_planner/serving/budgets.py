@@ -10,7 +10,7 @@ from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
-from llm_planner.core.shortening import spare_tokens
+from llm_planner.core.shortening import droppable_tokens
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, Task, execution_s
 from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load
 from llm_planner.scheduling.eviction import decide_eviction
@@ -214,7 +214,7 @@ class Budgets:
             num_uncomputed_tokens=max(1, generation.num_uncomputed_tokens),
             kv_len=generation.kv_len,
             num_removable_tokens=num_removable_tokens(generation.sequence) if can_evict else 0,
-            spare_tokens=spare_tokens(generation.sequence) if is_new else (),
+            droppable_tokens=droppable_tokens(generation.sequence) if is_new else (),
             lengths=lengths,
             max_tokens=max(1, generation.num_tokens_left),
             is_evicted=generation.num_evicted_tokens > 0,

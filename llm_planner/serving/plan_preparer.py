@@ -189,9 +189,9 @@ class PlanPreparer:
 
         Rules, skills and task stay.
         """
-        spare = self._encoder.spare_spans(prompt, request.instruction)
+        droppable = self._encoder.droppable_spans(prompt, request.instruction)
         evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
-        return replace(sequence, spare=spare, evictable=evictable)
+        return replace(sequence, droppable=droppable, evictable=evictable)
 
     def _writable(
         self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None

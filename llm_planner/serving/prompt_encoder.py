@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import Prompt, PromptStyle, build_prompt, compact_plan
-from llm_planner.planning.scene_entries import spare_entries
+from llm_planner.planning.scene_entries import droppable_entries
 from llm_planner.robots.model import RobotModel
 
 
@@ -94,7 +94,7 @@ class PromptEncoder:
         start, ends = self._scene_ends(prompt)
         return start, start + bisect.bisect_right(ends, len(prompt.scene.encode()))
 
-    def spare_spans(self, prompt: EncodedPrompt, instruction: str) -> tuple[tuple[int, int], ...]:
+    def droppable_spans(self, prompt: EncodedPrompt, instruction: str) -> tuple[tuple[int, int], ...]:
         """Returns the positions of the scene's entries, the least needed first (``planning.scene_entries``).
 
         A token that two entries share belongs to the later one. Empty as ``scene_span`` is.
@@ -107,7 +107,7 @@ class PromptEncoder:
         def position(character: int) -> int:
             return start + bisect.bisect_right(ends, byte_at[character])
 
-        spans = [(position(first), position(last)) for first, last in spare_entries(prompt.scene, instruction)]
+        spans = [(position(first), position(last)) for first, last in droppable_entries(prompt.scene, instruction)]
         return tuple((first, last) for first, last in spans if first < last)
 
     def _scene_ends(self, prompt: EncodedPrompt) -> tuple[int, list[int]]:

@@ -3,23 +3,23 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.shortening import shortened, spare_tokens
+from llm_planner.core.shortening import droppable_tokens, shortened
 from llm_planner.core.step import Sequence
 
 PROMPT = tuple(range(100, 120))
 
 
-def sequence(*spare, evictable=()):
-    return Sequence(request_id="a", prompt_token_ids=PROMPT, spare=spare, evictable=evictable)
+def sequence(*droppable, evictable=()):
+    return Sequence(request_id="a", prompt_token_ids=PROMPT, droppable=droppable, evictable=evictable)
 
 
 def test_ranges_leave_in_their_order_until_enough_is_gone():
     whole = sequence((10, 12), (4, 7), (15, 16), evictable=((3, 17),))
-    assert spare_tokens(whole) == (2, 5, 6)
+    assert droppable_tokens(whole) == (2, 5, 6)
     assert shortened(whole, 0) is whole
     short = shortened(whole, 3)
     assert short.prompt_token_ids == (*PROMPT[:4], *PROMPT[7:10], *PROMPT[12:])
-    assert short.spare == ((10, 11),)
+    assert short.droppable == ((10, 11),)
     assert short.evictable == ((3, 12),)
 
 
@@ -34,8 +34,8 @@ def test_in_two_steps_as_in_one(order, first, second):
     num_gone = len(PROMPT) - len(twice.prompt_token_ids)
     once = shortened(whole, num_gone)
     assert once == twice
-    assert num_gone >= min(first + second, spare_tokens(whole)[-1])
+    assert num_gone >= min(first + second, droppable_tokens(whole)[-1])
     assert set(once.prompt_token_ids) <= set(PROMPT)
-    assert {PROMPT[p] for start, end in whole.spare for p in range(start, end)} >= set(PROMPT) - set(
+    assert {PROMPT[p] for start, end in whole.droppable for p in range(start, end)} >= set(PROMPT) - set(
         once.prompt_token_ids
     )

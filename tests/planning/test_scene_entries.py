@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.planning.scene_entries import spare_entries
+from llm_planner.planning.scene_entries import droppable_entries
 
 
 def texts(scene, instruction):
-    return [scene[start:end] for start, end in spare_entries(scene, instruction)]
+    return [scene[start:end] for start, end in droppable_entries(scene, instruction)]
 
 
 def test_what_the_task_does_not_speak_of_goes_first_the_last_one_before_the_others():
@@ -31,12 +31,12 @@ def test_a_comma_in_brackets_ends_no_entry():
 
 @pytest.mark.parametrize("scene", ["", "a red cup stands on the table", "objects:", ",;,"])
 def test_a_scene_without_a_list_has_nothing_to_spare(scene):
-    assert spare_entries(scene, "bring the cup") == []
+    assert droppable_entries(scene, "bring the cup") == []
 
 
 @given(st.text(alphabet="ab_1(),;:\n é", max_size=60), st.text(max_size=20))
 def test_entries_lie_apart_inside_the_scene_and_one_is_left(scene, instruction):
-    spans = sorted(spare_entries(scene, instruction))
+    spans = sorted(droppable_entries(scene, instruction))
     assert all(start < end for start, end in spans)
     assert all(one[1] <= two[0] for one, two in itertools.pairwise(spans))
     if spans:

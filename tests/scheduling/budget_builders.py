@@ -66,12 +66,12 @@ lengths = st.builds(
 @st.composite
 def _tasks(draw):
     kv_len, num_uncomputed = draw(st.integers(0, 4000)), draw(st.integers(1, 4000))
-    spare = draw(st.lists(st.integers(1, 500), max_size=8))
+    droppable = draw(st.lists(st.integers(1, 500), max_size=8))
     return Task(
         num_uncomputed_tokens=num_uncomputed,
         kv_len=kv_len,
         num_removable_tokens=draw(st.integers(0, num_uncomputed)),
-        spare_tokens=tuple(left for left in accumulate(spare) if left < num_uncomputed),
+        droppable_tokens=tuple(left for left in accumulate(droppable) if left < num_uncomputed),
         lengths=draw(lengths),
         max_tokens=draw(st.integers(1, 2000)),
     )

@@ -33,7 +33,7 @@ def test_a_decision_keeps_the_budget_by_the_estimator(budget_s, task, load, time
         assert decision.wcet_s == pytest.approx(execution_s(task, decision.num_tokens, decision.setup, time))
         assert decision.setup.num_removed_tokens == decision.num_removed_tokens <= task.num_removable_tokens
         assert decision.setup.num_omitted_tokens == decision.num_omitted_tokens
-        assert decision.num_omitted_tokens in (0, *task.spare_tokens)
+        assert decision.num_omitted_tokens in (0, *task.droppable_tokens)
         assert 0.0 <= decision.eviction_ratio <= SOLVER.max_eviction_ratio
 
 
@@ -78,7 +78,7 @@ def test_alone_the_eviction_is_the_papers(budget_s, task, time):
     It is Eq. (11), up to a whole token and what is removable.
     """
     lengths = replace(task.lengths, upper=math.ceil(task.lengths.expected))
-    task = replace(task, spare_tokens=(), lengths=lengths)
+    task = replace(task, droppable_tokens=(), lengths=lengths)
     decision = solve(budget_s, task, Load(chunk_tokens=10**6, reserved_chunk_tokens=10**6), time)
     alpha = alpha_star(budget_s, task, time)
     if decision is not None and decision.num_tokens >= task.pessimistic_tokens():
@@ -147,7 +147,7 @@ def test_tighter_budgets_take_one_measure_after_the_other(budget_s, levers):
     assert (decision.levers if decision else None) == levers
 
 
-SCENE = replace(TASK, spare_tokens=tuple(range(9, 860, 9)))
+SCENE = replace(TASK, droppable_tokens=tuple(range(9, 860, 9)))
 """What the scene can spare in steps of 9 tokens: 0.1 s of prefill go down to 0.02 s."""
 
 

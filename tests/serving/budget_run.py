@@ -57,8 +57,10 @@ class EvictablePreparer(StubPreparer):
     def prepare(self, request):
         prepared = super().prepare(request)
         end = len(prepared.sequence.prompt_token_ids)
-        spare = tuple((start, start + 10) for start in range(end - 50, 20, -10)) if request.request_id == "list" else ()
-        return replace(prepared, sequence=replace(prepared.sequence, evictable=((0, end),), spare=spare))
+        droppable = (
+            tuple((start, start + 10) for start in range(end - 50, 20, -10)) if request.request_id == "list" else ()
+        )
+        return replace(prepared, sequence=replace(prepared.sequence, evictable=((0, end),), droppable=droppable))
 
 
 class Run:

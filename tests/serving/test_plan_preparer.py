@@ -10,7 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
 from llm_planner.core.segment import Situation
-from llm_planner.core.shortening import shortened, spare_tokens
+from llm_planner.core.shortening import droppable_tokens, shortened
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle
@@ -237,11 +237,11 @@ def test_what_the_task_does_not_speak_of_can_be_left_out_of_a_prompt_with_a_budg
     scene = "objects: red_cup_2 (wet), chaise, old_hat at (1.2, -3), lamp; statue_7, kettle"
     request = make_request("r", "bring the old hat", scene=scene, time_budget_s=1.0)
     sequence = preparer.prepare(request).sequence
-    texts = [text_of(encoder, sequence.prompt_token_ids[start:end]) for start, end in sequence.spare]
+    texts = [text_of(encoder, sequence.prompt_token_ids[start:end]) for start, end in sequence.droppable]
     assert [text.strip(" ,;") for text in texts] == ["kettle", "statue_7", "lamp", "chaise", "red_cup_2"]
-    short = text_of(encoder, shortened(sequence, spare_tokens(sequence)[-1]).prompt_token_ids)
+    short = text_of(encoder, shortened(sequence, droppable_tokens(sequence)[-1]).prompt_token_ids)
     assert short.replace(" ", "") == "robot tello\nscene:old_hat,\ntask:bring the old hat\nplan:\n".replace(" ", "")
-    assert not preparer.prepare(replace(request, time_budget_s=None)).sequence.spare
+    assert not preparer.prepare(replace(request, time_budget_s=None)).sequence.droppable
 
 
 def text_of(encoder, token_ids):

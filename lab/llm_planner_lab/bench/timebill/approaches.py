@@ -162,7 +162,7 @@ class WholeSceneBudgets(TimedBudgets):
     """The planner's own budgets without the measure that TimeBill does not know: what the others do alone."""
 
     def _task(self, kept: KeptBudget) -> Task:
-        return replace(super()._task(kept), spare_tokens=())
+        return replace(super()._task(kept), droppable_tokens=())
 
 
 def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) -> list[Approach]:
