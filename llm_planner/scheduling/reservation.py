@@ -81,7 +81,7 @@ class ReservedFirst:
             return (0.0, reservation.order)
         return (1.0, *self._policy.rank(generation, now_s))
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the policy's lane, or that of the reservations."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the policy's sub_queue, or that of the reservations."""
         reservation = self._reservations.live.get(generation.request.request_id)
-        return self._policy.lane(generation) if reservation is None else (ReservedFirst, (reservation.order,))
+        return self._policy.sub_queue(generation) if reservation is None else (ReservedFirst, (reservation.order,))

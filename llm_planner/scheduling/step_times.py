@@ -14,7 +14,7 @@ from llm_planner.core.execution_time import (
 )
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.policies.interface import GenerationView
-from llm_planner.scheduling.policies.pricing import LANE_TOKENS
+from llm_planner.scheduling.policies.pricing import SUB_QUEUE_TOKENS
 from llm_planner.scheduling.step_model import DEFAULT_FREE_TOKENS, DEFAULT_STEP_S, StepModel
 
 ENOUGH_STEPS = 8
@@ -146,7 +146,7 @@ class StepTimes:
         """Returns how long its next segment takes if it runs from now on: G(s_k) of TimelyLLM, Eq. (4)."""
         time_s = self.step_s * self.remaining_steps(generation)
         if not generation.is_decoding:
-            time_s += self.chunk_s(-(-generation.num_uncomputed_tokens // LANE_TOKENS) * LANE_TOKENS)
+            time_s += self.chunk_s(-(-generation.num_uncomputed_tokens // SUB_QUEUE_TOKENS) * SUB_QUEUE_TOKENS)
         return time_s
 
     @property

@@ -30,6 +30,6 @@ class AL(MemorySafe):
         """Returns (is long, arrival, order)."""
         return (float(self.is_long(generation)), generation.arrival_s, generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is: no request generates while it waits."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one sub-queue there is: no request generates while it waits."""
         return ((), (float(self.is_long(generation)), generation.arrival_s))

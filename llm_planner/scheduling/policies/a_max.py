@@ -21,6 +21,6 @@ class AMax(MemorySafe):
         """Returns the arrival."""
         return (generation.arrival_s, generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one sub-queue there is."""
         return ((), (generation.arrival_s,))

@@ -19,6 +19,6 @@ class EdfSegment:
         """Returns the deadline."""
         return (generation.arrival_s + generation.request.time_utility.ert_s, generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is: the order never changes."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one sub-queue there is: the order never changes."""
         return ((), self.rank(generation, 0.0)[:1])

@@ -16,6 +16,6 @@ class Fcfs:
         """Returns the arrival."""
         return (generation.arrival_s, generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is: the order never changes."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one sub-queue there is: the order never changes."""
         return ((), (generation.arrival_s,))

@@ -29,6 +29,6 @@ class GainDensity(PricedPolicy):
         has_ample_slack = slack_s > self.ample * generation_s
         return (float(has_ample_slack), -gain / generation_s, generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns a lane of its own: what has lost its gain is overtaken by its like."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns a sub-queue of its own: what has lost its gain is overtaken by its like."""
         return (generation.order, ())

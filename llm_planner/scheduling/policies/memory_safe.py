@@ -33,6 +33,6 @@ class BoundOrder(MemorySafe):
         """Returns (lower bound, order)."""
         return (float(generation.output_bounds[0]), generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns the one lane there is: no request generates while it waits."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns the one sub-queue there is: no request generates while it waits."""
         return ((), (float(generation.output_bounds[0]),))

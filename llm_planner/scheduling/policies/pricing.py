@@ -5,7 +5,7 @@ from typing import Protocol
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
-LANE_TOKENS = 16
+SUB_QUEUE_TOKENS = 16
 """Prompt lengths are rounded up to a multiple of this when their time is estimated."""
 
 
@@ -72,10 +72,10 @@ class PricedPolicy:
         ageing = AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0
         return LEAST_WEIGHT + generation.request.time_utility.loss_per_s(lateness_s) + ageing
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns the kind of work, and its due time: of two alike, the one that is due first goes first.
 
-        That holds for Eq. (1). What falls otherwise may have less to lose the later it is, and gets its own lane.
+        That holds for Eq. (1). What falls otherwise may have less to lose the later it is, and gets its own sub-queue.
         """
         request, time_utility = generation.request, generation.request.time_utility
         if not time_utility.is_linear:
@@ -86,7 +86,7 @@ class PricedPolicy:
             time_utility.alpha,
             time_utility.beta,
             generation.num_segments == 0,
-            0 if generation.is_decoding else -(-generation.num_uncomputed_tokens // LANE_TOKENS),
+            0 if generation.is_decoding else -(-generation.num_uncomputed_tokens // SUB_QUEUE_TOKENS),
             generation.num_segment_steps,
         )
         return (kind, (self.due_s(generation),))

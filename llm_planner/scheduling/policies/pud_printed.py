@@ -27,6 +27,6 @@ class PudPrinted(PricedPolicy):
         utility = generation.request.time_utility.after_ert(-slack_s)
         return (-utility / (generation_s * slack_s), generation.order)
 
-    def lane(self, generation: GenerationView) -> tuple[Hashable, Rank]:
-        """Returns a lane of its own: as it gets late, a generation may fall behind its like."""
+    def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
+        """Returns a sub-queue of its own: as it gets late, a generation may fall behind its like."""
         return (generation.order, ())
