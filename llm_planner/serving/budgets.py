@@ -19,7 +19,7 @@ from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
-from llm_planner.serving.steering import can_steer
+from llm_planner.serving.truncation import can_steer
 
 HARMLESS = frozenset({Measure.RESERVED_SLOT, Measure.THIN_BATCH})
 """Measures that leave a plan as it would have been."""

@@ -20,7 +20,7 @@ from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
 from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
-from llm_planner.serving.steering import steer
+from llm_planner.serving.truncation import steer
 from llm_planner.serving.view import LoopStatus, LoopView, count, look
 from llm_planner.serving.warm_up import rehearse
 
