@@ -53,7 +53,7 @@ class Segment:
     is_replan: bool = False
 
 
-def make_detour(index: int) -> Segment:
+def make_replan(index: int) -> Segment:
     """Returns the marker of a replan."""
     return Segment(index=index, text="", calls=(), expected=ZERO_DURATION, is_replan=True)
 

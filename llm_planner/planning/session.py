@@ -10,7 +10,7 @@ from typing import Protocol
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_detour
+from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import TokenChoice
 from llm_planner.language.parser import parse
@@ -148,7 +148,7 @@ class PlanSession:
         failed = iter(failures)
         for segment in delivered:
             if segment.is_replan:
-                self.take_detour(next(failed))
+                self.begin_replan(next(failed))
             else:
                 self._replay(segment)
 
@@ -168,7 +168,7 @@ class PlanSession:
                 check.feed(calls, segment.text)
             self._is_complete = isinstance(statement, Return)
 
-    def take_detour(self, failure: SegmentReport) -> Segment:
+    def begin_replan(self, failure: SegmentReport) -> Segment:
         """Begins to read another plan, from where the robot stands; returns the segment that says so.
 
         Args:
@@ -186,7 +186,7 @@ class PlanSession:
         self._is_complete = False
         self._marks.append(self._gate.mark)
         self._num_segments += 1
-        return make_detour(self._num_segments - 1)
+        return make_replan(self._num_segments - 1)
 
     @property
     def confidence(self) -> float:

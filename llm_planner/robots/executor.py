@@ -63,7 +63,7 @@ class SegmentExecutor:
         self._interpreter = Interpreter(self._model, self._driver)
         self._waiting: dict[int, Segment] = {}
         self._next_index = 0  # the segment that runs, or will run next
-        self._awaits_detour = False  # one has failed: what comes before the replan is void
+        self._awaits_replan = False  # one has failed: what comes before the replan is void
         self._started_s: float | None = None
         self._num_segments: int | None = None
         self._is_partial = False
@@ -196,12 +196,12 @@ class SegmentExecutor:
 
     def _is_off_the_way(self) -> bool:
         """Skips what is void; returns whether the replan has still to come."""
-        while self._awaits_detour and self._next_index in self._waiting:
-            self._awaits_detour = not self._waiting.pop(self._next_index).is_replan
+        while self._awaits_replan and self._next_index in self._waiting:
+            self._awaits_replan = not self._waiting.pop(self._next_index).is_replan
             self._next_index += 1
             if self._num_segments is not None and self._num_segments < self._next_index:
                 self._num_segments = None  # said of the plan that failed
-        return self._awaits_detour
+        return self._awaits_replan
 
     def _start_segment(self, segment: Segment, now_s: float) -> None:
         self._started_s = now_s
@@ -234,7 +234,7 @@ class SegmentExecutor:
             return
         self._report(ReportStatus.FAILED, duration_s, result, self._look())
         self._interpreter.forgive()
-        self._next_index, self._awaits_detour = self._next_index + 1, True
+        self._next_index, self._awaits_replan = self._next_index + 1, True
         self._own_calls.append(SkillCall(self._model.stop_skill))
         self._is_busy_with_own_calls(now_s)
 

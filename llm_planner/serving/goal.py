@@ -14,7 +14,7 @@ from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.robot_pace import RobotPace
 from llm_planner.serving.awaited_length import AwaitedLength
-from llm_planner.serving.preparation import Detour, Session
+from llm_planner.serving.preparation import Replan, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Goal:
         failures: What the robot said of segments that failed, after each of which the planner replanned.
         pace: Of robots: how much slower than its model this one is.
         nominal: Per segment, how long it takes by the model of the robot.
-        take_detour: As it was prepared (``preparation.Prepared``).
+        begin_replan: As it was prepared (``preparation.Prepared``).
     """
 
     request: PlanRequest
@@ -80,7 +80,7 @@ class Goal:
     failures: list[SegmentReport] = field(default_factory=list)
     pace: RobotPace = field(default_factory=RobotPace)
     nominal: dict[int, ExpectedDuration] = field(default_factory=dict)
-    take_detour: Callable[[PlanRequest], Detour] | None = None
+    begin_replan: Callable[[PlanRequest], Replan] | None = None
 
     def foresee(self, *, waits: bool = False) -> bool:
         """Takes over how long the plan will be, if that is predicted by now; returns whether nothing is awaited.

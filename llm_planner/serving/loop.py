@@ -14,12 +14,12 @@ from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.budgets import Budgets
 from llm_planner.serving.deadlines import Deadlines
-from llm_planner.serving.detours import Detours
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.meter import Meter
 from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
+from llm_planner.serving.replans import Replans
 from llm_planner.serving.truncation import steer
 from llm_planner.serving.view import LoopStatus, LoopView, count, look
 from llm_planner.serving.warm_up import rehearse
@@ -67,7 +67,7 @@ class PlannerLoop:
         self._unpredicted: list[Goal] = []  # predictions of their lengths may be in the making
         self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
-        self._detours = Detours(scheduler, backend.info, max_replans if do_clients_report else 0)
+        self._replans = Replans(scheduler, backend.info, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
         self.longest_rehearsal_s = 0.0
@@ -94,7 +94,7 @@ class PlannerLoop:
         self._deadlines.watch(goal)
         self._scheduler.add(goal.generation)
         if goal.is_plan_complete:
-            self._detours.put_aside(goal)
+            self._replans.put_aside(goal)
         self._budgets.open(goal, now_s)
         self._unpredicted.append(goal)
         if goal.execution.has_failed:
@@ -128,13 +128,13 @@ class PlannerLoop:
         return self._finish_if_done(goal)
 
     def _replan(self, goal: Goal, failure: SegmentReport, now_s: float) -> list[Event]:
-        error = self._detours.receive(goal, failure)
-        return self._take_detours(now_s) if error is None else [self._end(goal, error.code, error.message)]
+        error = self._replans.receive(goal, failure)
+        return self._begin_replans(now_s) if error is None else [self._end(goal, error.code, error.message)]
 
-    def _take_detours(self, now_s: float) -> list[Event]:
+    def _begin_replans(self, now_s: float) -> list[Event]:
         """Lets plans go on around segments that failed, or ends their goals; not before a decided step has run."""
         events: list[Event] = []
-        for goal, error in [] if self._scheduled is not None else self._detours.take(self._goals, now_s):
+        for goal, error in [] if self._scheduled is not None else self._replans.take(self._goals, now_s):
             events += [self._end(goal, error.code, error.message)] if error else self._send_held(goal, now_s)
         return events
 
@@ -190,7 +190,7 @@ class PlannerLoop:
         scheduled = output.step or scheduled
         self._meter.count(scheduled, output)
         now_s += output.duration_s
-        return [*self._book(scheduled, output, now_s), *self._take_detours(now_s)]
+        return [*self._book(scheduled, output, now_s), *self._begin_replans(now_s)]
 
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""
@@ -286,7 +286,7 @@ class PlannerLoop:
     def _complete(self, goal: Goal) -> list[Event]:
         """Ends the generation, or lays it to rest: nothing will be added to the plan unless a segment fails."""
         goal.is_plan_complete = True
-        self._detours.put_aside(goal)
+        self._replans.put_aside(goal)
         self._budgets.lengths.observe_plan(goal)
         complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial, goal.verdict)
         return [complete, *self._finish_if_done(goal)]

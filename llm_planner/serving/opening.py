@@ -6,9 +6,9 @@ from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.detours import most_tokens
 from llm_planner.serving.goal import Goal, History
 from llm_planner.serving.preparation import Prepared
+from llm_planner.serving.replans import most_tokens
 
 
 def pin_prefix(prepared: Prepared, scheduler: Scheduler) -> None:
@@ -64,7 +64,7 @@ def open_goal(
         execution=execution,
         awaited_length=prepared.length,
         pace=scheduler.robots,
-        take_detour=prepared.take_detour,
+        begin_replan=prepared.begin_replan,
         stop_skill=prepared.stop_skill,
         failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),
     )

@@ -23,7 +23,7 @@ from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
-from llm_planner.serving.preparation import Detour, Prepared
+from llm_planner.serving.preparation import Prepared, Replan
 from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
 
 _MAX_GRAMMARS = 64  # sets of skills that goals allow and robots support
@@ -86,8 +86,8 @@ class PlanPreparer:
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
         if not given_plan and not self._can_write_for(model):
             raise self._untrained(model)
-        num_detours = sum(segment.is_replan for segment in request.delivered)
-        so_far = replace(request, failures=request.failures[:num_detours])
+        num_replans = sum(segment.is_replan for segment in request.delivered)
+        so_far = replace(request, failures=request.failures[:num_replans])
         keeps = self._replan_context is ReplanContext.KEEP
         scene = request.scene if keeps else _scenes(so_far)[-1]
         prompt = self._encode(model, request, scene)
@@ -108,7 +108,7 @@ class PlanPreparer:
             session,
             len(delivered_ids),
             # A person gave this plan: if it fails, the model writes no other one.
-            take_detour=None if given_plan else partial(self._take_detour, session, mentioned),
+            begin_replan=None if given_plan else partial(self._begin_replan, session, mentioned),
             stop_skill=model.stop_skill,
             at_once=at_once,
         )
@@ -159,18 +159,18 @@ class PlanPreparer:
             is_admissible=is_admissible,
         )
 
-    def _take_detour(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Detour:
+    def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:
         """Begins another plan around the last failure of a request."""
         failure = request.failures[-1]
-        segment = session.take_detour(failure)
+        segment = session.begin_replan(failure)
         if mentioned is not None and failure.situation is not None:
             mentioned.add(failure.situation.scene)
         if self._replan_context is ReplanContext.KEEP:
-            return Detour(segment, self._encoder.encode_failure(_failure_context(request)))
+            return Replan(segment, self._encoder.encode_failure(_failure_context(request)))
         model = self._library.get(request.robot_model)
         prompt = self._encode(model, request, _scenes(request)[-1])
         done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
-        return Detour(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
+        return Replan(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
     def _conversation(self, request: PlanRequest) -> list[int]:
         """Returns what the model wrote and read behind the prompt before a restart."""

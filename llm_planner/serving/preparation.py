@@ -44,7 +44,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Detour:
+class Replan:
     """How a plan goes on another way.
 
     Attributes:
@@ -66,7 +66,7 @@ class Prepared:
         num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart, and what was inserted
             between them.
         length: How many tokens are to be generated, as soon as it is predicted; None if nothing predicts it.
-        take_detour: Makes the session begin another plan, for the request with what was delivered and what failed so
+        begin_replan: Makes the session begin another plan, for the request with what was delivered and what failed so
             far. None for what cannot be replanned.
         at_once: The whole plan, where no model is needed for it.
         stop_skill: Of the robot model; empty for an answer in words.
@@ -76,7 +76,7 @@ class Prepared:
     session: Session
     num_delivered_tokens: int = 0
     length: AwaitedLength | None = None
-    take_detour: Callable[[PlanRequest], Detour] | None = None
+    begin_replan: Callable[[PlanRequest], Replan] | None = None
     at_once: Progress | None = None
     stop_skill: str = ""
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentReport, carried_out, make_detour, marks_of
+from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentReport, carried_out, make_replan, marks_of
 from tests.serving.builders import make_segment
 
 
@@ -15,8 +15,8 @@ def statuses(segments, reports):
     return [mark.status.name for mark in marks_of(segments, reports)]
 
 
-def test_what_lies_between_a_failure_and_its_detour_did_not_run():
-    segments = [make_segment(0), make_segment(1), make_segment(2), make_detour(3), make_segment(4), make_segment(5)]
+def test_what_lies_between_a_failure_and_its_replan_did_not_run():
+    segments = [make_segment(0), make_segment(1), make_segment(2), make_replan(3), make_segment(4), make_segment(5)]
     reports = [
         report(0, ReportStatus.STARTED),
         report(0, ReportStatus.SUCCEEDED),

@@ -145,7 +145,7 @@ def test_a_replan_does_not_inherit_what_was_unsure_before():
     for plan, logprob in (("tc(90);", 0.0), ("ml(50);", -1.0)):
         token_ids = tokenizer.encode(plan)
         session.feed(token_ids, [TokenChoice(t, logprob) for t in token_ids])
-    session.take_detour(FAILED)
+    session.begin_replan(FAILED)
     token_ids = tokenizer.encode("h();")
     sent = session.feed(token_ids, [TokenChoice(t, 0.0) for t in token_ids])
     assert [segment.text for segment in sent.segments] == ["h();"]
@@ -158,7 +158,7 @@ def test_a_replan_is_judged_from_its_first_token_whatever_text_was_cut_off():
     tokenizer = FakeTokenizer(1)
     session = make_session(tokenizer=tokenizer, min_confidence=0.5)
     session.feed(tokenizer.encode("tc(90);fail('too"))
-    session.take_detour(FAILED)
+    session.begin_replan(FAILED)
     token_ids = tokenizer.encode("mf(100);")
     assert session.feed(token_ids, [TokenChoice(t, -1.0) for t in token_ids]).segments == ()
     assert session.finish().error.code is ErrorCode.NOT_UNDERSTOOD
@@ -168,6 +168,6 @@ def test_a_check_that_holds_for_replans_is_asked_again():
     tokenizer = FakeTokenizer(1)
     session = make_session(tokenizer=tokenizer, checks=[Forbids("ml", holds=True), Forbids("mr", holds=False)])
     session.feed(tokenizer.encode("tc(90);"))
-    session.take_detour(FAILED)
+    session.begin_replan(FAILED)
     assert session.feed(tokenizer.encode("mr(50);")).error is None
     assert session.feed(tokenizer.encode("ml(50);")).error.message == "not understood: no ml here"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, carried_out, make_detour
+from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, carried_out, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.session import Progress
 from llm_planner.serving.fake import FakeTokenizer
@@ -170,30 +170,30 @@ def test_a_stuck_word_spends_no_more_tokens_than_it_takes_to_be_sure():
     assert ends[0] == 25
 
 
-def test_a_detour_makes_it_read_a_fresh_plan_and_count_on():
+def test_a_replan_makes_it_read_a_fresh_plan_and_count_on():
     tokenizer = FakeTokenizer()
     session = make_session((), tokenizer)
     assert len(session.feed(tokenizer.encode("a();b();c('")).segments) == 2
     report = SegmentReport(request_id="r", index=1, status=ReportStatus.FAILED)
-    assert session.take_detour(report) == make_detour(2)
+    assert session.begin_replan(report) == make_replan(2)
     progress = session.feed(tokenizer.encode("d();->True;"))
     assert [(s.index, s.text) for s in progress.segments] == [(3, "d();"), (4, "->True;")]
     assert progress.is_complete
-    session.take_detour(SegmentReport(request_id="r", index=3, status=ReportStatus.FAILED))
+    session.begin_replan(SegmentReport(request_id="r", index=3, status=ReportStatus.FAILED))
     assert not session.is_complete
     assert session.finish().error.code is ErrorCode.EMPTY_PLAN
 
 
-def test_what_was_delivered_with_a_detour_is_replayed():
+def test_what_was_delivered_with_a_replan_is_replayed():
     texts = ("a();", "b();", "", "->True;")
     delivered = tuple(
-        make_detour(i) if not text else replace(make_detour(i), text=text, is_replan=False)
+        make_replan(i) if not text else replace(make_replan(i), text=text, is_replan=False)
         for i, text in enumerate(texts)
     )
     failure = SegmentReport(request_id="r", index=0, status=ReportStatus.FAILED)
     session = make_session(delivered, failures=(failure,))
     assert session.is_complete
-    assert session.take_detour(failure).index == 4
+    assert session.begin_replan(failure).index == 4
 
 
 @given(st.lists(st.booleans(), max_size=12), st.data())
@@ -202,14 +202,14 @@ def test_what_was_carried_out_is_neither_failed_nor_void(failures, data):
     segments, failed, expected = [], [], []
     for fails in failures:
         index = len(segments)
-        segments.append(replace(make_detour(index), text="a();", is_replan=False))
+        segments.append(replace(make_replan(index), text="a();", is_replan=False))
         if not fails:
             expected.append(index)
             continue
         failed.append(index)
         for _ in range(data.draw(st.integers(0, 2))):
-            segments.append(replace(make_detour(len(segments)), text="void();", is_replan=False))
-        segments.append(make_detour(len(segments)))
+            segments.append(replace(make_replan(len(segments)), text="void();", is_replan=False))
+        segments.append(make_replan(len(segments)))
     assert [segment.index for segment in carried_out(segments, failed)] == expected
 
 

@@ -14,7 +14,7 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport, Situation, make_detour
+from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport, Situation, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
 from llm_planner.ros import conversions
@@ -195,7 +195,7 @@ def test_the_old_form_of_a_situation_is_read_for_one_release():
 
 
 def test_only_the_marker_of_a_replan_says_that_it_is_one():
-    marker = conversions.from_segment(make_detour(3), GOAL_ID)
+    marker = conversions.from_segment(make_replan(3), GOAL_ID)
     assert (marker.is_replan, marker.text) == (True, "")  # robots of before 0.2 know it by its empty text
     empty = msgs.Segment(goal_id=GOAL_ID, index=3)
     assert not conversions.to_segment(empty, GOAL_ID).is_replan

@@ -22,7 +22,7 @@ from llm_planner.action import PlanTask
 from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
-from llm_planner.core.segment import ReportStatus, Segment, make_detour
+from llm_planner.core.segment import ReportStatus, Segment, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import conversions, planner_client
@@ -234,7 +234,7 @@ class Robot:
 
 def messages(goal_id, *texts):
     """Returns segments as they travel; an empty text stands for the marker of a replan."""
-    made = (make_segment(index, text) if text else make_detour(index) for index, text in enumerate(texts))
+    made = (make_segment(index, text) if text else make_replan(index) for index, text in enumerate(texts))
     return [conversions.from_segment(segment, goal_id) for segment in made]
 
 
@@ -451,7 +451,7 @@ class Goal:
                 "fail": "g(unicorn);",
                 "ask": "rp();",
             }
-            self.segments.append(make_detour(index) if kind == "detour" else segment(index, texts[kind]))
+            self.segments.append(make_replan(index) if kind == "detour" else segment(index, texts[kind]))
 
     @property
     def calls(self):

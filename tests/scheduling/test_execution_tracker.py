@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import ReportStatus, make_detour
+from llm_planner.core.segment import ReportStatus, make_replan
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception, cautious_duration_s
 from tests.scheduling.builders import NETWORK_S, make_expected, make_report, make_segment, make_tracker
 
@@ -78,7 +78,7 @@ def test_duplicates_and_unknown_segments_count_nothing(status):
     assert tracker.report(make_report(0, status), 0.6) is Reception.IGNORED
 
 
-def test_one_failure_counts_until_a_detour_is_delivered():
+def test_one_failure_counts_until_a_replan_is_delivered():
     tracker = make_tracker()
     for index in range(3):
         tracker.deliver(make_segment(index), 0.0)
@@ -87,7 +87,7 @@ def test_one_failure_counts_until_a_detour_is_delivered():
     assert tracker.silent_at_s(30.0) is None  # the robot waits
     for status in ReportStatus:
         assert tracker.report(make_report(1, status), 0.6) is Reception.IGNORED
-    tracker.deliver(make_detour(3), 0.7)
+    tracker.deliver(make_replan(3), 0.7)
     assert not tracker.has_failed
     assert tracker.is_all_reported
     tracker.deliver(make_segment(4), 0.8)
@@ -215,7 +215,7 @@ def test_what_is_remembered_of_earlier_estimates_changes_none(events, expects_re
         if event == "deliver":
             tracker.deliver(make_segment(tracker.num_delivered, seconds), now_s)
         elif event == "detour":
-            tracker.deliver(make_detour(tracker.num_delivered), now_s)
+            tracker.deliver(make_replan(tracker.num_delivered), now_s)
         else:
             tracker.report(make_report(tracker.num_ended + offset, event, seconds), now_s)
         assert tracker.idle_at_s(now_s) == idle_by_definition(tracker, now_s)

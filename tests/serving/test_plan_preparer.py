@@ -114,10 +114,10 @@ def test_the_gate_stands_between_model_and_robot():
 @pytest.mark.parametrize("given", [{"plan": "mf(100);"}, {"instruction": "stop"}])
 def test_the_model_writes_no_other_plan_than_the_one_that_a_person_gave(given):
     preparer = make_preparer(FakeBackend())
-    assert preparer.prepare(make_request("r", "go", robot_model="tello")).take_detour is not None
+    assert preparer.prepare(make_request("r", "go", robot_model="tello")).begin_replan is not None
     prepared = preparer.prepare(replace(make_request("r", "go", robot_model="tello"), **given))
     assert prepared.at_once.error is None
-    assert prepared.take_detour is None
+    assert prepared.begin_replan is None
 
 
 def test_the_gate_counts_from_where_the_robot_is():

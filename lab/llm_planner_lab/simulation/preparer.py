@@ -6,7 +6,7 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.step import Sequence
 from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import PromptStyle
-from llm_planner.serving.preparation import Detour, Prepared
+from llm_planner.serving.preparation import Prepared, Replan
 from llm_planner_lab.simulation.script import Script, ScriptedSession, split_tokens
 from llm_planner_lab.simulation.trace import TraceRequest
 
@@ -45,7 +45,7 @@ class ScriptPreparer:
         )
         session = self._sessions[row.request_id] = ScriptedSession(self._scripts[row.request_id])
         can_fail = self._can_fail and request.urgency is not Urgency.CHAT
-        return Prepared(sequence, session, take_detour=self._take_detour if can_fail else None)
+        return Prepared(sequence, session, begin_replan=self._begin_replan if can_fail else None)
 
     def num_tokens(self, request_id: str) -> int:
         """Returns how many tokens the model writes: the plan, or what is left of it."""
@@ -56,7 +56,7 @@ class ScriptPreparer:
         is_plan = self._sessions[request_id].script is self._scripts[request_id]
         return self._rows[request_id].step_tokens if is_plan else ()
 
-    def _take_detour(self, request: PlanRequest) -> Detour:
+    def _begin_replan(self, request: PlanRequest) -> Replan:
         """Has the model read what a chat model reads (``planning.failure_context``), and write what is left of its plan."""
         row = self._rows[request.request_id]
         plan, failure = self._scripts[row.request_id].segments, row.failures[len(request.failures) - 1]
@@ -70,4 +70,4 @@ class ScriptPreparer:
             reason=failure.reason,
         )
         token_ids = (0,) * len(split_tokens(failure_context.text(PromptStyle.INSTRUCT)))
-        return Detour(self._sessions[row.request_id].take_detour(failure.segment), token_ids)
+        return Replan(self._sessions[row.request_id].begin_replan(failure.segment), token_ids)

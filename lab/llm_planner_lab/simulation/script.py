@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import Segment, make_detour
+from llm_planner.core.segment import Segment, make_replan
 from llm_planner.core.step import TokenChoice
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.prose import ProseUnit
@@ -167,13 +167,13 @@ class ScriptedSession:
         """What the model writes now."""
         return self._script
 
-    def take_detour(self, first: int) -> Segment:
+    def begin_replan(self, first: int) -> Segment:
         """Begins what is left of the plan from its segment ``first`` on; returns the segment that says so."""
         index = self._script.segments[0].index + self._num_segments
         self._script = self._plan.rest(first, index + 1)
         self._num_fed = self._num_segments = 0
         self.is_complete = False
-        return make_detour(index)
+        return make_replan(index)
 
     def finish(self) -> Progress:
         """Returns the end of the plan."""

@@ -61,17 +61,17 @@ class _Robot:
     idle_at_s: float = 0.0
     num_failures: int = 0
     num_earlier: int = 0  # segments that do not count in the plan: tried before, void, and replan markers
-    awaits_detour: bool = False
+    awaits_replan: bool = False
 
     @property
     def next_failure(self) -> SegmentFailure | None:
         """What fails next."""
         return self.row.failures[self.num_failures] if self.num_failures < len(self.row.failures) else None
 
-    def take_detour(self, index: int) -> None:
+    def begin_replan(self, index: int) -> None:
         """Goes on behind segment ``index``, which says so, with the one that failed."""
         self.num_earlier = index + 1 - self.row.failures[self.num_failures - 1].segment
-        self.awaits_detour = False
+        self.awaits_replan = False
 
 
 class Simulator:
@@ -164,8 +164,8 @@ class Simulator:
                 self._arrive(what, time_s - self._transport_s, now_s)
             elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
                 events = self.loop.report(what, time_s - self._transport_s)
-                has_detour = any(isinstance(event, SegmentReady) for event in events)
-                self._take(events, now_s if has_detour else time_s)  # it goes out behind what the last step wrote
+                has_replan = any(isinstance(event, SegmentReady) for event in events)
+                self._take(events, now_s if has_replan else time_s)  # it goes out behind what the last step wrote
             elif kind is _Kind.SEGMENT and isinstance(what, SegmentReady):
                 self._execute(what.request_id, what.segment, time_s)
         return now_s
@@ -194,8 +194,8 @@ class Simulator:
     def _execute(self, request_id: str, segment: Segment, now_s: float) -> None:
         robot = self._robots[request_id]
         if segment.is_replan:
-            robot.take_detour(segment.index)
-        if segment.is_replan or robot.awaits_detour:
+            robot.begin_replan(segment.index)
+        if segment.is_replan or robot.awaits_replan:
             return  # what comes before the replan is void
         started_s = max(now_s, robot.idle_at_s)
         place, failure = segment.index - robot.num_earlier, robot.next_failure
@@ -209,7 +209,7 @@ class Simulator:
             request_id=request_id, index=segment.index, status=ReportStatus.SUCCEEDED, duration_s=duration_s
         )
         if failure is not None and has_failed:
-            robot.num_failures, robot.awaits_detour = robot.num_failures + 1, True
+            robot.num_failures, robot.awaits_replan = robot.num_failures + 1, True
             situation = Situation(scene=robot.row.scene)
             ended = replace(ended, status=ReportStatus.FAILED, reason=failure.reason, situation=situation)
         self._report(robot.idle_at_s, ended)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import ReportStatus, SegmentReport, Situation, make_detour
+from llm_planner.core.segment import ReportStatus, SegmentReport, Situation, make_replan
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.training.evaluate import serve_all
 
@@ -156,4 +156,4 @@ def _failed(attack: Attack, honest: PlanResult, reason: str, request_id: str) ->
         reason=reason,
         situation=Situation(scene=attack.honest_scene, pose=Pose(z_m=1.0) if attack.robot == "tello" else None),
     )
-    return replace(request, delivered=(*honest.segments[:1], make_detour(1)), failures=(report,))
+    return replace(request, delivered=(*honest.segments[:1], make_replan(1)), failures=(report,))

@@ -168,15 +168,15 @@ class Reports(RuleBasedStateMachine):
     def no_goal_ends_well_behind_a_failure_that_is_not_answered(self):
         for event in self.told:
             if isinstance(event, Finished) and event.result.error_code is ErrorCode.NONE:
-                num_detours = sum(segment.is_replan for segment in event.result.segments)
-                assert self.failed[event.request_id] == num_detours
+                num_replans = sum(segment.is_replan for segment in event.result.segments)
+                assert self.failed[event.request_id] == num_replans
 
     @invariant()
     def a_plan_has_one_open_failure_at_most(self):
         for name, entry in self.book._records.items():
             num_failures = sum(report.status is FAILED for _, report in entry.reports)
-            num_detours = sum(segment.is_replan for segment in entry.segments)
-            assert num_failures == num_detours + entry.execution.has_failed == self.failed[name]
+            num_replans = sum(segment.is_replan for segment in entry.segments)
+            assert num_failures == num_replans + entry.execution.has_failed == self.failed[name]
 
     @invariant()
     def book_and_loop_count_the_same(self):
@@ -188,8 +188,8 @@ class Reports(RuleBasedStateMachine):
             assert goal.execution.has_failed == entry.execution.has_failed
             assert goal.execution.num_ended == entry.execution.num_ended
             failures = [report for _, report in entry.reports if report.status is FAILED]
-            num_detours = sum(segment.is_replan for segment in entry.segments)
-            assert goal.failures == failures[:num_detours]
+            num_replans = sum(segment.is_replan for segment in entry.segments)
+            assert goal.failures == failures[:num_replans]
 
     def teardown(self):
         """Robots fall silent: every goal ends."""

@@ -80,7 +80,7 @@ def test_a_segment_may_fail_again_until_nobody_tries_any_more():
     assert run_one((1, 0.5), max_replans=0).error_code is ErrorCode.SKILL_FAILED
 
 
-def test_the_robot_waits_for_the_detour_alone():
+def test_the_robot_waits_for_the_replan_alone():
     """What was delivered behind the failed segment is void, and the model reads before it writes."""
     waits = run_one((0, 0.5), policy="fcfs_stream").waiting_time_s - run_one(policy="fcfs_stream").waiting_time_s
     assert PROFILE.step_s([]) < waits < 1.0

@@ -147,7 +147,7 @@ def test_two_replays_are_identical_bit_for_bit():
     assert repr(first) == repr(second)
 
 
-def test_a_plan_that_took_a_detour_is_the_way_that_was_gone():
+def test_a_plan_that_took_a_replan_is_the_way_that_was_gone():
     lines = a_goal(texts=("mf(100);", "g(cat);", "tc(90);", "", "mu(50);"), reports=False)
     report = SegmentReport(request_id="g", index=1, status=ReportStatus.FAILED, reason="lost", duration_s=0.1)
     lines.insert(-1, event_log.reported(report, 100.8))

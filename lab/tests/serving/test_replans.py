@@ -284,8 +284,8 @@ def test_the_end_of_a_plan_that_has_failed_is_not_read():
         events += loop.step(0.0)
     loop._scheduled = loop._scheduler.schedule(0.1)  # yields the end of the plan
     assert loop.report(failed(0), 0.1) == []
-    (detour,) = loop.step(0.1)
-    assert detour.segment.is_replan
+    (replan,) = loop.step(0.1)
+    assert replan.segment.is_replan
     assert texts(written(loop)) == ["tc(45);"]
 
 
@@ -294,13 +294,13 @@ def test_an_exception_while_replanning_ends_that_goal_and_no_other():
     for request_id in ("r1", "r2"):
         loop.submit(make_request(request_id), 0.0)
     written(loop)
-    loop._goals["r1"].take_detour = lambda _: 1 / 0
+    loop._goals["r1"].begin_replan = lambda _: 1 / 0
     (end,) = loop.report(failed(1), 1.0)
     assert end.result.error_code is ErrorCode.ENGINE_FAILED
     assert tuple(loop.request_ids) == ("r2",)
 
 
-def test_a_goal_that_ended_meanwhile_takes_no_detour():
+def test_a_goal_that_ended_meanwhile_takes_no_replan():
     loop = make_loop(policy="fcfs_stream")
     loop.submit(make_request(), 0.0)
     events = []

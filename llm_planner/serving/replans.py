@@ -14,7 +14,7 @@ from llm_planner.serving.goal import Goal
 _log = logging.getLogger(__name__)
 
 
-class Detours:
+class Replans:
     """Decides whether to replan after a segment that failed, and has the generation go on behind it.
 
     The robot stands and waits. The model reads what has happened, behind all that it has read and written (whose KV is
@@ -38,7 +38,7 @@ class Detours:
         put_aside(goal.request.request_id)
 
     def _is_possible(self, goal: Goal) -> bool:
-        is_replanned = goal.take_detour is not None and not (goal.is_partial or goal.request.is_hurried)
+        is_replanned = goal.begin_replan is not None and not (goal.is_partial or goal.request.is_hurried)
         return is_replanned and len(goal.failures) < self._max_replans
 
     def receive(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
@@ -82,12 +82,12 @@ class Detours:
         Raises:
             PlannerError: SKILL_FAILED if there is no room for another plan.
         """
-        assert goal.take_detour is not None  # ``hear`` has asked
+        assert goal.begin_replan is not None  # ``hear`` has asked
         goal.failures.append(report)
         request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
-        detour = goal.take_detour(request)
+        replan = goal.begin_replan(request)
         generation, request_id = goal.generation, goal.request.request_id
-        num_tokens = len(detour.token_ids) + (generation.num_tokens if detour.keeps_context else 0)
+        num_tokens = len(replan.token_ids) + (generation.num_tokens if replan.keeps_context else 0)
         room_tokens = most_tokens(generation.sequence, self._scheduler, self._info) - num_tokens
         max_output_tokens = min(generation.num_tokens_left, room_tokens)
         if max_output_tokens < 1:
@@ -96,9 +96,9 @@ class Detours:
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
         goal.is_plan_complete, goal.verdict = False, None
         goal.cancel_foresight()
-        go_on = self._scheduler.insert if detour.keeps_context else self._scheduler.restart
-        go_on(request_id, detour.token_ids, max_output_tokens, now_s)
-        return detour.segment
+        go_on = self._scheduler.insert if replan.keeps_context else self._scheduler.restart
+        go_on(request_id, replan.token_ids, max_output_tokens, now_s)
+        return replan.segment
 
 
 def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import ReportStatus, Situation, make_detour
+from llm_planner.core.segment import ReportStatus, Situation, make_replan
 from llm_planner.robots.executor import ExecutorState
 from tests.robots.builders import segment
 from tests.robots.test_executor import Robot
@@ -26,7 +26,7 @@ def test_a_robot_that_looks_waits_where_a_segment_failed():
     robot.add(segment(3, "mb(100);"))  # void too: the planner did not know of it yet
     robot.run(3)
     robot.expect(4)
-    robot.add(segment(5, "?_1==True{mu(50);}"), make_detour(4))
+    robot.add(segment(5, "?_1==True{mu(50);}"), make_replan(4))
     robot.run(4)
     assert robot.events()[4:] == [(5, STARTED), (5, SUCCEEDED)]
     assert robot.driver.state.pose.z_m == pytest.approx(1.5)  # variables are what they were
@@ -46,7 +46,7 @@ def test_while_it_waits_it_lands_if_the_planner_is_silent_and_obeys_a_cancel():
     robot.run(2)
     robot.executor.cancel(robot.now_s)
     assert robot.executor.state is ExecutorState.FAILED
-    robot.add(make_detour(1), segment(2))
+    robot.add(make_replan(1), segment(2))
     robot.run(2)
     assert robot.events() == [(0, STARTED), (0, FAILED)]
 
@@ -71,7 +71,7 @@ def test_whatever_the_order_what_is_void_is_never_run(order, repeated, pause):
     texts = ["mf(20);", "a(unicorn);", "mb(500);", "mb(500);", "", "mu(20);", "mu(20);"]
     robot = Robot(look=lambda: LOST)
     for count, index in enumerate([*order, repeated]):
-        robot.add(make_detour(index) if not texts[index] else segment(index, texts[index]))
+        robot.add(make_replan(index) if not texts[index] else segment(index, texts[index]))
         robot.run(pause / 10 if count % 2 else 0.05)
     robot.expect(7)
     robot.run(10)

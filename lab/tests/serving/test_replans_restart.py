@@ -18,12 +18,12 @@ from tests.serving.builders import make_admission, make_request, succeeded
 @settings(max_examples=25, deadline=None)
 @given(
     num_before=st.integers(0, 12),
-    has_detour=st.booleans(),
+    has_replan=st.booleans(),
     can_insert=st.booleans(),
     context=st.sampled_from(ReplanContext),
     num_kv_blocks=st.sampled_from([4096, 150]),
 )
-def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, can_insert, context, num_kv_blocks):
+def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_replan, can_insert, context, num_kv_blocks):
     """The engine dies at any time after a segment failed: before or after it said that there is another way."""
     book = GoalBook(make_admission())
     request = make_request(instruction="go")
@@ -36,7 +36,7 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_detour, 
     book.report(succeeded("r1", 0), 0.5)
     book.report(report, 1.0)
     delivered = []
-    if has_detour:
+    if has_replan:
         loop.report(succeeded("r1", 0), 0.5)
         events = loop.report(report, 1.0)
         for _ in range(num_before):
