@@ -96,7 +96,7 @@ class PlanRequest:
     failures: tuple[SegmentReport, ...] = ()
 
     @property
-    def is_hurried(self) -> bool:
+    def has_whole_plan_budget(self) -> bool:
         """Whether a time budget covers the whole plan: then its generation does not wait for the robot."""
         return self.time_budget_s is not None and self.budget_scope is BudgetScope.WHOLE_PLAN
 

@@ -240,7 +240,11 @@ class Scheduler:
         generation.num_segment_steps = 0
         generation.segment_started_at_s = now_s
         generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
-        if self.policy.suspends and not generation.request.is_hurried and self.resume_at_s(generation) > now_s:
+        if (
+            self.policy.suspends
+            and not generation.request.has_whole_plan_budget
+            and self.resume_at_s(generation) > now_s
+        ):
             self._places.suspend(generation)
             self.reservations.end(generation.request_id)  # its robot has what it waited for
             self._sleep(generation, now_s)

@@ -38,7 +38,7 @@ class Replans:
         put_aside(goal.request.request_id)
 
     def _is_possible(self, goal: Goal) -> bool:
-        is_replanned = goal.begin_replan is not None and not (goal.is_partial or goal.request.is_hurried)
+        is_replanned = goal.begin_replan is not None and not (goal.is_partial or goal.request.has_whole_plan_budget)
         return is_replanned and len(goal.failures) < self._max_replans
 
     def receive(self, goal: Goal, report: SegmentReport) -> PlannerError | None:
