@@ -47,7 +47,7 @@ class Task:
         kv_len: Tokens in its cache, shared prefix included.
         num_removable_tokens: Of the tokens that will be in its cache after the prefill, how many may be evicted; 0 if
             the backend cannot evict, or has done so already.
-        droppable_tokens: How many prompt tokens leave if the one, two, ... least needed parts of the scene are left out;
+        droppable_tokens: How many prompt tokens go with the one, two, ... least needed parts of the scene;
             never falls. Empty if nothing can be, or the prefill has begun.
         lengths: Of what is still to be generated.
         max_tokens: N_max: most tokens that it may still generate, >= 1.

@@ -12,8 +12,8 @@ _Entry = tuple[Rank, int, Generation]
 class ReadyQueue:
     """A set of generations by id that can be walked in the order of a policy.
 
-    Ranks change with time, but within one sub-queue of the policy no request overtakes another. Each sub-queue is a heap, and
-    only the first of each sub-queue is ranked: a decision costs O(sub-queues + k log n) for the first k of n.
+    Ranks change with time, but within one sub-queue of the policy no request overtakes another. Each sub-queue is a
+    heap, and only the first of each is ranked: a decision costs O(sub-queues + k log n) for the first k of n.
     """
 
     def __init__(self, policy: Policy) -> None:

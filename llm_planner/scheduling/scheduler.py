@@ -132,7 +132,7 @@ class Scheduler:
             self._places.released[generation.request_id] = generation
 
     def reserve(self, request_id: str, max_co_batched: int | None) -> None:
-        """Gives a generation a slot at once, with at most ``max_co_batched`` others in the batch; None takes it back."""
+        """Gives a generation a slot at once, among at most ``max_co_batched`` others; None takes it back."""
         queued = self._places.ready.pop(request_id)
         self.reservations.end(request_id) if max_co_batched is None else self.reservations.make(
             request_id, max_co_batched

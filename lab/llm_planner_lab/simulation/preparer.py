@@ -57,7 +57,7 @@ class ScriptPreparer:
         return self._rows[request_id].step_tokens if is_plan else ()
 
     def _begin_replan(self, request: PlanRequest) -> Replan:
-        """Has the model read what a chat model reads (``planning.failure_context``), and write what is left of its plan."""
+        """Has the model read ``planning.failure_context``, as a chat model does, and write what is left of its plan."""
         row = self._rows[request.request_id]
         plan, failure = self._scripts[row.request_id].segments, row.failures[len(request.failures) - 1]
         done = "".join(segment.text for segment in plan[: failure.segment])

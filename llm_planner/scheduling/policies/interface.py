@@ -87,7 +87,7 @@ class Policy(Protocol):
     def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns a sub-queue and the place in it, for a generation that waits.
 
-        At any time, of two generations in one sub-queue the one with the smaller place (or, equal, of smaller order) has
-        the smaller rank. A policy that cannot guarantee that gives each generation a sub-queue of its own.
+        At any time, of two generations in one sub-queue the one with the smaller place (or, equal, of smaller order)
+        has the smaller rank. A policy that cannot guarantee that gives each generation a sub-queue of its own.
         """
         ...
