@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build with pip, where no ROS 2 is installed. colcon never runs this file: package.xml says ament_cmake."""
 
 import os

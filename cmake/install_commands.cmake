@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Commands: bin/llm-planner, and the nodes where `ros2 run` and launch files look for them.
 
 # Installs an executable that calls `function` of the Python module `module`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Development mode: site-packages gets the generated code, the package's __init__.py (which merges the two directories)
 # and a .pth file with the path of this checkout; share/ gets links to the data. Edits and new files need no new install.
 # `ros2 launch` follows no link to a directory: launch/ is a directory of links.

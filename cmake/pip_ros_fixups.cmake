@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # For builds against ROS 2 wheels: -DCMAKE_PROJECT_INCLUDE=this file.
 
 # Returns in `result` the include directories that a target hands to its users.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smallest robot: asks for a plan, pretends to carry it out, and reports. Needs a planner (`llm-planner up`)."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one machine of a cluster: `ros2 launch llm_planner cluster_node.launch.py cluster:=cluster.yaml node:=1`."""
 
 from pathlib import Path

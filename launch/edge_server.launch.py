@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the planner on the edge server: `ros2 launch llm_planner edge_server.launch.py model:=/path/to/checkpoint`.
 
 It sets who can talk to the nodes (`network:=`), for itself and for all that a file that includes it starts afterwards.

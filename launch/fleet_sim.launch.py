@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the planner and simulated robots: `ros2 launch llm_planner fleet_sim.launch.py drones:=3 arms:=1`.
 
 The robots are told what to do by a scenario file, or through their service `instruct`. `namespace:=site_b` moves the

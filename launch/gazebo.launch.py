@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts Gazebo (Harmonic or newer) with a fleet, its bridge, the planner and the robots' nodes.
 
     ros2 launch llm_planner gazebo.launch.py world:=house drones:=2 arms:=1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """llm_planner: one open-weight LLM plans for a whole fleet of robots, in time.
 
 The interface build (rosidl) creates ``llm_planner.msg``, ``llm_planner.srv`` and ``llm_planner.action``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration -> objects: the only place that knows which class serves which name."""
 
 import dataclasses

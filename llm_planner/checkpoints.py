@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names -> checkpoints: where a model lies, how it wants to be asked, and what predicts the lengths of its answers."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A YAML file -> a configuration, validated; what its values become is ``assembly``'s business."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What files say: YAML and JSON within bounds, whatever their source.
 
 A YAML file of 341 bytes can stand for gigabytes, because an alias repeats what its anchor holds, and aliases of aliases

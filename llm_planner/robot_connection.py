@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which body a robot node has: none (kinematic), or a real one, by name; connected once, for all worlds to come."""
 
 import ipaddress

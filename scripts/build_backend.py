@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """setuptools' build backend, with the build requirements read from ``requirements/``."""
 
 import os

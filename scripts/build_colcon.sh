@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds this tree with colcon against the ROS 2 wheels of the virtual environment (build/ install/ log/), then imports
 # the interfaces and the code from install/. Where ROS 2 is installed, a plain `colcon build` does the same.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers the fragments of changelog.d/ into a new section of CHANGELOG.md, and removes them: `make changelog`.
 
 ROS's tools read CHANGELOG.rst, which is written from it. `scripts/changelog.py --rst` writes that alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a set of modules imports of this repository, directly or not, imports within functions included.
 
 python scripts/import_closure.py                        # files and lines that the product's programs reach

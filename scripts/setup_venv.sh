@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Brings the virtual environment up to date: packages from requirements/, compiled interfaces, a link to this checkout.
 # What has not changed is not done again: each step leaves a stamp named after the hash of all it depends on.
 #

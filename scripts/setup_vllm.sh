@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Brings the environment of backend vllm up to date: as setup_venv.sh does for .venv, with vLLM and what it insists on.
 # It holds all of the planner, ROS 2 included: the planner node that uses vLLM starts from here, robots from anywhere.
 #

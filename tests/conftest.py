@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Isolation of test runs: one ROS domain per process, localhost only, one thread, no network, no display."""
 
 import importlib.util

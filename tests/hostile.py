@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged copies of good files: values that mean something else, texts that end in the midst, bytes that flip."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration: what is accepted, and how a mistake is named."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fragments of changelog.d/, and the script that gathers them at a release."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YAML and JSON within bounds: a small file stands for no more than a small document."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged files of every kind that is read: each is read, or refused with a numbered error; nothing else is raised."""
 
 import contextlib

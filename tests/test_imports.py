@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The import fence, checked in fresh interpreters: importing the planner's logic loads no ROS, torch or vLLM."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Test runs side by side do not meet, and no other process can get into their way."""
 
 import os

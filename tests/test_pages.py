@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for the pages: each is in the index, and what they link to or name exists."""
 
 import re

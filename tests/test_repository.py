@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds for the repository as a whole: versions agree, all is pinned, no machine is named."""
 
 import ast
@@ -106,6 +107,18 @@ def test_licence_is_the_same_everywhere():
     assert "Version 2.0" in licence
     assert ET.parse(ROOT / "package.xml").getroot().findtext("license") == "Apache-2.0"
     assert pyproject()["project"]["license"] == {"text": "Apache-2.0"}
+
+
+def test_every_source_file_has_its_licence_line():
+    code = {".py", ".sh", ".cmake", ".msg", ".srv", ".action", ".in", ".js", ".c", ".cpp", ".css", ".html"}
+    named = {"CMakeLists.txt", "Makefile", "run"}
+    sources = [path for path in tracked_files() if path.suffix in code or path.name in named]
+    of_others = ROOT / "cmake" / "tf2_msgs" / "msg"
+    texts = {path: path.read_text(encoding="utf-8") for path in sources if not path.is_relative_to(of_others)}
+    lacking = [
+        p for p, text in texts.items() if text.strip() and "SPDX-License-Identifier: Apache-2.0" not in text[:300]
+    ]
+    assert not lacking
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.stem)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fence within the laboratory: simulations and tasks load no ROS, torch or vLLM."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which settings each backend honours; the others are refused by number, or warned of where a default leaves it open.
 
 A setting that ``LIMITS`` does not name is honoured by every backend. ``assembly`` checks a configuration before it

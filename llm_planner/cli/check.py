@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner check``: what would the planner say to this plan?"""
 
 from collections.abc import Iterator

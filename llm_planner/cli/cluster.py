@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner cluster``: several machines that serve one model together, for ``backend: openai``."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner dashboard``: a running planner and its robots in a browser."""
 
 from typing import Annotated

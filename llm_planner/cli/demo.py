@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner demo``: a small fleet, each robot its own process, flies goals that the model never saw."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner doctor``: is this installation well, and how to fix what is not."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner emulate``: robots that exist only on the network and speak the protocol of the real ones."""
 
 import ipaddress

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner up``: a planner and simulated robots as processes."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that are imported when they run: a program with many commands starts as fast as one with few."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner``: the commands, each in a file of its own, imported when it runs."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How commands speak: a table or line for people, one JSON object for programs."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner plan``: one plan without ROS, streamed to the terminal."""
 
 import time

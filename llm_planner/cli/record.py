@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner record``: a running planner and its robots into an MCAP file."""
 
 import signal

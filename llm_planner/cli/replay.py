@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner replay``: what happened in a recording, as text, as a picture, or in the dashboard."""
 
 import signal

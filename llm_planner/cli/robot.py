@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner robot``: one robot node in this process, kinematic or real."""
 
 from typing import Annotated

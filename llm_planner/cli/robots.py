@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots``: which robot models there are, what they can do, and how long it takes them."""
 
 from typing import Annotated, Any

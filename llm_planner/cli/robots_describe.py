@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots describe`` and ``gazebo``: bodies and worlds for other tools, from the robot models' YAML."""
 
 from enum import Enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots profile``: how long a robot's skills take, measured in a physical simulation."""
 
 import importlib.util

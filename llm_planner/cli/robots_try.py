@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots try``: a plan in physics, without a planner and without ROS."""
 
 from pathlib import Path

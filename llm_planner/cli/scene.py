@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner scene``: what there is around robots that run."""
 
 import time

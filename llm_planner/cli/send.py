@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner send``: a word to a robot that runs."""
 
 import contextlib

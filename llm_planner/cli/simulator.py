@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which simulator robots live in, as commands offer it."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner stop``: halts robots, whatever they do; needs no planner."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner top``: what a running planner does right now, refreshed until `q` or Ctrl-C."""
 
 import os

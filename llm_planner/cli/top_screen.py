@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The screen of ``llm-planner top``: a view of a planner as text."""
 
 from collections.abc import Collection, Iterator, Sequence

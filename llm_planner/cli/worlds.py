@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner worlds``: which worlds there are for robots with bodies, and a picture of one."""
 
 from pathlib import Path

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What are we talking about: the vocabulary that every other folder shares (standard library only)."""

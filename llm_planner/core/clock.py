@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clocks. The only place that reads the time of day is here; everything else gets ``now_s``."""
 
 import time

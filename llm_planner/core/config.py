@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration of a planner: frozen dataclasses whose fields carry their description and range.
 
 The same metadata serves the YAML file (validated in ``configuration``), the ROS parameters and ``--help``.

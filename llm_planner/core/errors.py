@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbered error codes, one per way to fail, and the exception that carries them.
 
 The hundreds digit says where to fix it:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """KV eviction: which tokens of a prompt may lose their keys and values, and how many do.
 
 The arithmetic that both sides share: the scheduler counts blocks and the backend moves tensors, and they must agree to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long the engine takes: the protocols that a budget solver uses."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optional packages: imported where they are used, with a message that says how to get one that is missing."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protocols: what the upper layers require of a backend, a tokenizer and a clock."""
 
 from collections.abc import Sequence as Seq

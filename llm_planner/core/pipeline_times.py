@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long one stage and one link of a pipeline take for one micro-batch: what Algorithm 2 and the simulator ask."""
 
 from dataclasses import dataclass

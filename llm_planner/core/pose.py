@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a body or tool is, as every layer speaks of it."""
 
 from dataclasses import dataclass

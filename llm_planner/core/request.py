@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot asks for, and what it gets in the end."""
 
 from dataclasses import dataclass, field

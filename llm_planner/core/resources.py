@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the data files are: robot models, bundled models, presets, launch files."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segments of a plan on their way to a robot, and the robot's reports on them."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shortening a prompt before it is computed: parts that the task needs least are left out, to keep a time budget."""
 
 import itertools

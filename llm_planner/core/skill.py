@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A skill call: the smallest thing that a robot can be told to do."""
 
 from dataclasses import dataclass

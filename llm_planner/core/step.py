@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The seam between scheduler and backend: what to run in one step, and what came out.
 
     schedule(now_s) -> SchedulerOutput -> Backend.execute -> StepOutput -> Scheduler.update

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text from the network: what it may not hold, and JSON that is safe to use."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time utility: what a response is worth as a function of when it comes (TimelyLLM, section 2.3)."""
 
 import math

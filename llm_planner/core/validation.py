@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one place that says which ids, texts and time budgets are taken; who reads them, on whatever way, asks here."""
 
 import re

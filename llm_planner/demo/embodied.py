@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What robots with bodies leave behind, as a goal test can judge it: no body hovers, or lies, to the last digit."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Goal tests: did the executed plan do what the instruction asked? One function per kind of goal.
 
 A test judges the final world, where the robot is, what it said and photographed, not the words of the plan. Tasks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's goals, and what is written about them: tasks the model never saw, success by goal test, a timeline."""
 
 import json

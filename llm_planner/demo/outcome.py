@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes a plan in the world of a task: parser, safety gate, interpreter, kinematic robot."""
 
 import math

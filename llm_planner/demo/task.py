@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tasks of the demo: data, because the families from which tasks are drawn belong to the laboratory."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The spans of a demo run, read from its ``summary.json``: the picture can be drawn again, or looked at closer."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the model, and of the GPU."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a check found, and how checks run side by side without one of them holding up the rest."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the machine: Python, packages, ports, disk, memory."""
 
 import importlib.metadata

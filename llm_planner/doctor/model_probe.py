@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A probe: does a model load, and what does torch see?
 
 python -m llm_planner.doctor.model_probe planner-small auto     # prints one JSON object

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of ROS 2: does it load, do messages pass between processes, and are the robots there?"""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a probe: a module in a process of its own, which may crash or hang, and prints one JSON object."""
 
 import json

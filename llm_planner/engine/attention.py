@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over the paged cache: what a layer asks for, and the answer for one sequence with many new tokens."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The torch backend: applies scheduler outputs to sequences, blocks and the model."""
 
 import logging

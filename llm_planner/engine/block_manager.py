@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which KV blocks are free and how often the others are held: reference counts, no tensors."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chat templates of instruction-tuned checkpoints, taken apart once so that user text never passes through them."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of a Hugging Face checkpoint directory: every name and shape is checked before the first one is read."""
 
 from contextlib import suppress

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention over the paged cache for many sequences with one new token each."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Guesses what a plan will say next, for the model to verify in one step.
 
 Names are looked up in the prompt, behind the last place where it reads like the end of the output (prompt lookup

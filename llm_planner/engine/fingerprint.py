@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recognizes a checkpoint again: what was made for one model must not be used with another."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constrained decoding with llguidance: which tokens may come next. One matcher per request."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine offers: device, data type, and how many KV blocks fit."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a length predictor's directory says of itself: ``length.json``, next to the weights of a small decoder."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small decoder with a classification head that predicts how long a model's response will be."""
 
 import math

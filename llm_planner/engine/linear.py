@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products with weights that are laid out once: packed by oneDNN on a CPU, plain elsewhere.
 
 ``x.mm(weight)`` packs the weight again at every call with two rows or more.

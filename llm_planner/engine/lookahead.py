@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """More than one token per step: tokens that the grammar forces, and drafts that the model verifies.
 
 The text is that of one token per step, under greedy decoding and under sampling. A token that is the only one in the

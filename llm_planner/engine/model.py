@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forward pass of Llama, Mistral, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
 
 from dataclasses import dataclass

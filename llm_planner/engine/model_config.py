@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shape of a model, read from ``config.json``; whatever the engine cannot compute exactly is refused here."""
 
 import math

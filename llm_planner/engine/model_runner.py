@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One model with its KV cache: computes chunks of sequences, and moves KV between accelerator and host."""
 
 from collections.abc import Sequence as Seq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static prompt prefixes: prefilled once, pinned, shared by reference (full blocks only, never written again)."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotary position embeddings (RoFormer, arXiv 2104.09864), with the frequency scaling of Llama 3.1."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses the token that follows a row of logits: greedy or nucleus sampling, under the grammar of its sequence."""
 
 import math

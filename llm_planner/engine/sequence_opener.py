@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks a sequence that is handed to the engine, and opens it."""
 
 from collections.abc import Sequence as Seq

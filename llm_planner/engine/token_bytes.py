@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which bytes a token stands for, read from the definition of a tokenizer."""
 
 from typing import Any

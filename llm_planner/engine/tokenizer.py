@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokenizers of Hugging Face checkpoints: exact bytes per token, and no way from user text to a special token."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens to statements: recursive descent over tokens that have not arrived yet.
 
 Every method is a generator; a ``yield`` waits for the next token. None looks at a token that it does not need, so a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error of a plan that is not MiniSpec."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError

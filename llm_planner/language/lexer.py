@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Characters to tokens, one character at a time."""
 
 from collections.abc import Callable

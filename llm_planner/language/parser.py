@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An incremental parser of MiniSpec: any pieces of text in, executable statements out as early as possible.
 
 A call is executable at its ``)``, before its ``;``. Published MiniSpec runs a block from its ``{`` on.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The syntax tree as canonical MiniSpec: no spaces, single quotes, every statement with its ``;``."""
 
 from decimal import Decimal

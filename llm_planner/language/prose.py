@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers in words: cut into sentences or paragraphs while they are written (TimelyLLM, section 7.4.2)."""
 
 import re

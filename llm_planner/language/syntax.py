@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The syntax tree of MiniSpec, the plan language (as published by TypeFly, arXiv 2312.14950).
 
 plan       = { statement }

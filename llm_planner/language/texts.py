@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Texts in plans."""
 
 from dataclasses import fields, is_dataclass, replace

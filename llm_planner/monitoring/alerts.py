@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operator should look at: conditions that hold now, and a journal of what happened."""
 
 from collections import deque

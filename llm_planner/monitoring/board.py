@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet's state, shared by its receiver and its viewers, and the documents that browsers get."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run as a Chrome trace: opens in Perfetto, a lane for the engine, one per robot, one for each robot's plans."""
 
 import json

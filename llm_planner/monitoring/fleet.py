@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet as a dashboard shows it: folded from what planner and robots say on their topics, and nothing else."""
 
 import math

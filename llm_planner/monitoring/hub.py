@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hands one stream of documents to many browsers; a slow one is sent away, and never waited for."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every robot and its plan were doing, as spans of time: folded from a planner's goal events, as they come."""
 
 from collections.abc import Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves figures to Prometheus from a thread of its own; few connections at once, and none for long.
 
 ``prometheus_client.start_http_server`` gives every connection a thread for as long as it likes: a client that opens

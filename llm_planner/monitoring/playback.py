@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a recording, whole or cut, and tells a fleet's state what was said in it.
 
 A recording may come from any source, and compressed zeros are small: 64 kB can hold gigabytes, or millions of messages.

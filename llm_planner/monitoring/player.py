@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plays a recording to a board in its own time, or faster, so that a browser sees what happened."""
 
 from collections.abc import Callable

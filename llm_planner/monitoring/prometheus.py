@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A planner's figures for Prometheus: vLLM's names where they mean the same, ours (``llm_planner:``) where they do not.
 
 docs/metrics.md lists every name.

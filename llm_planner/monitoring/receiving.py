@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was said, live or in a recording, passed on to a fleet's state; what makes no sense is counted there."""
 
 from llm_planner.core.errors import PlannerError

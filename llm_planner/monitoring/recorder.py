@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes ROS 2 messages to an MCAP file that Foxglove and ``ros2 bag`` open; a crash leaves it readable so far."""
 
 import tempfile

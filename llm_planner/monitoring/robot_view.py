@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot at one moment, by its own account: what it shows to people, as JSON on a topic and in recordings."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a recording amounts to: which robots were there, how goals ended, what every robot spent its time on."""
 
 from collections import Counter

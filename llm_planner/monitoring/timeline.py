@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A picture of a run: a lane for the engine, and one per robot with generation above execution."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard over HTTP: one page, its files, a stream of documents, and one thing that it does: it stops robots.
 
 All else reads, and changes nothing. A stop needs a secret token that is made at the start, in a header that no form and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of an instruction against those of its plan: code checks what a model may get wrong.
 
 "Fly 100 m forward" must not become ``mf(100)``, one metre, and "two feet" not two metres. A number of a plan is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One answer in words in the making: tokens -> text -> sentences or paragraphs, as segments with their reading time.
 
 Nothing of it is executed, so there is no grammar and no safety gate: a robot shows or speaks the text. It is text only

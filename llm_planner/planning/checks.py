@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All that code can say of a plan by the words of its instruction, for one request."""
 
 from llm_planner.core.request import PlanRequest, Urgency

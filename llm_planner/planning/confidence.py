@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How sure a model is of its plan: the probability of the tokens that decide, statement by statement.
 
 Those are skills, objects, numbers, signs and what is to be said: why a robot cannot, or what it asks its camera, may be

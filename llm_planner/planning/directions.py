@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Directions of an instruction against those of its plan: no motion towards a threat, and none the other way round.
 
 "A forklift from the left" must not become a flight to the left, nor "turn right" a turn to the left. Only what can be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The worked examples that a chat model reads: those of the robot's own file, and what bundled robots have in common.
 
 An example teaches what the planner would execute or it is left out: a plan whose skills this robot lacks, or which the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model reads when its plan failed on the robot: why, and what is to be seen now.
 
 There are two ways. ``KEEP`` appends that to all that the model has read and written; only the new text is computed.

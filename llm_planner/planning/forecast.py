@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What skills do to the set of poses in which a robot may be."""
 
 from typing import assert_never

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The safety gate between the parser and a robot: deterministic, stateful, deny by default.
 
 Nothing reaches a robot that the gate has not admitted, and it admits a statement only if it can show that in every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A grammar for constrained decoding, generated from a robot model's skills.
 
 The language is a subset of MiniSpec: canonical printing (no spaces, so that no model is lured into them), canonical

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan for people: what the robot would do, in the words of its model."""
 
 from llm_planner.core.text import counted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How large a plan may be. Grammar and safety gate share these numbers."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which names a plan may use: those that the scene or the task mentions, in whatever number or spelling."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and words of a plan against those of its instruction: a robot is sent to nothing that was not spoken of.
 
 An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regular expressions for number ranges, so that a model cannot write most numbers that the gate would refuse."""
 
 import math

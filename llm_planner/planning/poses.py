@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a robot may be: sets of poses that are never smaller than the truth.
 
 A set is described by

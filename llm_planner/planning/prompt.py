@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prompts: a static part that all requests of a robot model share, and a dynamic part that is one request.
 
 The static part is prefilled once (``Backend.load_prefix``) and therefore depends on the robot model alone. The scene

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Amounts in an instruction: numbers, in digits or words, with their units, as plain numbers in the units of skills.
 
 Deterministic on purpose: what a model makes of "two feet" is checked against what stands here (``planning.amounts``).

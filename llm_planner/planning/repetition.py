@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notices a model that is stuck: ``g(stoolstoolstoolstool``, ``say('to mymymymymy``, ``I am fine. I am fine. I am``.
 
 Models fall into such loops where they do not know what to write, and stay there until a limit of characters or tokens

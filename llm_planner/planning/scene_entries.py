@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entries of a scene, and which of them a task can spare: a long scene costs time that an urgent task has not.
 
 A scene is free text, in practice a list: of objects in view, of things on a table. What the task does not speak of is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One plan in the making: tokens -> bytes -> text -> statements -> safety gate -> segments."""
 
 import codecs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The space that a robot may use, as the safety gate asks for it: a geofence, or the workspace of an arm."""
 
 import math

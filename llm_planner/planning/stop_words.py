@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders that act at once, without a model: stop, hold still, let go.
 
 Only a sentence that is such an order as a whole counts. What goes on ("stop at the door", "don't move the cup") is a

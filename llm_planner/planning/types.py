@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types in plans: is every skill known, does every argument and every comparison fit?"""
 
 import math

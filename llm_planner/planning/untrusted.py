@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text from outside becomes harmless before a model reads it: one line, names of a fixed alphabet, no field markers.
 
 A scene is data. Whatever is written into it, a sign that a camera reads or a sentence that poses as an order, arrives

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What code says of a plan that a model wrote for an instruction."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intervals that keep their nominal coverage: a level is chosen on examples that the predictor was not trained on.
 
 Distributional conformal prediction (Chernozhukov, Wuethrich and Zhu, PNAS 2021): the score of an example is the level

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The execution-time estimator (ETE) of TimeBill, section 4.2: an engine profile, corrected while the engine runs."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Coefficients of an engine profile from measured steps, and how far such a fit is off on lengths it never saw."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long will a response be? The distribution that a length predictor returns, and what can be asked of it.
 
 A length counts the tokens that a model generates, its end-of-sequence token not included.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of computation and communication of a pipeline from measured micro-batches, by least squares."""
 
 from collections.abc import Sequence

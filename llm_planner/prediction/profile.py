@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engine profile: how long a step of one model on one device takes, each number with its source; read from YAML."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shortens what a length predictor reads, so that it stays hidden behind the prefill (TimeBill, section 5.2)."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Raw measurements of an engine's steps, kept with the profile that is fitted to them."""
 
 import csv

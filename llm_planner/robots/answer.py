@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The answer to a question, in words: what a robot measured or saw, as it tells it to a person.
 
 The robot words it, and not the planner: only the robot carries the plan out and knows which return was reached, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The skills of an arm: grasping, placing and pushing on a table."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kinematic bodies have in common: state, one call's course, and the skills that move nothing."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands around a simulated robot that was given no world: a few things to try objects with."""
 
 from llm_planner.robots.model import RobotKind

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where things will be if they go on as they are seen going, and the one motion that keeps a robot clear of them.
 
 A forecast by constant velocity over a second or two, of what the robot's sensors saw until now: it is not told where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every robot driver does: one skill call at a time, in ticks, never blocking."""
 
 from dataclasses import dataclass

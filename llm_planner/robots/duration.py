@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long skills and statements take: expectations for the scheduler, samples for the kinematic driver."""
 
 import bisect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a skill does to the world, as data: the fixed vocabulary that safety gate and kinematic world interpret.
 
 Body frame after ROS REP 103: x forward, y left, z up. The amount of a motion is the skill's number argument; the

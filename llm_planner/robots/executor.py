@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's side of a goal: segments in any order, each run once; reports; what to do when the planner is silent."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs plans on a robot: loops, conditionals, variables, nested calls; step by step, without blocking."""
 
 from collections.abc import Generator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads robot models from YAML files: the edge where everything is checked once."""
 
 from collections.abc import Sequence

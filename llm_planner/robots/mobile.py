@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The skills of a robot that moves itself: drones and ground robots."""
 
 import math

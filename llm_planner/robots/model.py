@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot model: everything the planner knows of one kind of robot. Immutable; read from YAML by ``robots.library``."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Motion through time: poses between two poses, and how long the way between them takes."""
 
 import math

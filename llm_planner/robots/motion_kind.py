@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kind of motion a skill is: what a plan that was made again may do depends on it."""
 
 from enum import Enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A driver from outside this package: ``driver:=package.module:Class``.
 
 The class is small (``OwnDriver``). What else a robot node needs (a map, what was said, where the robot was) is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot sees: geometry of its camera, without a picture."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all records of a robot model have in common."""
 
 from typing import ClassVar

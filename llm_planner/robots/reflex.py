@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reflexes: what a robot does by itself when something comes too near. Pure: geometry and a rule, no clock, no network.
 
 A reflex needs no planner, no plan and no message. It ends the goal that runs: what is denied is going on.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reflex of a robot model, as its file says it."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot node needs of its driver besides the execution of calls: kinematic or real, they look the same."""
 
 from collections.abc import Collection

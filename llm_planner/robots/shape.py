@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The body of a robot as data: masses, primitive shapes, rotors, joints. MJCF, SDF and URDF are made from it.
 
 Frames are those of ROS REP 103 (x forward, y left, z up); every number says where it comes from.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a robot's body fits what its model says that it can do."""
 
 from typing import TYPE_CHECKING

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Execution-time models as data: how long a skill takes, and how we know."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways of an arm's tool that stay inside its workspace: a ring around the pedestal, between two heights.
 
 The ring is not convex: a straight line between two points inside may cross the pedestal, and joints that move together

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a robot was, as far back as it is asked for."""
 
 import bisect

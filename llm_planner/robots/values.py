@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of plans: what is true, what is equal, what is greater."""
 
 from llm_planner.core.skill import Value

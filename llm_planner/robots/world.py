@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The world that kinematic robots live in: named objects, areas and containers, what lies on what."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of a robot node that say which body it has, and the connection to that body."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One way into the executor's thread: everything that touches a node happens there, so nothing needs a lock.
 
 rclpy itself needs this: a goal or a request that is sent from another thread can be answered before rclpy has noted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service ``~/get_capacity``: how many more robots of one kind the planner can hold."""
 
 from collections import Counter

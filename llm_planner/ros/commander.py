@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tells robot nodes what to do, and receives how it went: what a person's console, a script or the demo needs."""
 
 import re

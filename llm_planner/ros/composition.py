@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planner and simulated robots as plain processes: what ``fleet_sim.launch.py`` starts, without launch."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control loop of a robot: a thread that nothing in rclpy can hold up."""
 
 import threading

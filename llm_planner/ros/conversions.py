@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages to the core's dataclasses and back; whatever comes in from the network is checked here.
 
 Strings that are not UTF-8 reach Python with U+FFFD in the place of the broken bytes, so that character is the sign of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard as a node of its own: it shows a planner and its robots to browsers, and can stop the robots.
 
     ros2 run llm_planner dashboard_node --ros-args -p port:=8080

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The health of nodes as diagnostic statuses, and what a planner is doing as a view."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Receives what a planner and its robots publish, for a dashboard; sends nothing."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records what a planner and its robots publish; sends nothing, and deserializes nothing."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stops robots for a caller outside the executor's thread: the dashboard's web server."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a robot is, as ROS tools know it: odometry, and transforms between the frames of REP-105.
 
 A mobile robot has ``map -> NAME/odom -> NAME/base_link``, an arm ``map -> NAME/base_link -> NAME/tool0``. Its home is

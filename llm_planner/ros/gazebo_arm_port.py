@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm in Gazebo, through the topics that ``ros_gz_bridge`` carries.
 
 Trajectories, and orders to attach and detach, go out; joint states, where loose things are, and what the gripper holds

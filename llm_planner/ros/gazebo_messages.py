@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several ports to Gazebo read out of its messages."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot in Gazebo, through the topics that ``ros_gz_bridge`` carries; for a drone velocities out, odometry in.
 
 Nothing here was run against Gazebo, which is in no wheel and in no Debian package; tests have nodes in its place.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner's event log: every event of every goal as one line of JSON on a topic, for recorders."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks that an unexpected exception does not end the process through."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An executor that no callback of a node can end: what one raises is logged once per kind, counted, and passed over."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What launch files are given: their arguments, checked before anything starts, and what nodes get of them.
 
 A mistake is one line with its number, as in ``llm-planner up``. Nothing here needs ``launch``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A running planner for people to look at: one topic with JSON, published only while it has a subscriber."""
 
 import threading

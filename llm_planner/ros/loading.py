@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brings up a server in a thread of its own: loading a model takes seconds, and a node must show life meanwhile."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A probe: does a message get from one process to another and back over DDS, and which participants are there?
 
 python -m llm_planner.ros.loopback     # prints one JSON object

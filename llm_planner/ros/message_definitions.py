@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Texts of message definitions, as a recording must hold them to be read where this project is not installed."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PlanMetrics to its message and back; what is unknown is None here, and there NaN or 0, as the message says."""
 
 import math

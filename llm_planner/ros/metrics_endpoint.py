@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``/metrics`` of a planner node: served by a thread of its own, off unless a port is given."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One instruction of a robot, from the asking to its outcome."""
 
 from dataclasses import dataclass, field

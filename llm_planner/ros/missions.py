@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot is told to do: one mission at a time, from the instruction to its outcome.
 
 Every message is bound to the mission that it belongs to: a segment by the callback that the mission's handle has, a

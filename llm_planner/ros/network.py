@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far the messages of a fleet go: DDS authenticates no participant, so they stay on this host by default.
 
 ``ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST`` would not do: rmw_fastrtps then still listens on every interface, a stranger

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of the planner node that are no settings of a planner."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An instruction to a robot as its request to the planner."""
 
 import uuid

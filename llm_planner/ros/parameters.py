@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings as ROS parameters: names, defaults, ranges and descriptions come from dataclasses made with ``setting``."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PlanTask action: goal = admission, accepted = hand over, execute = publish what the server says.
 
 A goal lives much longer than a callback. rclpy would keep it in a coroutine, which its executors poll without a pause

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rclpy's action server, for goals that outlast every callback and for refusals that leave nothing behind."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot holds of its goal: segments as they come, reports, cancel, result."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client library: a robot asks for plans and gets segments, without a thought for the network.
 
 Segments come as feedback, which may be lost. Every feedback and the planner's status (twice a second) carry how many

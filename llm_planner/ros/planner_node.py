@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner as a lifecycle node: ``configure`` loads the model, ``activate`` accepts goals.
 
 It configures and activates itself unless ``autostart`` is false. Loading happens in a thread, so that the node shows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one node as a process: signals, spinning, and an end within seconds."""
 
 import contextlib

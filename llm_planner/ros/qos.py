@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quality of service of every topic, in one place; docs/interfaces.md shows the table."""
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorder as a node of its own: writes what a planner and its robots publish to an MCAP file, until a signal.
 
 ros2 run llm_planner recorder_node --ros-args -p path:=run.mcap

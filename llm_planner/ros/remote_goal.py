@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One goal on its way through the network: whatever gets lost is asked for again, and it always ends.
 
 DDS drops what is sent while two sides are still finding each other: the goal itself, its acceptance, the request for

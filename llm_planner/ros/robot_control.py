@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot in real time, or faster: driver, executor, reflex and clock in one hand."""
 
 import threading

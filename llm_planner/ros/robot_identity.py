@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One robot, one name: a robot node says who it is, and ends itself while it starts if its name is taken."""
 
 import uuid

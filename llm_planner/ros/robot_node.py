@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot as a ROS node: takes instructions, asks the planner, carries the plan out, publishes the outcome.
 
 Without a driver the robot is kinematic: it moves by the duration model of its robot model, in real time or faster. With

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot for people to look at: ``~/view`` of its node, published only while it has a subscriber."""
 
 from dataclasses import replace

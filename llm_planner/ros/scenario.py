@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scenario: which robot is told what, and when; read from YAML once, at the start of a robot node.
 
 drone_1:

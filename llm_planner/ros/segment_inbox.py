@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segments exactly once and in order, whatever the network drops, repeats or reorders."""
 
 from collections.abc import Iterable

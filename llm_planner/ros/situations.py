@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a robot stands when a segment has failed: ``Situation.msg``, and its old form as a JSON text."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot and its world as JSON: what an instruction begins with, and what a goal test judges afterwards."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spins a node in the background, for programs whose main thread has better things to do."""
 
 import contextlib

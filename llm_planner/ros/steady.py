@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timers that follow the steady clock of the machine."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time utilities to messages and back."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An Indy7 through Neuromeka's ROS 2 driver: its ``follow_joint_trajectory`` action and ``joint_states``.
 
 That driver (neuromeka-robotics/indy-ros2) takes joints in their order and ignores names and ``time_from_start``; of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The physical world of a fleet as a node: it owns the state, steps MuJoCo, and publishes what ROS tools know.
 
     ros2 run llm_planner world_node --ros-args -p robots:="['drone_1:tello','arm_1:indy7']" -p world:=house

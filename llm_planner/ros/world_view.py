@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ROS tools see of a physical world: clock, transforms, joint states, odometry, markers."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latency-guided batch size (TimelyLLM, section 4.4): may one more generation join this step?"""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time budgets: what must be done within one, how long that takes, and the closed form of TimeBill for one measure."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The budget solver: the least harmful combination of measures that keeps a time budget, or a refusal."""
 
 import bisect

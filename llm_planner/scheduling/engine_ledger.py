@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger of an engine that keeps its KV itself: nothing is reserved, and the engine says what is free."""
 
 import sys

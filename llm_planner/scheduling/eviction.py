@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides an eviction for a generation: the door through which a budget solver orders one."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When will the robot be idle: delivered segments, their expected durations, and what the robot says of them."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler's mutable record of one request, and the only place where its state changes."""
 
 from collections.abc import Iterable

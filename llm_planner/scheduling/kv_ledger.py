@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain-integer accounting of KV blocks: what every generation holds, and what is reserved for it."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eq. (3) of A_min in front of a live engine: which request may start, and which one yields if one must."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where generations are: running, ready, suspended, at rest with a complete plan; and whose KV is to be released."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generations that are ready to run, in the policy's order, without ranking all of them at every decision."""
 
 import heapq

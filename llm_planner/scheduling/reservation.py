@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reserved slots: which generations run at once, in what order, and in how large a batch at most."""
 
 from collections.abc import Hashable, Mapping

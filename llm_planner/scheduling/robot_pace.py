@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much slower, or faster, a robot is than its model says: learned from what it reports, outliers aside."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One step in the making: what fits into its tokens, its slots and the KV memory."""
 
 from collections.abc import Iterable

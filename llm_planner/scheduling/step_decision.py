@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One decision: which generations run in the next step, and how many tokens of each."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long will a step take: learned from the steps as they happen."""
 
 FORGETTING = 0.98  # weight of a step after the next one: some fifty steps count

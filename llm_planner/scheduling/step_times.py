@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one source of step times: what steps, segments and prompts take, learned from every step that the loop runs."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Suspended generations whose robot is busy, by the time at which they must run again."""
 
 import heapq

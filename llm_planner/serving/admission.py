@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission: may this request come in? Pure, fast, and every "no" has its number."""
 
 from collections.abc import Collection, Mapping

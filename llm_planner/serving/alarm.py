@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls at given times, from one thread."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A predicted length that may still be in the making, in parallel with the engine's own work."""
 
 import logging

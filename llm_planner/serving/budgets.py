@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps time budgets: asks the solver what each goal needs, and applies the measures in scheduler and backend."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prepares requests of urgency CHAT: an answer in words instead of a plan (TimelyLLM, section 7.4.2)."""
 
 from dataclasses import dataclass, field

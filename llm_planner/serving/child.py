@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server whose loop lives in a child process: no step, no crash and no hang of the engine reaches the owner."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One child process as its parent holds it: the pipe, a thread for each direction, and how long it has been silent."""
 
 import atexit

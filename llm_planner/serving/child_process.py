@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs in the child process of a ``ChildServer``: a loop, and a thread that listens to the parent."""
 
 import atexit

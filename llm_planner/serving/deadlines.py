@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When must a goal be looked at: time budgets that run out, plans that must be closed, robots that fall silent."""
 
 import heapq

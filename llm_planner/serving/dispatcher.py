@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events to an owner without a thread of its own for them, one after the other: a slow owner delays no step."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The event log of a planner: what happened to its goals, one JSON line per event.
 
 {"event": "accepted", "time_s": ..., "request_id": ..., "instruction": ...}

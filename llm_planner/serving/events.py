@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a server tells its owner about goals."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much is still to be generated within a time budget: as predicted, or as for robots of this model before."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tokenizer and a backend without a model: scripted plans with exact timing and exact KV accounting.
 
 For tests, for the command line (``backend: fake``), and for robots' integrators without a model at hand.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When is it time to say that a time budget will not be kept, so that the robot's reflex has time to act?"""
 
 import math

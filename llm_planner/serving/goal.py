@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
 
 from collections.abc import Callable

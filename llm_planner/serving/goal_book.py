@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one store of goals: survives the loop, ends every goal exactly once, hands nothing out twice."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server whose loop is a thread of this process: simple, but a crash of the engine is a crash of the owner."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adds to a prepared request how long its plan will be."""
 
 from concurrent.futures import Executor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop: schedule -> execute -> update, one step at a time, with the time as an argument."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much a loop has done since it began, for people: nothing is decided by it."""
 
 from dataclasses import astuple, dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens goals: a prepared request becomes a generation with limits, a robot to follow, and what happened before."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError

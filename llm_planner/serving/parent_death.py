@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a command that ends with the process that started it, however that process ends.
 
     python -I -S parent_death.py PARENT_PID SIGNAL COMMAND [ARGUMENT ...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prepares requests for a language model: prompt, shared prefix, grammar, and the session that reads the answer."""
 
 from collections.abc import Callable, Collection

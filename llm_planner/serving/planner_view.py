@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A planner node at one moment: what it shows to people, as JSON on a topic and in recordings."""
 
 from dataclasses import dataclass

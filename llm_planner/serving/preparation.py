@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the loop needs of a request before it can be scheduled."""
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns a request into the tokens that its model reads."""
 
 import bisect

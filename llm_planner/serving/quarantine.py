@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which goals an engine process is given: one goal that ends the process again and again takes no other with it."""
 
 from dataclasses import dataclass

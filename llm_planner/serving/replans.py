@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens when a segment fails on the robot: the plan goes on another way, or the goal ends."""
 
 import logging

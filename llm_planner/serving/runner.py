@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives a loop in real time on one thread: obeys commands, runs steps, and waits until there is something to do."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an owner (a ROS node, the command line) sees of the planner."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan that is closed to keep its time budget is led to its end by its language: what a robot gets is a whole plan.
 
 The model is not asked. What it wrote behind the last whole statement is void (no number is ever shortened, no loop is

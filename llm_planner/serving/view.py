@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A look at a loop in the midst of its work, for people: every goal, its robot, and what it is about to lose."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the model before any request waits for it."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot without physics: moves by its duration model, sees by geometry, in whatever time it is ticked with."""
 
 import bisect

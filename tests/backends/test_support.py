@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of settings and backends: every cell is what the code does, and the page shows the table."""
 
 import dataclasses

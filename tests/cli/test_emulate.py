@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner emulate``: what a user sees when something is wrong, and a program that is run unchanged."""
 
 import venv

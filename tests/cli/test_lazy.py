@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that are imported when they run: their list needs none of them and tells the truth about them."""
 
 import inspect

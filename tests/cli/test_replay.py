@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`llm-planner replay` without ROS: text, picture, and the dashboard until Ctrl-C."""
 
 import json

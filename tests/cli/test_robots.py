@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots``: what is no command is a name; bodies and profiles on request."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`llm-planner top` on a terminal: it follows the views until `q` or Ctrl-C."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The screen of `llm-planner top`: what a person reads off it."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optional packages: one that is missing is named, with how to get it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How segments went, by the robot's reports."""
 
 from hypothesis import given

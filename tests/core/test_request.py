@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request says of its time budget."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leaving parts of a prompt out."""
 
 from hypothesis import given

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control characters are those of Unicode, but for tab and line ends; JSON holds numbers that fit."""
 
 import json

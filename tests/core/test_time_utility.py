@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eq. (1) and TUF_1 of TimelyLLM, section 4.2, and functions by registration."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ids, texts and time budgets: one rule each, and every way in asks it."""
 
 import math

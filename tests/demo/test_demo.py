@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a demo writes about itself, and the timeline that is read from it."""
 
 import json

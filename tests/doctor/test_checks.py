@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the doctor says of broken installations, and that no check holds up the rest."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders of tiny random checkpoints with tokenizers, and a small driver of the backend."""
 
 import torch

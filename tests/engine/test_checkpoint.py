@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every way in which a checkpoint can be unusable has its code, before a weight is read."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Guesses: what the prompt says goes on, what earlier plans said there, and nothing that the grammar forbids."""
 
 import pytest

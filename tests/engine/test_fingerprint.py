@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from safetensors.torch import load_file, save_file
 
 from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint

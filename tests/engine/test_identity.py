@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Token identity with transformers (fp32, greedy)."""
 
 import pytest

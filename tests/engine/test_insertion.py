@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens that are inserted into a sequence: from there on it is as if all of it had been its prompt from the start."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several tokens per step: the text of one token per step, the blocks given back."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sequence that lost its KV goes on exactly where it was: same tokens, same grammar, same random numbers."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Token identity of the engine with itself under any schedule, and KV conservation after every step."""
 
 import random

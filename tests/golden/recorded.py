@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded results of fixed seeds: a change of structure must not change them.
 
 ``make golden`` records them again; do that on purpose, and say in the commit why the results changed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans of the bundled weights: recorded again whenever the model is trained again."""
 
 from pathlib import Path

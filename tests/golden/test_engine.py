@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens of seeded random weights, alone and scheduled: independent of the bundled model.
 
 Prompts are those of the bundled robot models, so a change of prompt, grammar or tokenizer needs a new record.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules of the planner's loop on a scripted backend, which needs no weights."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Closing a plan in its midst: what remains is a plan, and a beginning of what the whole one does."""
 
 import pytest

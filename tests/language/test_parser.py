@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parser and the printer: examples, properties, and what hostile text can do to them."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a dashboard may be told by any client: texts that look like goal events and views, and are not."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page in a real browser, headless: what a person sees on a desk and on a phone; hostile names stay text."""
 
 import shutil

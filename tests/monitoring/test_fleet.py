@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet's state: what a dashboard is told, whole and in pieces."""
 
 import json

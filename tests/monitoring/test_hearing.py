@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is said on the topics of a planner and its robots, a fleet's state can be shown."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Goal events become bars: when each robot's plan was generated or suspended, when it waited and moved."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prometheus is served although others hold connections open and say nothing, or anything."""
 
 import contextlib

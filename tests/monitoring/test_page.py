@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page's files without a browser: its colours can be read, and its texts are put where they belong."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings: what was written is read again, as far as the file goes, and becomes a summary."""
 
 import contextlib

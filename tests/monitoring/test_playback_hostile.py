@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings that are meant to break their reader: each ends with a clear error, in little memory."""
 
 import random

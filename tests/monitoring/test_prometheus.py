@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a scrape says: vLLM's names with vLLM's meaning."""
 
 import math

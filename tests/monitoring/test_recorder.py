@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recorder that runs for hours: what it keeps in memory, and the index that it writes at the end."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot shows of itself survives the wire; what makes no sense is refused."""
 
 import json

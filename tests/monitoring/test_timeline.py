@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spans in windows and joined, a picture of them, and the same spans as a Chrome trace."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard over HTTP: what it serves, to which clients, and what it refuses."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fuzzed plans by the million: gate, interpreter and kinematic world against an independent check.
 
     python -m tests.planning.campaign --plans 1000000 --seed 0 --processes 2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An independent judge of drone plans: flies them by dead reckoning and notices every broken limit.
 
 It shares no code with the gate, and knows the drone's skills by heart. What only a robot can know (conditions, where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random plans: well-typed ones, and hostile ones."""
 
 import math

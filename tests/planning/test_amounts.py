@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of an instruction against those of its plan."""
 
 import pytest

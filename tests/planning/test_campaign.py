@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A short run of the campaign of fuzzed plans, and proof that it notices what it looks for."""
 
 import os

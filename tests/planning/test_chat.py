@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers in words: tokens in, sentences or paragraphs out."""
 
 import pytest

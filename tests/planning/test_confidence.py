@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How sure a model is, statement by statement."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples that chat models read: each is a plan that the planner would let a robot carry out."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model reads behind a plan that failed: text from outside stays in its line."""
 
 import pytest

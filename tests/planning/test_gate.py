@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The safety gate: what it refuses and why, what it lets pass, and that it stays shut."""
 
 import math

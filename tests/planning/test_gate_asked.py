@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No motion that was not asked for: what a robot cannot do, what a plan that is made again may do, and the floor."""
 
 import pytest

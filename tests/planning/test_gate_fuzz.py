@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hostile plans by the thousand: none that the gate admits breaks a limit when an independent judge flies it."""
 
 import random

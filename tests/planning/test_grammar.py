@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grammar, run by llguidance over single bytes."""
 
 import random

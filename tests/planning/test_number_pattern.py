@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Number ranges as regular expressions, against counting."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of poses against sampled poses: no motion loses a pose that was possible."""
 
 import math

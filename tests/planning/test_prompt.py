@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prompts: what is shared, what is not, and what hostile text can do to either."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model that is stuck in a word is stopped; whatever a healthy plan says is not."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which entries of a scene a task can spare."""
 
 import itertools

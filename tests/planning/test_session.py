@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plan sessions: however tokens split a plan, the same segments come out, and every error has its number."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The space of a robot: a fence, or the ring of an arm."""
 
 import pytest

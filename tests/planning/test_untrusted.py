@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flattening of text from outside."""
 
 import unicodedata

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders with defaulted arguments: worlds, robots in them, segments."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loopback addresses of this process alone, so that test processes side by side do not meet."""
 
 import os

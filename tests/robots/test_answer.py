@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers in words: what a robot measured or saw, as a person would say it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever happens in whatever order, the executor keeps its invariants."""
 
 from hypothesis import settings

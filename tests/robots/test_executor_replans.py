@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A segment fails, the robot waits where it is, and the plan goes on another way."""
 
 import pytest

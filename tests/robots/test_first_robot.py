@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A new robot is a YAML file and no code: the one in the docs is loaded, estimated and driven."""
 
 import random

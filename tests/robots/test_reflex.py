@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reflexes: geometry and a rule; every case with the worlds and robot models that ship."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of robot models: what contradicts itself, or the model's limits, is refused with its reason."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways of an arm's tool: every point of them lies in the workspace, for straight legs and for motions of the joints."""
 
 import math

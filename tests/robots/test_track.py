@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A track answers for every time that was not forgotten."""
 
 import bisect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One planner node per test module; without ROS this folder is skipped, with the reason in the header."""
 
 import importlib.util

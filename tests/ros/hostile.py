@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that no node of this project sends, made from the interface definitions."""
 
 import importlib

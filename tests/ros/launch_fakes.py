@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In the place of launch, which is not on PyPI: just enough of it to run our launch files and see what they start."""
 
 import runpy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A planner node over real DDS in front of a scripted server, and robots: all in one process."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GetCapacity service: answers of a planner whose engine has a profile, refusals of one that has none."""
 
 import pytest

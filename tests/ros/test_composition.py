@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which robots of a fleet are real, and what becomes of processes that end."""
 
 import os

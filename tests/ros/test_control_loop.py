@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control loop goes on whatever its tick does."""
 
 import pytest

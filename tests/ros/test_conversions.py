@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages and dataclasses are two spellings of one thing; garbage from the network is refused with its number."""
 
 import dataclasses

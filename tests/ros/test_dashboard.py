@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dashboard node with a planner: what browsers are told, and what happens when its port is taken."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A planner and a robot are recorded, with the definitions of their messages; a killed recorder loses little."""
 
 import importlib.util

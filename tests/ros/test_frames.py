@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinematic robots say where they are as other robots do: odometry, and the frames of REP-105."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm's robot node in front of a node that speaks as Gazebo's bridge does: real messages, over DDS."""
 
 import sys

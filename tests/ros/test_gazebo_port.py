@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The node's side of a drone in Gazebo: topics by its name, and clear words where it cannot be."""
 
 import math

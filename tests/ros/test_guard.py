@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A callback that fails ends nothing: the error is handled first, then logged once per place."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever a callback raises, the node goes on: logged once per kind, counted."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The launch files declare their arguments and start their nodes; launch is not on PyPI, so this may be skipped."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Launch files look at their arguments before they start anything; launch itself is a fake (``launch_fakes``)."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The live view over real DDS: spoken only to listeners, and what `llm-planner top` makes of it."""
 
 import json

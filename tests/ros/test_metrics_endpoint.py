@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """/metrics of a planner node over HTTP."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several goals of one robot, whatever arrives when: only segments of the current goal are carried out.
 
 Everything is real from the client library to the kinematic robot (client, handle, inbox, missions, robot control,

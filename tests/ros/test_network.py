@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet stays on this host unless asked for more, without shared memory."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters that are read once cannot be set later: ROS says so instead of accepting what has no effect."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner's action, service and topics, spoken to by strangers: nothing they send ends it or costs others much."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A handle delivers each segment once and in order, and none once its goal was cancelled, replaced or has failed."""
 
 import threading

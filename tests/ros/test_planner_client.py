@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Goals over real DDS, through the client library: every goal has a defined end, and no segment is lost."""
 
 import math

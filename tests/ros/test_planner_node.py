@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner as a lifecycle node: parameters, transitions, diagnostics, and the example that uses it."""
 
 import os

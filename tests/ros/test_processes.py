@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes as processes: they start, find each other, and end cleanly, whatever ends them."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot node with a real driver: the same node flies an emulated Tello."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot in virtual time: what it remembers is bounded, and what its goal's snapshot needs is remembered."""
 
 import collections

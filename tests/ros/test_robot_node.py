@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robot nodes carry plans out, report, and end every instruction with an outcome."""
 
 import collections

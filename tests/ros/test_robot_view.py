@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot node shows itself, to listeners only."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenarios come from files: what is wrong with them is named."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is lost, repeated or reordered: each segment comes out once and in order."""
 
 from dataclasses import replace

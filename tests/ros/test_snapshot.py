@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds come from the network: what is broken or larger than any world is refused with its number and its place."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timers of the steady clock go on whatever happens to the system time and to a simulated one."""
 
 import pytest

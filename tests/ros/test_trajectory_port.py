@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The port to Neuromeka's ROS 2 driver, against an action client that only exists here."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A planner that still loads its model is waited for, by robots and by their operators; not for ever."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From an instruction to a changed world: robot nodes, DDS, planner node, the real loop, gate and prompts; no model."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world of bodies as a node: robot nodes connect to it, fly, and ROS tools see where they are."""
 
 from types import SimpleNamespace

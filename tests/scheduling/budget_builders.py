@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders and strategies for tests of time budgets."""
 
 from dataclasses import dataclass

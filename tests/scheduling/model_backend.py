@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of a backend that counts KV blocks, for tests of the scheduler."""
 
 import random

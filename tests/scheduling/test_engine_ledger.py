@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scheduler above an engine that keeps its KV itself, and may have steps in flight."""
 
 from dataclasses import replace

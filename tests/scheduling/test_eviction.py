@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders to evict: what is refused, when they are carried out, and that they are repeated after a preemption."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a robot at work: estimates, and how reports of any order sharpen them."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transitions of a generation: allowed ones happen, all others raise."""
 
 import pytest

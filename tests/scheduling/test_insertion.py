@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens that are inserted into a generation: what is computed, which memory goes, and what is forgotten."""
 
 import pytest

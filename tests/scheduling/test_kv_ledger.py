@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger against a count by hand."""
 
 from llm_planner.scheduling.kv_ledger import KVLedger

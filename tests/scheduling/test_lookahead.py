@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several tokens per step: what counts as a prompt, which requests get drafts, and what becomes of rejected ones."""
 
 import pytest

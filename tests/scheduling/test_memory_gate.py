@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies that look ahead in memory, behind the scheduler."""
 
 import random

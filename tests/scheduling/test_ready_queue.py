@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice

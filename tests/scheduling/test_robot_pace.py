@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slow robot is learned within ten segments, and one outlier spoils nothing."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A state machine over the scheduler: whatever comes, nothing is lost, nothing overflows, everything ends."""
 
 from hypothesis import settings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the one source of step times learns, and what it answers."""
 
 from dataclasses import replace

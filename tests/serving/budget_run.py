@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loop in virtual time, in front of an engine that takes what its profile says, for tests of time budgets."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders with defaulted arguments for tests of the loop and the servers."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loop in virtual time, with robots that execute and report."""
 
 from llm_planner.core.request import PlanResult

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admission as a table: which goals are admitted, refused with which code, or take another's place."""
 
 import math

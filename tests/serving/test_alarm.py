@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The alarm: calls at given times, in any order of setting, and none after the end."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time budgets from arrival on, in virtual time."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chats through the loop: sentences while the person reads, whole answers, and models that cannot."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The child server: crashes, hangs, recovery, cancel while a step is long."""
 
 import contextlib

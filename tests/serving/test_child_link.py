@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One child as its parent holds it: silence that is measured, and children that end in the midst of a message."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time budgets in the loop, in virtual time: what each overrun strategy delivers, and when."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of the event log: what a recorder, or a robot team's own tool, can rely on."""
 
 import json

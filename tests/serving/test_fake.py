@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fake tokenizer and backend keep the contracts of the real ones."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a plan's length is waited for: only where it matters before the prefill. In virtual time."""
 
 from concurrent.futures import Future

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Budgets that cannot be kept any more: the robot's reflex is told while there is time."""
 
 from dataclasses import replace

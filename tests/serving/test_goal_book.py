@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The book of goals: exactly one end each, no segment twice, whatever two loops say in whatever order."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the book remembers of goals and their clients, as a state machine against a plain model."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The in-process server: real threads, scripted plans."""
 
 import threading

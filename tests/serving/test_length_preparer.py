@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop with a scripted backend, step by step in virtual time."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How goals end in the loop: bad plans, silence, budgets, cancel, scarce memory; each exactly once."""
 
 import math

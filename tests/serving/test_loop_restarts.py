@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loop that takes goals over from one that died: it goes on behind the segments that were delivered."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop over the torch engine: the same plans whatever the schedule, and block accounts that agree."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Little KV memory, and prefixes that are pinned during goals: each goal ends with a plan or an error code."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rates between two readings of a loop's counters."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A parent that dies before the kernel was told about its child. (A parent that dies later: ``test_child``.)"""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests made ready with the real robot models, gate, grammar and parser."""
 
 from dataclasses import replace

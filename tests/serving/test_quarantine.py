@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Goals that end every process that is given them end themselves, and take no other with them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots whose reports come twice, late, out of order or never: nothing is lost, and every goal ends once."""
 
 import heapq

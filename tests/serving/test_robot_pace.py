@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop learns how slow a robot is, and says so with the segments that it sends: the next goal profits too."""
 
 import pytest

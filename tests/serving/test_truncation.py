@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans that are closed in the midst of a condition: what the robot gets, what the result says, and the rest."""
 
 from unittest.mock import patch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The view of a loop: states, robots, and what is lost when."""
 
 import pickle

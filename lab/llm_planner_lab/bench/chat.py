@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench chat``: whole answers against paragraphs and sentences (TimelyLLM, section 7.4.2), simulated."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench decision``: how long one scheduling decision takes with many requests in the queue."""
 
 import random

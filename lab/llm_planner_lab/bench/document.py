@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes what a benchmark found: the document as JSON, and the page that is made from it."""
 
 import json

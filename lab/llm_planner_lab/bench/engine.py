@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times our engine and transformers on one checkpoint: ``python -m llm_planner_lab.bench.engine --model DIR``."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times decode steps of the torch engine against the share of KV that was evicted."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures what the planner's own process takes around the engine: the ``host`` part of an engine profile."""
 
 import statistics

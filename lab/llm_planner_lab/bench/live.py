@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays traces in real time: the planner's own server and engine, and robots that live by the clock."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM's own scheduler in a live replay: the planner around it stays, with its parser, its gate and its segments."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench overhead``: what it costs to generate a plan in segments instead of at once, on a real engine.
 
 The same plans, one at a time, through the planner's own loop: under a policy that delivers whole plans, and under one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole profile of a planner on this machine: its engine, step by step, and its own process around it."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner profile``: measures an engine, step by step, and writes its profile and the raw measurements."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The spans of a recorded run (``simulation.records``): engine steps, generation, execution, waiting."""
 
 from collections.abc import Iterator

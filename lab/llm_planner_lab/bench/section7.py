@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench section7``: every experiment of TimelyLLM's evaluation, as JSON, figures and one page."""
 
 import json

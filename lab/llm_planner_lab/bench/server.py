@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times the server around the engine, without a model: ``python -m llm_planner_lab.bench.server``.
 
 overhead   submit to the first segment, steps that take no time: queues, pipe, parser, gate stub aside

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looks over a backend's shoulder, and leaves a list of its steps in a file: the engine may live in another process."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many model steps, and how many seconds, a first segment takes: with and without forced tokens and drafts.
 
 Each way is a planner of its own with the real prompts, grammars and gate; they take turns, task by task, so that what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks a real model, once and alone, for every plan of a trace: what it writes, how long it is, how fast it comes."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench validate``: the same trace live and simulated, response times compared request by request."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives vLLM for a benchmark: generations without robots, through our scheduler, step by step."""
 
 import random

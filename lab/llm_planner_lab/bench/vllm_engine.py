@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM under our scheduler and under its own: resuming, the cost of a decision, urgent requests among busy slots."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/vllm.md from the document of ``llm-planner bench vllm``."""
 
 from collections.abc import Mapping

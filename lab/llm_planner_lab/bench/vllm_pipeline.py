@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM over a pipeline of workers: its own scheduler and ours in turn, in one run."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench vllm``: one vLLM with one worker, then one with a pipeline of them."""
 
 import os

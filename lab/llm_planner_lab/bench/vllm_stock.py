@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM as it is, to compare with: its own scheduler in the place of ours, in the same vLLM."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of an engine that runs less than it is handed, or has several in flight, as whole ones that can be timed."""
 
 from collections import Counter, defaultdict

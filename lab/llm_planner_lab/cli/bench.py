@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench``: benchmarks of scheduling, in virtual time and on a real planner."""
 
 import typer

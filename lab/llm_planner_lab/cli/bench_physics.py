@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench physics``: success by family with and without bodies, and the speed of a fleet."""
 
 from pathlib import Path

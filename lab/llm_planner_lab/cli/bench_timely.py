@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timely`` and others: policies and what segments cost, in virtual time and on a real planner."""
 
 import json as json_library

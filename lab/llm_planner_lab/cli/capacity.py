@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity``: throughput models of servers, and what they are for."""
 
 import json as json_library

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity bench``: ALA, its baselines and the default method on splits of the public table."""
 
 import json as json_library

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity curve`` and ``check``: how many robots an engine profile serves, and whether that is so."""
 
 from pathlib import Path

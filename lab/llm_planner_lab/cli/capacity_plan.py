@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity plan``: how many servers a fleet needs."""
 
 from pathlib import Path

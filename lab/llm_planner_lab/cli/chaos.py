@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner chaos``: faults against a whole fleet."""
 
 from pathlib import Path

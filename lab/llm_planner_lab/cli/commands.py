@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands that the laboratory adds: found by the entry point group ``llm_planner.commands``."""
 
 from llm_planner_lab.cli.lazy import LazyCommand

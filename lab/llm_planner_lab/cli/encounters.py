@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench encounters``: a person, an animal or a ball comes into a drone's way, in physics."""
 
 from pathlib import Path

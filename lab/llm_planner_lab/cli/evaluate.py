@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner evaluate``: how well a model understands people."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands of the laboratory, imported when they run."""
 
 from typing import ClassVar

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What commands that run a real planner share: its configuration, and a progress bar."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench pipeline``: token budgets and micro-batches on a simulated pipeline."""
 
 from pathlib import Path

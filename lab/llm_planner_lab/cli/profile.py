@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner profile``: measure a model on this machine for the simulator."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench replanning``: plans that fail on the way, gone on with or made again."""
 
 from json import dumps as json_text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner simulate``: what can be found out without an engine."""
 
 import typer

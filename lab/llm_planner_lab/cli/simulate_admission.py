@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner simulate admission``: which jobs may hold KV memory, when output lengths are uncertain."""
 
 import json as jsons

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench admission``: the evaluation of A_min, with our policy alongside."""
 
 import json as jsons

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench steps``: what forced tokens and drafts save."""
 
 from json import dumps as json_text

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timebill``: time budgets, measured as TimeBill's evaluation does."""
 
 from pathlib import Path

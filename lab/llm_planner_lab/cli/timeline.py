@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner timeline``: a run as a picture and as a Chrome trace."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner trace``: compose, record and replay LRTrace files."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner train-length-predictor``: makes what predicts how long a model's responses will be."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner train-planner``: makes a planner model from nothing, or goes on with one."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench vllm``: vLLM under our scheduler and under its own."""
 
 from json import dumps

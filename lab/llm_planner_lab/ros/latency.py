@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures the ROS interface: how long until a goal is accepted, a segment arrives, a cancel is acknowledged.
 
     python -m llm_planner_lab.ros.latency --trials 200

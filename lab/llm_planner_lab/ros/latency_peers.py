@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The other sides of a latency measurement: a planner that stamps its segments, and a load of busy robots."""
 
 import functools

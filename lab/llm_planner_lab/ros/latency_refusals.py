@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What refused goals cost a planner: goals per second over thousands of them, and goals with a text of megabytes.
 
     python -m llm_planner_lab.ros.latency refusals --trials 3000

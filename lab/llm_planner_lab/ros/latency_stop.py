@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C in ``llm-planner send`` until the robot has halted.
 
     python -m llm_planner_lab.ros.latency stop --trials 200

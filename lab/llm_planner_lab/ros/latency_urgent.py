@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emergencies from a running fleet under load: which get a first segment in time, which are refused, and when.
 
     python -m llm_planner_lab.ros.latency urgent --budgets 1.0 0.5 0.2 --trials 50

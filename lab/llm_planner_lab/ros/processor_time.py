@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What processes take of a processor, by the kernel's own account (Linux)."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latencies of many samples in three numbers."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures what gets lost and what comes late while a fleet works, and what its dashboard costs.
 
     python -m llm_planner_lab.ros.soak --seconds 600 --drones 16 --arms 4

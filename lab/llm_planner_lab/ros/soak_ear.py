@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the messages of a fleet: which numbers never came, and which took too long."""
 
 import json

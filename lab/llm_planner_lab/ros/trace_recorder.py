@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the event log of a running planner into a trace file."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
 
 from bisect import bisect_right

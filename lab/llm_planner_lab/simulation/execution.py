@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long simulated robots really take: one sample of a robot model's duration models per statement."""
 
 import random

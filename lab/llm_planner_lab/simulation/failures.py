@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots that fail: what a trace says of segments that do not work out."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes requests of a trace ready for the planner's loop."""
 
 from collections.abc import Callable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the lines of a planner's event log (``serving.event_log``) become requests of a trace.
 
 The planner publishes the lines, ``llm-planner trace record`` appends them to a file, ``read_trace`` folds them.

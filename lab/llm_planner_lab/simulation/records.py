@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a simulated run leaves behind: one record per request, and totals of the engine."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scripted plans: what a model would write, token by token, and which token completes which segment."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner's own loop and scheduler in virtual time, with a simulated engine and simulated robots."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stories for chat workloads: filler text with the lengths of a chat model's stories, and no sense.
 
 TimelyLLM, section 7.4.2, has models continue prompts of WritingPrompts (Fan et al., arXiv 1805.04833). Only lengths

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The eleven tasks of LRTrace (TimelyLLM, Table 2), each with several plans that pass the safety gate; and a chat.
 
 Drone plans have about 20 tokens, arm plans about 100 (TimelyLLM, section 6). They are written by hand in the manner of

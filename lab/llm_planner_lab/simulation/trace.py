@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LRTrace files: requests of robots in time, with the plans that answer them; JSON lines, described in docs/traces.md.
 
 {"format": "lrtrace", "version": 2, "name": ..., ...}          header

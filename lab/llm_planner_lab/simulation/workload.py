@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Composes traces: Poisson events, each with up to Max TPE tasks at once (TimelyLLM, section 6 and Table 3)."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people ask of an arm, one thing at a time: pick, place, push, conditions. Each function returns one clause."""
 
 from llm_planner_lab.tasks import arm_wordings, quantity

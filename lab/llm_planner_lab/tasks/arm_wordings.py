@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How people word what they ask of an arm; templates as explained in ``wording``, the plainest first."""
 
 from llm_planner_lab.tasks.wording import lines

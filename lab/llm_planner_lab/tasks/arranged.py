@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks whose objects have room: where bodies are solid, two objects cannot stand in one place, nor hide each other.
 
 The kinematic world does not mind. In physics a task is arranged first: what stands in another object, or hides what the

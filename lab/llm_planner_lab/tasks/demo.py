@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws the demo's tasks, which training never saw; the product carries those of the default seed as a file.
 
 python -m llm_planner_lab.tasks.demo     # writes that file again

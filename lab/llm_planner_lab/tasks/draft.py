@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task while it is being written: names that do not clash, objects with places, what the scene will list."""
 
 import math

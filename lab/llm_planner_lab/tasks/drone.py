@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people ask of a drone: motion, search, pictures, conditions. Each function returns one clause."""
 
 from llm_planner_lab.tasks import drone_wordings, quantity

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentences written one by one by many authors, with their plans: files of frames, and tasks made of them.
 
 A file is the work of one author: lines ``sentence | scene | plan`` below ``[tello]`` and ``[indy7]``

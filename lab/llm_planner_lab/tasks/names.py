@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names to copy: real words, invented words, colours in front, numbers behind."""
 
 import random

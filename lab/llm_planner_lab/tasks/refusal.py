@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that a robot cannot do: it says so and does nothing else."""
 
 from llm_planner_lab.tasks import quantity

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans that fail on the way: what a model wrote by then, what it reads, and how it should go on behind it.
 
 The plan goes on with the call that failed, once more, because what is in the way is seldom there for long. What is not

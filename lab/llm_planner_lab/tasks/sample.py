@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws tasks: one family, or several clauses in sequence, with a scene, noise and a reference plan."""
 
 import itertools

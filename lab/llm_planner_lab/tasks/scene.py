@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes: what a robot says that it sees, in the formats that people feed to a planner."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is not in view is searched for first: the plan that a person means, as one that a robot can carry out."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks made of frames: slots are filled, what is not in view is searched for, sides are mirrored, sentences joined."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Longer work of an arm: stacks, cleaning, sorting (tasks 9 to 11 of TimelyLLM, Table 2)."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emergencies (tasks 6, 7 and 8 of TimelyLLM, Table 2): short plans whose first skill already takes the robot away."""
 
 from llm_planner_lab.tasks import quantity, urgent_wordings

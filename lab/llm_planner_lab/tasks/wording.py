@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentences from templates: alternatives, slots, held-out wordings, politeness and typing errors.
 
 A template is plain text with ``(a|b|)`` alternatives (not nested) and ``{slot}`` places; each way to fill its

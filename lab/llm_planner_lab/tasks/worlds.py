@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a task to the kinematic world in which its plan is executed."""
 
 import re

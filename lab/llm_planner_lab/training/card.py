@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model card: what a planner model is, and the figures that were measured on it."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Initial weights that copy from the start: an induction circuit written by hand instead of waited for.
 
 A plan repeats names of its prompt. The circuit that does this, two attention layers working together (Olsson et al.

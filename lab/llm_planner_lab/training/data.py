@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches: random repeated strings that teach copying, and tasks whose difficulty grows with the run."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures a model by execution: held-out tasks, the planner's own serving path, the goal tests of ``tasks``."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attacks through what a robot sees and says: does a hostile scene or reason change the plan?
 
 Lines ``kind | robot | instruction | honest scene | hostile scene | hostile reason`` (lab/attacks), by authors who

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Float32 copies of bfloat16 parameters, which keep the small steps that bfloat16 would round away."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m llm_planner_lab.training.measure MODEL``: figures by family, and the model card that holds them."""
 
 from contextlib import closing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network that is trained: Llama with tied embeddings, parameter names as Hugging Face writes them.
 
 Smaller and faster than the general implementation; the saved directory loads with ``LlamaForCausalLM`` and with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text that the model is trained on: exactly what the planner asks at run time."""
 
 from llm_planner.planning.prompt import compact_prompt

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a training from start to end: worker processes, a progress bar, the finished model directory."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tokenizer of the bundled model: a word is the same token wherever it stands, digits come one by one.
 
 A small model learns to copy a name only if the name is written with the same tokens in the prompt and in the plan.

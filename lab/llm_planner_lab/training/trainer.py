@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop: AdamW, warm-up and cosine, bfloat16, checkpoints from which a run goes on."""
 
 import math

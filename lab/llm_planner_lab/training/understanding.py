@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well a model understands people: sentences of authors that it never saw, judged by execution.
 
 A sentence is *right* if the executed plan leaves what the author's plan leaves, *wrong* if something else was executed,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of replanning: what goes wrong in it, and how it counts."""
 
 import random

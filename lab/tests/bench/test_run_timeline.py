@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a record of a request becomes in the picture."""
 
 from llm_planner.core.errors import ErrorCode

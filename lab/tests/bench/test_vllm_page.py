@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of the benchmark of vLLM, from made-up figures."""
 
 import re

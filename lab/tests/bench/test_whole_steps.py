@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engine that runs less than it is handed, measured as if it ran all of it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity``: what is refused, before minutes are spent."""
 
 import pytest

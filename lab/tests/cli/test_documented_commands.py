@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command line in the README and the pages is one that the program would take."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner evaluate`` from the command line: a team's own file, a chat checkpoint, a model server."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of the laboratory: installed by `make setup-dev`, imported when they run, as their list says."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner simulate admission`` as a user meets it."""
 
 import json

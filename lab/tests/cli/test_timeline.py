@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`llm-planner timeline` on a trace: what it writes, where, and what it refuses."""
 
 import itertools

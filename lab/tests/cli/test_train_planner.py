@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner train-planner`` as a user meets it."""
 
 from typer.testing import CliRunner

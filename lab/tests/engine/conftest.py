@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixtures of the product's tests."""
 
 from tests.engine.conftest import _one_thread, backend, llama_dir

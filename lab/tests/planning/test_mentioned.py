@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that neither the scene nor the task mentions."""
 
 import random

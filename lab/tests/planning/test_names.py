@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and words of a plan against those of its instruction."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders that act at once: found in every wording, and in nothing else."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixtures of the product's tests."""
 
 from tests.ros.conftest import planner, ros, start_planner, start_robot

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said of emergencies: shares of all that were asked, whatever became of them."""
 
 import pytest

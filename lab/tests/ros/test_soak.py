@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the soak counts as lost and late, on messages whose fate is known."""
 
 import json

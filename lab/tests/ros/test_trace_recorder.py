@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The event log of a planner over DDS, and the recorder that writes it to a file."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A segment fails on the robot, and the plan goes on another way: loop, session, gate, robot and book together."""
 
 import random

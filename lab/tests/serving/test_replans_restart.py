@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A replanned goal survives its engine, and the book of goals receives its events to the end."""
 
 from dataclasses import replace

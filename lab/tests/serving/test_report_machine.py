@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports of any kind, in any order, in any phase of a goal, with engines that die: the book and the loop agree."""
 
 from collections import Counter, deque

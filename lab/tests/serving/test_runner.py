@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner: commands that raise end their own goal, and the longest turn is known."""
 
 from hypothesis import given, settings

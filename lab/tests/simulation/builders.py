@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders with every argument defaulted."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from lab.tests.simulation.builders import PROFILE
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner_lab.simulation.backend import SimulatedBackend

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chats in virtual time: the same stories, answered whole, by paragraphs and by sentences."""
 
 import random

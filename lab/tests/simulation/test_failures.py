@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots that fail, in a trace and in its replay: plans are replanned as they are live."""
 
 from dataclasses import replace

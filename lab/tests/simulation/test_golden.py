@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated results of fixed seeds: schedulers, admission, pipelines, capacity. None of them depends on weights."""
 
 import random

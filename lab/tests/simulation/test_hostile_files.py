@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged traces, recordings and tables: each is read, or refused with a numbered error; nothing else is raised."""
 
 import pytest

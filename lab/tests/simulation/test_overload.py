@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """More than the engine can do: every class is still served, and the longest wait is bounded."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arranged tasks: nothing stands in anything else, and the reference plan still succeeds."""
 
 import random

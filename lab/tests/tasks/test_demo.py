@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's tasks: the shipped file is what the families give, and other seeds are drawn."""
 
 import pytest

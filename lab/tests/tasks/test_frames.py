@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The corpus: every sentence is well-formed, and every plan is executed."""
 
 import random

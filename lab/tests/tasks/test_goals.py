@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Goal tests: a wrong plan fails, another way to the goal passes."""
 
 import pytest

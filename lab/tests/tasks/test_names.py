@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names: those that training sees and those that it does not."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the task families and the stories say is never taken for a model that is stuck."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks on whose way something fails: what is to be done behind that still achieves them."""
 
 import random

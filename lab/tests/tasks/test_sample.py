@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Task families: deterministic, printed canonically, held out properly, and solved by their own reference plans."""
 
 import random

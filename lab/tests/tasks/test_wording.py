@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wordings: what is held out never reaches training, and is made of words that do."""
 
 import itertools

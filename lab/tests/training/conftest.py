@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tokenizer and a model that are small enough to be made in a second."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The predictor that ships beside the bundled planner: it is that planner's, small, and better than guessing."""
 
 import json

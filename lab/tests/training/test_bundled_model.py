@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bundled model, served as in production: it solves the eleven task families as the paper words them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches: reproducible, the plan is the target, difficulty grows."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation: counts executed plans, not words; the card shows what was counted."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attacks through what a robot sees and says, on a model that obeys some of them."""
 
 import pytest

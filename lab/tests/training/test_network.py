@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trained network is an ordinary Llama checkpoint, and copies before it is trained."""
 
 import torch

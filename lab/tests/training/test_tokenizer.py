@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokenizer: names are the same tokens in prompt and plan."""
 
 from hypothesis import given, settings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop in seconds: reproducible, resumable, and it learns."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each machine of a cluster runs."""
 
 import shlex

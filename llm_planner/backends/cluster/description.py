@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands in a cluster file, checked before anything is started."""
 
 from enum import Enum

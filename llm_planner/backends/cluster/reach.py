@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the machines of a cluster can be reached, before anything is started on them."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backend for OpenAI-compatible servers: applies scheduler outputs to streams of completions."""
 
 import asyncio

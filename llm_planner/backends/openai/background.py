@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An asyncio loop on a thread of its own: streams are read while the planner decides."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the servers understand beyond OpenAI's own protocol: grammars, and token ids in their answers."""
 
 from collections.abc import Callable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong between the planner and a model server."""
 
 from llm_planner.core.errors import ErrorCode

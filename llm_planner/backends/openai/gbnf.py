@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our grammars in GBNF, the notation of llama.cpp, which xgrammar (SGLang, vLLM) reads too."""
 
 import re

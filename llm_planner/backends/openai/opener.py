@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks a server to go on with a sequence: prompt, what was written so far, and the grammar of what may follow."""
 
 from collections.abc import Callable

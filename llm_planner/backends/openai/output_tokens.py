@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Token ids of what a server wrote, whether it names them or returns text."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One sequence whose tokens a server makes: what the planner has of it, and the stream that brings more."""
 
 from concurrent.futures import Future

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server at the other end: what it says of itself, and streams of what its model writes.
 
 Whatever it answers takes a bounded amount of memory, uncompressed, and is one of the errors of this module or a chunk.

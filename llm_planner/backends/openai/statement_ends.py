@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a plan may be cut and asked for again: between two statements, because only there a grammar can restart."""
 
 import codecs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One completion that runs on the server: read on one thread, taken from on another."""
 
 import threading

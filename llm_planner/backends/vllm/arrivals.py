@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What came back from vLLM's steps, until it is handed on."""
 
 from collections.abc import Collection

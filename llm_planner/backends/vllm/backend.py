@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vLLM backend: hands our steps to vLLM, and what vLLM made of them back."""
 
 from collections.abc import Iterable, Mapping

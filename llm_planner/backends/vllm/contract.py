@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What we rely on inside vLLM, hook by hook: its scheduler is no public interface and may change with any release."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts vLLM: settings of ours to settings of its own, and what can go wrong to numbered errors."""
 
 import dataclasses

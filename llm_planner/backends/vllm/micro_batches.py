@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which requests of the roster go into the next micro-batch of a pipeline: a pacer's shares, on vLLM's requests."""
 
 from collections.abc import Mapping, Sequence

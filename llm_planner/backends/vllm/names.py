@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of requests inside vLLM: never used twice, for a step in flight may still speak of one that has ended."""
 
 

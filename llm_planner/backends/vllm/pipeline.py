@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM over several workers with a share of the layers each: how it starts, how fast it is, what divides the work."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What we tell vLLM's scheduler before each step."""
 
 from collections.abc import Mapping

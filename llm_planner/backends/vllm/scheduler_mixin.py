@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM's own schedulers, made to run the requests that are named, and to leave all others as they are.
 
 Suspension is: not being named. To vLLM the request goes on running, so it keeps its KV blocks, its token ids and its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eviction methods by name. To add one: a file here, and a line in ``_METHODS``."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Carries an eviction out: chooses tokens, moves what stays together, and gives the blocks behind it back."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an eviction method is: a score for every token of a prompt, per layer and KV head. One method, one file."""
 
 from dataclasses import dataclass

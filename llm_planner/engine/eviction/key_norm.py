@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eviction by key norm (Devoto et al., arXiv 2406.11430): keys of low norm are attended most, so they stay."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is remembered of a sequence that may be evicted: queries of its last prompt tokens, as they pass by."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SnapKV (Li et al., arXiv 2404.14469): the last tokens of the prompt vote on the others with their attention."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """StreamingLLM (Xiao et al., arXiv 2309.17453): the first tokens and the most recent ones."""
 
 import torch

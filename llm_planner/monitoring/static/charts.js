@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small pictures of numbers: a line of the last minute, and predictions against measurements.
 
 import { colour, prepare } from "./draw.js";

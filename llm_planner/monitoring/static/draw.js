@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every canvas of the page needs: sharp pixels, and the colours of the style sheet.
 
 /** Returns a context that draws in CSS pixels, cleared, with its size. */

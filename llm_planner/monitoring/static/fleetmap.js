@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One map of all robots whose home is known: x to the right, y up, each robot's own frame turned into it.
 
 import { prepare } from "./draw.js";

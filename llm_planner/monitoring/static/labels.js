@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names in a map, none on top of another: the first has the best place; a name without a place is left out.
 
 const HEIGHT = 12, GAP = 2;

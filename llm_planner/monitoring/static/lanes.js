@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One lane per robot: what it was told; generation and suspension; execution, waiting and reflexes. Now is at the right.
 
 import { colour, fit, niceStep, prepare } from "./draw.js";

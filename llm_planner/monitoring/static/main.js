@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page: listens to the stream of documents, and draws what is known. Every text of others goes through textContent.
 
 import { scatter, spark } from "./charts.js";

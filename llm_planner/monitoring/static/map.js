@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tile per robot: where it is, the way it came, and what it knows of, seen from above and from its home, x up.
 // Robots whose home is known share a map instead (fleetmap.js).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The goals of the planner, those first that lose something next.
 
 import { robotNames, store } from "./store.js";

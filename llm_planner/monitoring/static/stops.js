@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buttons that stop robots. They need the token in the page's address (#token=...), which never leaves in a request's URL.
 
 import { store } from "./store.js";

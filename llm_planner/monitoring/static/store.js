@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the page knows: the last document, and what earlier ones said that has not changed since.
 
 const TRAIL_LENGTH = 150; // poses, five a second

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is shown of goals and robots, in plain words.
 
 import { store } from "./store.js";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a server keeps its response times as robots are added: data, computed by ``llm-planner capacity curve``."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What robots ask of a server: one table per robot model, computed from traces (``llm-planner capacity demand``)."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a server makes of a load, in closed form: steps, waiting, utility."""
 
 import math

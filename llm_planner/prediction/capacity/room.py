@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many more robots one server can hold, by the curves that were simulated for its engine profile."""
 
 import math

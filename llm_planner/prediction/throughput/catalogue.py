@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is published about devices and models, from which a throughput is roughly expected before any is measured."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far off a prediction will be: learned from measurements that were held out."""
 
 import math

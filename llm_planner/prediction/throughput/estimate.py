@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a throughput model answers."""
 
 from collections.abc import Sequence

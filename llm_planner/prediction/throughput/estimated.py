@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The speed of an engine without a profile: what the scheduler counts on, and how much more carefully."""
 
 from dataclasses import replace

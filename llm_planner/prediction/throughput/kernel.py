@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How alike two measurements are: a sum of kernels over lengths, batches, devices, frameworks and models.
 
 ``k(x, x') = sum_t a_t^2 exp(-sum_j w_tj d_j(x, x'))`` with weights ``w >= 0`` and distances ``d`` that are absolute

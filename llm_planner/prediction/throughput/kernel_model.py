@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default throughput model: log throughput as a Gaussian process over hardware, framework, model and workload."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput models as files: one JSON document with all that a prediction needs."""
 
 import json

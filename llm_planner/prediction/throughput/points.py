@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurements as numbers: what the kernel compares."""
 
 from collections.abc import Callable, Container, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engine profile from a throughput model: what steps of a server that was never profiled would take."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of measured throughput: CSV files in the format of LLM-Inference-Bench."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Indy7 as a driver: the skills of the robot model as joint targets and gripper orders, one at a time.
 
 What a skill does to the world (who holds what, what lies where) is planned and judged by ``ArmBody``, exactly as for

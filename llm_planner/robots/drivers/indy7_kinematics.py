@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the tool of an Indy7 is, and which joint angles bring it somewhere: the geometry of its published URDF.
 
 The URDF is ``indy_description/urdf_files/indy7.urdf`` of neuromeka-robotics/indy-ros2; the links add up to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An Indy7 through Neuromeka's own library (``neuromeka``, IndyDCP3): gRPC calls that block, in threads of their own.
 
 What is not in the library's documentation is marked as assumed; nothing here was run on an arm.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Tello (or its emulator) as a driver: the skills of the robot model, flown one command at a time.
 
 It knows where it is by dead reckoning from where it took off, sees by the map that it was given (the objects of its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Motions as Tello commands: whole centimetres and degrees, within what the SDK takes."""
 
 import math

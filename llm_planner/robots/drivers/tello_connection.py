@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first words with a Tello: SDK mode, state stream, speed; and the first take-off, if that is wanted."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One command at a time to a Tello, and when to believe its answer. No sockets, no clock.
 
 The protocol has no numbers: an ``ok`` does not say what it answers. So no answer is believed alone. A motion has

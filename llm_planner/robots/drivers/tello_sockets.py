@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UDP to one Tello: commands to its port 8889, its state on local port 8890; and one driver per drone."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a Tello's state stream says: how fast, which way, how high, how much battery; and what that proves."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which jobs may hold KV memory: policies of admission under uncertain lengths, by name. One policy, one file."""
 
 import random

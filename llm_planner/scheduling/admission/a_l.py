@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_l, promote-l: a job that outlives the lower bound counts with the upper bound and goes last (Algorithm 6)."""
 
 import random

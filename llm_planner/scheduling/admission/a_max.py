@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_max: every job is taken for as long as it can be (section 3.2, Algorithm 1)."""
 
 import random

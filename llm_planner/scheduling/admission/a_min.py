@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_min: every job is taken for as short as it can still be (section 4, Algorithms 2 and 5)."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_random: the true lengths in random order, an auxiliary of the paper's proofs (Algorithm 4)."""
 
 from llm_planner.scheduling.admission.interface import Job

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adaptive choice between A_min and A_l (section 5.1)."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Gittins index of jobs that hold memory while they run: the chance to end soon, per token of memory and step."""
 
 import numpy as np

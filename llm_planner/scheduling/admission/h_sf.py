@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """H-SF: hindsight, shortest first: the benchmark of the paper (section 3.1, Algorithm 3)."""
 
 from llm_planner.scheduling.admission.interface import Job

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an admission policy is told, and what it answers: plain numbers; the clock counts steps of one token each."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The distribution of output lengths, learned while jobs run: by interval, and by the size of the prompt."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eq. (3) of A_min: does the whole future of an admitted set fit into the KV memory?"""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ours: jobs that yield are suspended, not cancelled; the order is a Gittins index over memory, learned as jobs run."""
 
 import heapq

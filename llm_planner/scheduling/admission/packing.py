@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the policies of the paper have in common: jobs start in some order as long as Eq. (3) holds."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ours, an alternative to Algorithms 1 and 2: shares from the models of computation and communication."""
 
 from llm_planner.core.pipeline_times import PipelineTimes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many micro-batches should be in flight: Dynamic Micro-Batch Scheduling, and the shortest cycle."""
 
 from llm_planner.core.pipeline_times import PipelineTimes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a scheduler of a pipeline asks before it builds a micro-batch, and what answers."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pacers that a configuration can name."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic Token-Budget Estimation: every micro-batch gets an equal share of prompts and decodes."""
 
 from collections import deque

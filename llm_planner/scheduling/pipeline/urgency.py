@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which requests lose by being held back for the sake of balance."""
 
 from collections.abc import Sequence

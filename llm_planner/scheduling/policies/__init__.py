@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling policies by name. To add one: a file here, and a line in ``_POLICIES``."""
 
 from collections.abc import Callable

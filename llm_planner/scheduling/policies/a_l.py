@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_l with a live engine: a request that outlives its lower bound is long and goes last (Algorithm 6)."""
 
 from collections.abc import Hashable

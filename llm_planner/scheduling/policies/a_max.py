@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_max with a live engine: every output is counted on as long as it can be (Algorithm 1)."""
 
 from collections.abc import Hashable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A_min with a live engine: every output is counted on as short as it can still be (Algorithms 2 and 5)."""
 
 from llm_planner.scheduling.policies.interface import GenerationView

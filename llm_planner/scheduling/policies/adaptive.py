@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adaptive choice between A_min and A_l with a live engine (section 5.1 of A_min)."""
 
 from llm_planner.scheduling.admission.adaptive import CRITICAL_RATIO

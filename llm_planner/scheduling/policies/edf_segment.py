@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Earliest deadline first with segmented generation (TimelyLLM, section 7.3.2)."""
 
 from collections.abc import Hashable

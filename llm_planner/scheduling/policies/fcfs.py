@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First come, first served, the whole plan at once: what vLLM does (the baseline of TimelyLLM, section 7)."""
 
 from collections.abc import Hashable

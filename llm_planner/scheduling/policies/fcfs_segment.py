@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First come, first served with segmented generation (TimelyLLM, section 7.3.2)."""
 
 from llm_planner.scheduling.policies.fcfs_stream import FcfsStream

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First come, first served, segments delivered as they appear ("vLLM-stream" of TimelyLLM, section 7)."""
 
 from llm_planner.scheduling.policies.fcfs import Fcfs

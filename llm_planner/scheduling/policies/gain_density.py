@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Service gain density, after Tempo (Liu et al., arXiv 2504.20068, 2025): a recent rival for mixed deadlines."""
 
 from collections.abc import Hashable

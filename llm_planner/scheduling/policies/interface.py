@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a scheduling policy is: an order, and two habits."""
 
 from collections.abc import Hashable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What policies that look ahead in memory have in common: they count on an output length (Eq. 3 of A_min)."""
 
 from abc import ABC, abstractmethod

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the policies that weigh utility against time have in common: due times, worth, and estimates of time."""
 
 from collections.abc import Hashable

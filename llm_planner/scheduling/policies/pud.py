@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Potential utility density, the policy of TimelyLLM (section 4.3, Eq. 4)."""
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank

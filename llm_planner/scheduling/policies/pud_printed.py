@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eq. (4) of TimelyLLM to the letter: for comparison only."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Apparent tardiness cost: our policy."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tardiness with memory safety: our order, and no request starts that would preempt another one later."""
 
 from llm_planner.scheduling.policies.interface import GenerationView

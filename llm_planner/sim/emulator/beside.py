@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a third party's robot program, unchanged, on the machine of the emulator.
 
 A driver such as djitellopy binds the drone's own port on every address, which Linux refuses while an emulated drone has

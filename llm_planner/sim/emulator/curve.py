@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arc that a Tello's ``curve`` flies: through two points, seen from where it is."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network between robot and driver that loses, delays and repeats datagrams, and a robot that talks nonsense."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Tello as the network sees it: Tello SDK 2.0 commands in, answers and state lines out. No sockets, no clock.
 
 Sources: ``ok``, ``error`` and the landing after 15 s without a command are in the SDK guide; ``out of range``,

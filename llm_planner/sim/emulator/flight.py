@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The body of an emulated Tello: it moves by the duration models of its robot model, at the speed it was told."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emulated Tellos on the network: one address each, the ports of the real thing, served by one thread."""
 
 import heapq

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Robots and worlds for Gazebo and other tools: URDF, SDF and bridges from the same YAML as MuJoCo's bodies."""

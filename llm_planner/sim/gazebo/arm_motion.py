@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Motions of joints as Gazebo's JointTrajectoryController wants them: many points, each with its speed.
 
 It does not interpolate: its target is the first point whose time has not passed (gz-sim,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm in Gazebo as the way to a body: trajectories out, joint states and places of things back. No ROS in here.
 
 Times of motions are Gazebo's, from the stamps of joint states: that it runs slower than real time does not matter to

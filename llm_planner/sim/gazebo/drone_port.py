@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A drone in Gazebo as the way to a body: set points become velocities, odometry becomes telemetry. No ROS in here.
 
 Gazebo's VelocityControl makes a body move as it is told, without rotors and wind; OdometryPublisher says where it

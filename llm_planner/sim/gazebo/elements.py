@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XML that URDF and SDF have in common."""
 
 import math

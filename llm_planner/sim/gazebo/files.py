@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files that Gazebo and its bridge start from."""
 
 from pathlib import Path

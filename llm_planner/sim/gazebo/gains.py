@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gains of a joint's controllers, from what the joint has to move."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a gripper of Gazebo shall hold, and what it holds: DetachableJoint, ordered until it has obeyed.
 
 DetachableJoint begins attached, however far away the thing is. It takes each order once, says ``attached`` or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mass, centre and inertia of a link: MuJoCo reckons them from shapes by itself, URDF and SDF must be told."""
 
 import math

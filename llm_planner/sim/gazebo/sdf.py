@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot model as SDF 1.9, with the stock systems of Gazebo Harmonic that move it and tell where it is."""
 
 import math

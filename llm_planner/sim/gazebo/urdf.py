@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot model as URDF: for RViz, ``robot_state_publisher``, MoveIt, and any simulator that reads it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet in a world as SDF, and what ROS receives from it: the counterpart of ``physics.fleet`` for Gazebo."""
 
 import math

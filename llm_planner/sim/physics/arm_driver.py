@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm as a driver: skills as ways of the tool, from above, and orders to the gripper.
 
 The joints move together to each target. The tool travels above everything that lies there, and by intermediate targets

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm between steps: where its joints shall be, and what its gripper holds."""
 
 import math

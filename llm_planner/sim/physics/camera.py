@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of a world, without a window: by EGL (a GPU or Mesa's software renderer) or by OSMesa."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A driver's way to a body in another process."""
 
 import logging

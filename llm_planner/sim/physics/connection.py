@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot of a world in this process, as a robot node or a benchmark connects to it."""
 
 import random

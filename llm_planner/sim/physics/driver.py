@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What drivers of robots with bodies have in common: a call is a course of orders, waited for in ticks.
 
 What a skill means is planned by the same code as for the kinematic robot (``MobileBody``, ``ArmBody``); how long it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A quadrotor as a driver: skills as straight flights, turns and looks."""
 
 import random

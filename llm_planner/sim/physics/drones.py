@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All drones of a world: their state between steps, and one call that flies them all."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MuJoCo itself: an optional package, imported here and nowhere else."""
 
 import os

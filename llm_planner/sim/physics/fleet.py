@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole fleet in one world: robots at the places of a world file, or each on a stage of its own in the open."""
 
 from collections.abc import Mapping

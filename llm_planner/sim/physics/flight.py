@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flight of quadrotors by a cascade: position -> velocity -> attitude -> rates -> thrusts, for all drones at once.
 
 Attitude error on SO(3) after Lee, Leok and McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)" (2010),

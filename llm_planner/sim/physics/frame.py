@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a robot's home is in the world, and how its own frame lies there."""
 
 import math

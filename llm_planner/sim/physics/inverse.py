@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where an arm's tool is, and which joint angles bring it to a point from above: for any chain of a robot model."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether solids of a compiled model stand in each other."""
 
 from collections.abc import Collection

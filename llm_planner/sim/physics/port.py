@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way from a robot's driver to its body: set points out, telemetry back, all in the robot's own frame.
 
 ``LocalPort`` is in the same process as the world; ``physics.client`` has one that is not.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set points through time: where a drone should be now, how fast, how strongly accelerated."""
 
 import math

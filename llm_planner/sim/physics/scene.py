@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The MuJoCo specification of a world, and the same world again after something was put into it or taken out."""
 
 from collections.abc import Iterable

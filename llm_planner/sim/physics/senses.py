@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one robot notices: things in sight, and what moves near it. It knows nothing of where anything will go."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One world process for a fleet: it steps behind a clock, and drivers in other processes connect to it."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot sees: rays through the world, no pictures. Something is seen if two of five points of it are."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Solids and robots' bodies as parts of a MuJoCo specification (MjSpec), made from the robot's own YAML."""
 
 import math

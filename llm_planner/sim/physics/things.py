@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What there is besides robots: furniture, loose things, containers, and what walks about by itself."""
 
 import itertools

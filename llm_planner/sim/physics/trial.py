@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One plan, one robot, in physics and in virtual time: what would happen?"""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What driver and world say to each other between processes: one line of text per order and per answer.
 
 An order is ``method arguments``, an answer ``ok value`` or ``error code message``; values are JSON, checked by type. No

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One physical world for a fleet: it owns the state, steps MuJoCo at 500 Hz, and obeys the drivers' set points.
 
 Time is its own: ``advance`` brings it to where a caller wants it, in virtual time (tests, profiling, encounters) or

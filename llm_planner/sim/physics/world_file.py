@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds as data: ``worlds/<name>.yaml`` says what stands where, what walks about, and where robots begin."""
 
 import math

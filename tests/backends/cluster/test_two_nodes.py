@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two nodes on one machine: vLLM on the CPU in two stages, joined by itself. Opt-in: it takes a minute or two."""
 
 import importlib.metadata

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server process as tests hold it, and a driver that schedules a backend as they please."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small OpenAI-compatible server on loopback, and faults that a test can order.
 
     python -m tests.backends.openai.model_server [--engine] [--api-key KEY] [--port 0]

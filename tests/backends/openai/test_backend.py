@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backend against a server process: the plans of an uninterrupted run, and nothing asked for that is withheld."""
 
 import random

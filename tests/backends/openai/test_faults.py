@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong with a server harms one goal at most, and is told in words."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a plan may be cut, what may follow there, and the same grammar in the notation of other servers."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers that answer anything: every answer is a chunk or one of our errors, in bounded memory."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner's loop with a model server, in real time: robots that report, urgent requests, a chat."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One vLLM for all tests of this folder: its start takes as long as all of them together."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM's scheduler under a core without a model: steps in flight as on a GPU, and predictable tokens."""
 
 import copy

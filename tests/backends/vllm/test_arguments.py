@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What vLLM is started with, and what its errors mean, with a fake in the place of vLLM."""
 
 import dataclasses

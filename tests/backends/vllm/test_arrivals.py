@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comes back from steps in flight, and which request it belongs to."""
 
 from llm_planner.backends.vllm.arrivals import Arrivals

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version and the insides of vLLM that we rely on."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models and settings that vLLM refuses: a numbered error that says what to do."""
 
 import json

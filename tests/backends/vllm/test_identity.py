@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """However a request is suspended, passed over or robbed of its KV: the same tokens as without all that."""
 
 import random

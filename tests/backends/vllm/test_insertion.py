@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happened in the world is put behind what a suspended request wrote, and it goes on behind that."""
 
 import pytest

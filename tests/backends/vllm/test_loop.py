@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole planner over vLLM: plans, suspensions, faults that harm one request alone, time budgets."""
 
 from dataclasses import replace

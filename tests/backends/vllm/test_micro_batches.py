@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of vLLM's requests go into the next micro-batch."""
 
 from llm_planner.backends.vllm.micro_batches import Candidate, MicroBatches

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM over two workers with half of the layers each: the same tokens, however the work is divided."""
 
 import pytest

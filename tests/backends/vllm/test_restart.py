@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A vLLM that dies under the node: it is restarted, and every goal goes on behind its segments."""
 
 import os

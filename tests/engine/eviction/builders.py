@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slow forward pass that keeps everything and masks what an eviction removed, and a driver of the backend."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evictions in the engine: what they give back, what they do not touch, what is refused."""
 
 from dataclasses import replace

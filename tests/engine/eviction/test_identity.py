@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tokens after an eviction equal those of a plain forward pass that masks the removed keys (fp32, greedy)."""
 
 from dataclasses import replace

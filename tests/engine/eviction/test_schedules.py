@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evictions under the real scheduler, in too little memory: every request writes what it writes alone."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of what robots ask for: they survive a file, and a bad one is refused with its path."""
 
 import pytest

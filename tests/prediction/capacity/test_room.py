@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Room for more robots by the curves of a profile, and the speed of engines that were never profiled."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables: what is read is what was written, and what cannot be used is named by its line."""
 
 import pytest

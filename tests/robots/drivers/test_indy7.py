@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Indy7's geometry and driver, against an arm that only exists here."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Tello driver against the emulator's firmware, in virtual time."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever the network does: no motion is repeated, no success is invented, everything ends."""
 
 import math

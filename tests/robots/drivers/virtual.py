@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Tello without a network: emulator firmware and driver in one process, in virtual time, over a faulty air."""
 
 import heapq

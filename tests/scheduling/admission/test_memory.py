@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eq. (3): the fast check equals a recount of every step ahead."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from llm_planner.core.time_utility import NORMAL, URGENT
 from llm_planner.scheduling.pipeline.urgency import urgent
 

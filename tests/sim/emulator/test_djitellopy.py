@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The emulator under a third party's driver: djitellopy, unchanged, in a process of its own."""
 
 import importlib.util

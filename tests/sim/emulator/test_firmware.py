@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the emulated Tello says and does, against the SDK guide and what users have seen."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Emulated Tellos over real UDP on loopback, flown by our driver."""
 
 import socket

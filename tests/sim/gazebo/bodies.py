@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm and loose things that behave as Gazebo's stock systems tell them to, without physics: joints are where the
 trajectory says, what is attached moves with the gripper, what is let go falls onto what lies below.
 """

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads SDF files as Gazebo does; prints every error and warning, and fails if there is one.
 #include <iostream>
 

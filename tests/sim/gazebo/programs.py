@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small C++ programs on Gazebo's libraries, compiled where these are: Debian's packages, or the same unpacked."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm's port, driver and executor in front of something that behaves like Gazebo."""
 
 import random

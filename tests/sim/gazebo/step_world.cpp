@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A world file in Gazebo's own physics library, moved as Gazebo's systems move it; commands on stdin, states on stdout.
 //
 // Gazebo itself is in no Debian package, its physics library is: ignition-physics 5 with its DART plugin, of Gazebo

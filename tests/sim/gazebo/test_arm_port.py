@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arm's way to Gazebo: the ordinary driver and executor, in front of joints that obey their trajectory exactly."""
 
 import math

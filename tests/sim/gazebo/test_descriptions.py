@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """URDF and SDF describe the bodies that MuJoCo has: the same masses, the same joints, the same reach."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drone's way to Gazebo, in front of a body that moves exactly as VelocityControl tells it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our worlds in Gazebo's own physics library: nothing falls through a table, joints hold and follow, boxes are stacked.
 
 ignition-physics 5 with DART, of Gazebo Fortress, as Debian 12 has it; the laws of the systems stand in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds for Gazebo: everything of the YAML is there, every topic is bridged, and libsdformat has nothing to say."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders with defaulted arguments: a world with one robot, its driver, and a plan carried out by the executor."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An arm with a body grasps, places, stacks and pushes: what lies where in the end, physics has decided."""
 
 import math

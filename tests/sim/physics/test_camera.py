@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures without a window: of the scene, and what a drone's camera sees."""
 
 import numpy as np

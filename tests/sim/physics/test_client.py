@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world that is killed, silent, frozen or talks nonsense is a lost body, and found again; it raises nothing."""
 
 import random

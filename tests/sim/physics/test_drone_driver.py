@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A drone with a body carries plans out: through the ordinary executor, in virtual time."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From YAML to flying in physics: the robot in the docs is flown by the command in the docs."""
 
 import json

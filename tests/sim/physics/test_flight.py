@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flight controller: limits that hold whatever it is told, and a drone that comes back from a push."""
 
 import math

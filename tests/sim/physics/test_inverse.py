@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics of any chain, against forward kinematics and against MuJoCo."""
 
 import math

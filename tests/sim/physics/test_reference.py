@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set points through time: trapezoids without jumps, that end where they should."""
 
 import math

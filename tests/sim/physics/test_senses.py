@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a robot notices: what moves in its range and in sight, with the speed that it saw, and nothing of the future."""
 
 import math

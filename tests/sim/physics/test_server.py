@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world in one process, drivers in others: over a real socket, here within one process."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worlds as data: the bundled ones hold their robots, and what is wrong with one is said."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench admission``: the whole evaluation of A_min, section 6, with its theorems, and ours."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner simulate admission``: policies side by side on the same jobs, as in section 6 of A_min."""
 
 import math

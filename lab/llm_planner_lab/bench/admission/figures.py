@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures 5, 6 and 7 of A_min from the document of the evaluation."""
 
 import statistics

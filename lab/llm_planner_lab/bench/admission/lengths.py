@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lengths like those of the paper's chats, which are not ours to ship: drawn with their published moments."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/admission.md from the document of the evaluation: the paper's claims next to ours."""
 
 import textwrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The theorems of A_min checked by simulation: ratios to H-SF for lengths of known distributions."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole runs of an engine, as throughput tables have them: a number of prompts in, their responses out."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The skill calls that a text of the plan language stands for, by other code than the interpreter's."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a campaign: starts a fleet, keeps it busy, injects faults from a schedule, and checks what every robot did."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must hold whatever happens: journals and goals in, violations out. Needs no ROS."""
 
 import itertools

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Steps the system time of a process: CLOCK_REALTIME is read through here (LD_PRELOAD). The offset, in nanoseconds, is
  * the first eight bytes of the file that LLM_PLANNER_CHAOS_CLOCK names. Waits until a system time are corrected, as the
  * kernel knows nothing of the offset; a wait that has begun goes on as it was. CLOCK_MONOTONIC is never touched, as a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps the system time of all processes of a campaign, and of no others."""
 
 import struct

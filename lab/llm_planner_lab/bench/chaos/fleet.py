@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes of a campaign: the product's fleet, with journals in planner and robots."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What robots are told to do, so that every call shows of which goal it is."""
 
 import random

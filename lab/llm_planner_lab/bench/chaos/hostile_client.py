@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends malformed messages to everything that a fleet listens to, found by the ROS graph."""
 
 import random

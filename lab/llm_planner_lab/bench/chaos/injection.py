@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does each kind of fault to a fleet, and undoes it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a process under test did, line by line, in a file that survives the process."""
 
 import json

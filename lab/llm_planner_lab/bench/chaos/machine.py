@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the kernel knows of the processes of a campaign, and a place of its own for their network, disk and memory."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast the memory of a process grows: a straight line through its samples, and how sure that is."""
 
 import math

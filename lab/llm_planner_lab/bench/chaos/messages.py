@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drops, delays, duplicates and reorders messages where a node's callbacks receive them.
 
 The hook is in rclpy, between the middleware and the callbacks of ``llm_planner``: subscriptions (status, reports,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Defects on purpose: a campaign that does not find them proves nothing."""
 
 import os

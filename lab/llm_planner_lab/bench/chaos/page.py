@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes what campaigns found: one JSON file with a part for each way to run, and the page that is made from it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts something of a campaign in the place of something of the product, in this process."""
 
 from collections.abc import Callable

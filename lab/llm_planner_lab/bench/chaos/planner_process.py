@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner node of a campaign: the product's, with a journal of what its gate admits and what leaves the node."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A robot node of a campaign: the product's, with a journal of every call that its driver gets."""
 
 import os

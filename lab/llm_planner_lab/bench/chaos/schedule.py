@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which fault comes when: all of it follows from a seed."""
 
 import random

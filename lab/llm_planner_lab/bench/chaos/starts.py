@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts and stops a whole fleet again and again, at any moment of its life, and looks for what is left."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps every robot of a fleet busy, with emergencies and cancels at every moment, and notes how each goal ends."""
 
 import functools

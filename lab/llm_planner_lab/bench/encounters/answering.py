@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The planner in an encounter: the real loop with the real model, in the encounter's virtual time.
 
 Scheduler, grammar, safety gate and model are those that serve robots. A step takes what the engine's profile says, not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a drone asks for help, how long it can wait for an answer, and in which words it asks."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench encounters``: a hundred encounters for each condition of the planner, and what they add up to."""
 
 import itertools

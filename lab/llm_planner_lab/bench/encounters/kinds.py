@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comes, and from where: the words of the command line."""
 
 from enum import Enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What became of one encounter, and of the planner's answer in it."""
 
 import math

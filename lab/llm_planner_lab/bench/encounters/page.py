@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/encounters.md from the document of ``bench.encounters``."""
 
 from pathlib import Path

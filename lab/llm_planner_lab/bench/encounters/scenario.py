@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encounters: where a drone flies, and what comes into its way from where. One seed, one encounter."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What encounters add up to: collisions, gaps, and what became of the planner's answers."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One encounter in physics: drone, person, robot control, planner; what happened."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executes a task's plan with a body, in virtual time; judged by the same goal test as in the kinematic world."""
 
 from llm_planner.demo.embodied import as_left, waypoints

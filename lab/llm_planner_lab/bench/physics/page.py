@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/physics.md from the document of ``bench.physics``."""
 
 from pathlib import Path

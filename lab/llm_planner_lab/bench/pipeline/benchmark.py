@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole benchmark: the ten workloads, and what comes with them; the JSON document."""
 
 import json

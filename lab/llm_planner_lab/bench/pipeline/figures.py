@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of the pipeline benchmark."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fits the six physical numbers of a pipeline profile to the Baseline columns of the paper's Table 1."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The offline scenario, section 5.2.1: all requests of a workload are there at the start."""
 
 import statistics

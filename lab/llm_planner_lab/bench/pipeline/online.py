@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The online scenario, section 5.2.2: Poisson arrivals of mixed lengths; TTFT and ITL satisfaction over time."""
 
 import random

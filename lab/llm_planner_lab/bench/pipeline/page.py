@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/pipeline.md from the document of ``bench.pipeline``: the paper's figures next to ours."""
 
 import textwrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Table 1 of Dynamic Micro-Batch and Token-Budget Scheduling: ten workloads on four RTX 4070 over 100 Mbps."""
 
 from typing import NamedTuple

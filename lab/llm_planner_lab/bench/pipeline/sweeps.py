@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What if the links were faster, the stages more, one stage slower, the lengths unequal?"""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When did which stage compute: the timelines of Fig. 2."""
 
 from collections.abc import Sequence

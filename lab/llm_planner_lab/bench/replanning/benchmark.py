@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans that fail on the way: gone on with behind what the model had written, or asked for again."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One robot and one planner in virtual time: the loop, the executor and a kinematic robot, whatever fails."""
 
 from dataclasses import dataclass, field, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong on the way: tasks in worlds that are not, or do not stay, as the plan took them to be."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures that ``bench.timebill`` should reach, and whether it does; and how numbers are written on its page."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The approaches that section 6.1 of TimeBill compares, each in the place of ``serving.budgets.Budgets``."""
 
 from collections.abc import Callable, Sequence

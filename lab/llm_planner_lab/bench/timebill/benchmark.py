@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timebill``: the evaluation of TimeBill, section 6, on the planner's own engine."""
 
 import json

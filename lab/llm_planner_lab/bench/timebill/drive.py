@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives one loop through a stream of jobs with time budgets, in virtual time that measured steps drive."""
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The execution times of ``llm-planner bench timebill``: fits and their errors, and whole responses (Figs. 5, 6)."""
 
 from collections.abc import Callable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What KV eviction gives and takes, by ratio: the time of a decode step, and plans that succeed when executed.
 
 ``python -m llm_planner_lab.bench.timebill.eviction --model DIR``. Success is that of ``training.evaluate``: held-out

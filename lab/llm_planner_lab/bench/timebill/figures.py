@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of TimeBill's section 6 from the document of ``bench.timebill``."""
 
 from collections.abc import Mapping, Sequence

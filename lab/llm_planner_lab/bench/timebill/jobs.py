@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the sweep of TimeBill asks for: held-out tasks with long scenes, and how an answer is scored."""
 
 import random

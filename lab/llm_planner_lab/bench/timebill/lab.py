@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all runs of the TimeBill sweep share: engine, tasks, and what was measured of them before any budget."""
 
 from collections.abc import Callable, Sequence

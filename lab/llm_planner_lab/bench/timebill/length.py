@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The length part of ``llm-planner bench timebill``: what the run measured that made the model's length predictor.
 
 Predictor and baselines must be compared on the same held-out prompts in the same run, and only training has them all.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engine that runs every distinct generation once, and replays the steps that it measured.
 
 A sweep asks for the same generation many times: a budget or an overrun strategy changes when it is cut off, not what it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What graceful truncation adds where a plan is closed to keep its budget (``serving.steering``): runs of both."""
 
 from collections.abc import Callable, Sequence

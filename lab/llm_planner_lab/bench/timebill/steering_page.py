@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of the page docs/benchmarks/timebill.md that compares closing plans with and without graceful truncation."""
 
 from collections.abc import Sequence

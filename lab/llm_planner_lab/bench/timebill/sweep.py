@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sweep of TimeBill's evaluation: budgets, approaches, overrun strategies and k, on measured steps (Figs. 7, 8)."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timely``: policies side by side on the same traces, in virtual time or on a real planner."""
 
 import subprocess

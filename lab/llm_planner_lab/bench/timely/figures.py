@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of TimelyLLM's section 7 from the documents of ``bench.timely``."""
 
 from collections.abc import Mapping, Sequence

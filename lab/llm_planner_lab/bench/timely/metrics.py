@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a timely benchmark measures: utility, times and shares per policy and class of requests; JSON-ready."""
 
 import math

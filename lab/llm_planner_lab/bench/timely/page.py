@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/timely.md from the documents of ``bench.section7``: the paper's figures next to ours."""
 
 from collections.abc import Mapping, Sequence

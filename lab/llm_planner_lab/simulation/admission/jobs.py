@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs of an experiment: prompt and output lengths of a table, and the intervals that are predicted for them."""
 
 import csv

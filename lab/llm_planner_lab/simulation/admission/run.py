@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run: a policy, jobs and step times in virtual time, with a checker that counts memory on its own."""
 
 import heapq

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a step takes: one unit, or as an engine profile says."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet as a load: which robots, what they ask for, and how many tokens that takes."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plan: how many servers, which batch limit, what utility; the closed form brackets, the simulation decides."""
 
 import math

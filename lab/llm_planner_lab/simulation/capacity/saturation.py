@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a server saturates, simulated: the curves of a profile, and the most robots by bisection."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much KV memory will sequences need together, if each gets a token per cycle and leaves when it is done?"""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """KV blocks of a pipeline: the same number on every stage, taken back in the order in which they became free."""
 
 from collections import deque

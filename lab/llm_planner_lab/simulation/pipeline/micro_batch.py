@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One micro-batch in the making, and made."""
 
 from dataclasses import dataclass

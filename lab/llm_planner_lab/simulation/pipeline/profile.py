@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pipeline profile: model, stages, links and memory of a pipeline-parallel engine, each number with its source."""
 
 from dataclasses import dataclass, replace

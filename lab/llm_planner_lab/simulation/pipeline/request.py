@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is asked of a simulated pipeline, and what becomes of it."""
 
 from dataclasses import dataclass, field

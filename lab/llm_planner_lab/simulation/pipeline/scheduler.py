@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler of a simulated pipeline: running and waiting sequences, as vLLM keeps them, and a pacer's shares."""
 
 from collections import deque

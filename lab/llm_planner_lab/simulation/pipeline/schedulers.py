@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The schedulers that the benchmark compares, by name."""
 
 from llm_planner.core.errors import ErrorCode, PlannerError

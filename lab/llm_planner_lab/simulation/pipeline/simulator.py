@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a workload through a pipeline in virtual time."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stages and links as servers, first come first served: when is a micro-batch done, which stage is idle meanwhile?"""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What throughput models are compared with: the paper's four baselines, and one that knows its data better."""
 
 from collections.abc import Callable, Mapping, Sequence

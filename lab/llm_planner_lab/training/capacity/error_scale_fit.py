@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Learns how far off predictions are from those for measurements that were held out."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good a throughput model is on a table that it was not fitted to."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison of throughput models: every method on every split, in one run."""
 
 import random

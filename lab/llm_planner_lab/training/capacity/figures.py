@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of the comparison of throughput models: Figs. 6 to 8 of ALA."""
 
 from collections.abc import Sequence

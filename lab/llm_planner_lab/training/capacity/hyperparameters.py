@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses the weights of the throughput kernel by the likelihood of measured tables."""
 
 from collections.abc import Callable

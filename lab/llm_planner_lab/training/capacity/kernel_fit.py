@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fits the default throughput model to a table."""
 
 from collections.abc import Callable, Sequence

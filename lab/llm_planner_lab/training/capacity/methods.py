@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput models by name: fitted, written and read."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/benchmarks/capacity.md from the document of a comparison."""
 
 import textwrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which rows of a table a model may learn from, and which it is asked about."""
 
 import random

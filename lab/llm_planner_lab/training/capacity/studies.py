@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paper's other experiments on the public table: what to train on, search over subsets, confidence abroad."""
 
 import random

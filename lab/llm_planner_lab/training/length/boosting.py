@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A baseline without a network: gradient-boosted trees on what a prompt's words are, cheaply counted."""
 
 from collections import Counter

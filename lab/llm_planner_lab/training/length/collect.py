@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks the target model: how long are its responses really? Measured through serving, kept in a file."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Examples, a prompt's tokens and the length of its response, and batches of them."""
 
 import random

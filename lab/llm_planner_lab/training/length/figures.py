@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a training run measured: kept with the predictor as ``figures.json``, shown as a table and in its card."""
 
 import json

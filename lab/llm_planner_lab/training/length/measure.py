@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of predictors on held-out prompts."""
 
 import statistics

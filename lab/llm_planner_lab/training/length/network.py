@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The predictor while it is trained: a small decoder, from a checkpoint or from nothing, with a head on its last state.
 
 Its decoder is saved as a checkpoint of its own kind, which ``llm_planner.engine`` loads and computes in service.

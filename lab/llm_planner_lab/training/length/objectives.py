@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a head is asked to say about a length: its bucket, the number itself, or one of a few classes."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The prompts whose responses are measured: from a file, or generated for the bundled planner; in three parts."""
 
 import json

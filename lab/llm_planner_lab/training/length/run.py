@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a length predictor from start to end: prompts, lengths, training, calibration, figures, baselines."""
 
 import time

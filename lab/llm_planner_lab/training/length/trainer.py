@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop of a predictor or a baseline: bfloat16 with float32 masters, and a checkpoint to go on from."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixtures of the product's tests."""
 
 from tests.backends.vllm.conftest import backend, model_dir, running_backend

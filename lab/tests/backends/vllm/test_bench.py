@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark of vLLM, cut short: our scheduler is taken out and put back, and figures come of it."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench vllm`` where vLLM is missing."""
 
 from typer.testing import CliRunner

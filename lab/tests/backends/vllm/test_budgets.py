@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time budgets on vLLM, with a profile that was measured on it."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The experiments, the theorems and the page of admission."""
 
 import json

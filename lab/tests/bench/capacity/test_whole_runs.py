@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole runs of a simulated engine take what its profile says, and make a table that can be read."""
 
 import random

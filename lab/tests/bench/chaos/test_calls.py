@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans of a campaign: the gate admits them, robots make their calls, and each shows of which goal it is."""
 
 import random

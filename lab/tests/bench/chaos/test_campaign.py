@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A short campaign holds, one with robots that are broken on purpose does not, and a fleet leaves nothing behind."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each invariant is broken by what it forbids, and by nothing else."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of every interface can be drawn, and a seed draws the same again."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slope of memory, and how sure it is."""
 
 import random

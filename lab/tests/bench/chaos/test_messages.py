@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens to a message under disorder: now, later, twice, behind the next one, or never."""
 
 import time

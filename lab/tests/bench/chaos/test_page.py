@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of a file stay when another part is written, and all are on the page."""
 
 import json

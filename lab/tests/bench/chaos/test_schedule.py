@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A schedule follows from its seed alone, and ends no process so often that a fleet gives up."""
 
 import itertools

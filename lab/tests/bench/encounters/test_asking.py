@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a drone asks, and what it says of the mover."""
 
 from types import SimpleNamespace

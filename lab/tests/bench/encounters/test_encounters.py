@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Encounters: drawn by seed, the same again each time, and what becomes of the planner's answers in them."""
 
 import json

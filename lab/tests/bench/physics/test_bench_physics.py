@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans with bodies are judged as those without; the speed of a fleet is a positive number."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 import pytest
 
 from llm_planner_lab.bench.pipeline.offline import fidelity, figures, run_offline, run_workload, summary

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of aims: why one is missed is said where the figures say it, and nowhere else."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole evaluation on a tiny random model: what is in the document, on the page, and what is refused."""
 
 import itertools

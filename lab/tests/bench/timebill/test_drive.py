@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs with budgets in virtual time, in front of scripted plans: what each strategy does to the next job."""
 
 import pytest

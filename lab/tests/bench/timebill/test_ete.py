@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Execution times of an engine whose steps take exactly what a profile says, and of one that hesitates."""
 
 from dataclasses import replace

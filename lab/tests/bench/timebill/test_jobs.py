@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs for the sweep of time budgets, and how answers are scored."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a whole response is: as much of a generation as service lets go on."""
 
 from types import SimpleNamespace

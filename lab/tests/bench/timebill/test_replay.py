@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays: what is the same is measured once and takes the same time."""
 
 from itertools import count

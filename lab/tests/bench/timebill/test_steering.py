@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the page says of graceful truncation follows from the figures; and what a run without it is."""
 
 import pytest

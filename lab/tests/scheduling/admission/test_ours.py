@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is learned of lengths, the index that follows from it, and the policy that uses both."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of lengths and predicted intervals, good and bad."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of admission policies: the numbers of the paper's examples, and a checker that sees what it should."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans for fleets: monotone in what matters, refused with a reason, and near what the simulator says."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small table whose law is known: throughput saturates with the batch, scaled by device, framework and model."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ALA: each algorithm does what the paper prints."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default model: it recovers a known law, knows what it does not know, and its file says the same."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Target models that are made in a second, and prompts for them."""
 
 import json

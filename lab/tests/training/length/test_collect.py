@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 import pytest
 
 from lab.tests.training.length.builders import MAX_TOKENS, prompts, save_target

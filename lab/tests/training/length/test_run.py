@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole run with a tiny model, as a user starts it."""
 
 import json

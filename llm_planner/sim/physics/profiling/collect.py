@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trials carried out in MuJoCo, in virtual time."""
 
 import math

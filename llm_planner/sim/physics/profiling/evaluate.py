@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good are duration models: predicted against measured, on calls that were not profiled."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicted against measured, before and after, on calls that were not profiled."""
 
 from collections.abc import Mapping, Sequence

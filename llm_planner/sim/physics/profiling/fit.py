@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Duration models fitted to samples: trapezoid plus offset, a constant, or a table of quantiles."""
 
 import math

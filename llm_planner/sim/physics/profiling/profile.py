@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles a robot: tries its skills, fits its duration models, and says how good they are on other calls."""
 
 import math

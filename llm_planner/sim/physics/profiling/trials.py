@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is tried: calls of skills in worlds where they have something to do."""
 
 import itertools

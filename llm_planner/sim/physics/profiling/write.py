@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes fitted duration models into a robot's YAML file; everything else stays as it was, comments included."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Duration models are found again from samples of them, and tell honestly how much is noise."""
 
 import math

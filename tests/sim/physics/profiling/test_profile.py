@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trials are fair, and a few of them in MuJoCo make a better model than the one before."""
 
 import math

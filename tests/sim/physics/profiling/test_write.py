@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fitted durations in a robot's file: only what was fitted changes, and the planner reads it."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated annealing over training subsets: how the error depends on what was measured (Algorithm 6 of ALA)."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One exponential database and one regressor per combination, and predictions from them (Algorithms 4 and 5 of ALA)."""
 
 import statistics

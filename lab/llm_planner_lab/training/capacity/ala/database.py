@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exponential database: one law per pair of input and output length (Algorithm 2 of ALA)."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predicts how far off predictions for a set of workloads will be, and how sure that is (Algorithms 7 and 8 of ALA)."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exponential throughput law of ALA: throughput grows with the batch and saturates (Algorithm 1)."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ALA as a throughput model: all its algorithms together, and as a file."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extrapolates the parameters of the exponential law to lengths that were not measured (Algorithm 3 of ALA)."""
 
 from dataclasses import dataclass
