@@ -226,8 +226,8 @@ def _retell(heard: Heard, state: FleetState, now_s: float) -> None:
     elif heard.message_type == TEXT and name == "view":
         text = heard.decode().data
         # Only a planner's view has this key; within a text of others, its quotation marks would be escaped.
-        hear = receiving.receive_planner if '"planner":' in text else receiving.receive_robot
-        hear(state, sender, text, now_s)
+        receive = receiving.receive_planner if '"planner":' in text else receiving.receive_robot
+        receive(state, sender, text, now_s)
     elif heard.message_type == REFLEX:
         reflex = heard.decode()
         is_over = bool(reflex.finished_at.sec or reflex.finished_at.nanosec)

@@ -188,7 +188,7 @@ class Budgets:
         goal, generation = kept.goal, kept.goal.generation
         kept.decision = decision
         kept.levers |= set(decision.levers)
-        goal.levers = tuple(lever.value for lever in Measure if lever in kept.levers)
+        goal.levers = tuple(measure.value for measure in Measure if measure in kept.levers)
         if decision.max_co_batched is not None:
             self._scheduler.reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back

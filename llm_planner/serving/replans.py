@@ -83,7 +83,7 @@ class Replans:
         Raises:
             PlannerError: SKILL_FAILED if there is no room for another plan.
         """
-        assert goal.begin_replan is not None  # ``hear`` has asked
+        assert goal.begin_replan is not None  # ``receive`` has asked
         goal.failures.append(report)
         request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
         replan = goal.begin_replan(request)

@@ -40,7 +40,7 @@ class FakeNode:
 
     def create_subscription(self, _type, topic, callback, _qos):
         self.topics.append(topic)
-        self.hear = callback
+        self.receive = callback
 
     def create_timer(self, period_s, callback, *, clock):
         assert clock.clock_type is ClockType.STEADY_TIME

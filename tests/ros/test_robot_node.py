@@ -180,7 +180,7 @@ def raise_once(monkeypatch, owner, name, error):
         (lambda robot: robot._missions, "publish_outcomes"),
         (lambda robot: robot._missions, "on_report"),
         (lambda robot: robot._robot, "cancel"),
-        (lambda robot: robot._robot, "hear"),
+        (lambda robot: robot._robot, "receive"),
         (lambda robot: robot._client, "report"),
     ],
 )

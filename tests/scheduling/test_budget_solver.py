@@ -158,7 +158,10 @@ SCENE = replace(TASK, droppable_tokens=tuple(range(9, 860, 9)))
         (2.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH)),
         (1.3, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.SHORT_SCENE)),
         (1.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.SHORT_SCENE, Measure.TOKEN_CAP)),
-        (0.207, tuple(lever for lever in Measure if lever is not Measure.STEERING)),  # that is no choice of the solver
+        (
+            0.207,
+            tuple(measure for measure in Measure if measure is not Measure.STEERING),
+        ),  # that is no choice of the solver
         (0.1, None),
     ],
 )

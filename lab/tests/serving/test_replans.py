@@ -145,11 +145,11 @@ def test_tries_are_bounded_and_the_result_says_what_happened():
     assert loop._backend._backend.num_free_blocks == loop._scheduler.ledger.free_blocks
 
 
-@pytest.mark.parametrize("detour", ["h();", "tc(45);h();", "->False;"])
-def test_a_plan_that_only_stops_behind_a_failure_has_not_achieved_its_task(detour: str):
-    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": detour})
+@pytest.mark.parametrize("replan", ["h();", "tc(45);h();", "->False;"])
+def test_a_plan_that_only_stops_behind_a_failure_has_not_achieved_its_task(replan: str):
+    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": replan})
     attempt, _, _ = carry_out(loop)
-    has_given_up = detour != "->False;"
+    has_given_up = replan != "->False;"
     assert (attempt.result.error_code is ErrorCode.NOT_ACHIEVED) is has_given_up
     if has_given_up:
         assert "g(cat); (g: cat is not visible)" in attempt.result.error_msg

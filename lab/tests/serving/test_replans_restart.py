@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.tests.serving.test_detours import failed, make_loop, texts, written
+from lab.tests.serving.test_replans import failed, make_loop, texts, written
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Situation

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lab.tests.serving.test_detours import make_loop
+from lab.tests.serving.test_replans import make_loop
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation

@@ -4,7 +4,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.tests.serving.test_detours import make_loop as make_planning_loop
+from lab.tests.serving.test_replans import make_loop as make_planning_loop
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation

@@ -16,7 +16,7 @@ from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.language.parser import parse
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.child_link import Patience
+from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
@@ -42,7 +42,7 @@ class Owner:
             partial(build_loop, CONFIG),
             book=GoalBook(build_admission(CONFIG), Dispatcher(self.receive).put),
             clock=MonotonicClock(),
-            patience=Patience(start_timeout_s=START_S),
+            timeouts=Timeouts(start_timeout_s=START_S),
         )
 
     def receive(self, event):

@@ -18,8 +18,8 @@ HEAR = (receiving.receive_event, receiving.receive_planner, receiving.receive_ro
 @settings(max_examples=400)
 def test_any_line_leaves_a_state_that_can_be_shown(said):
     state, revisions = FleetState(), None
-    for number, (hear, text) in enumerate(said):
-        hear(state, "/planner", text, float(number))
+    for number, (receive, text) in enumerate(said):
+        receive(state, "/planner", text, float(number))
         document = state.document(float(number), revisions)
         revisions = document["revisions"]
         json.dumps(document, allow_nan=False)
