@@ -14,7 +14,7 @@ from llm_planner.serving.prompt_encoder import PromptEncoder, PromptMarkup
 
 _log = logging.getLogger(__name__)
 OWN_PREDICTOR = "auto"
-"""Asks for the length predictor in the model's directory."""
+"""Asks for the length predictor in the directory next to the model's: ``MODEL-length``."""
 
 
 def resolve_model(name: str) -> Path:

@@ -115,8 +115,8 @@ class PlanRequest:
     def closes_in_time(self, *, is_capped: bool) -> bool:
         """Returns whether the plan is closed in time, behind its last whole statement, if it is not whole then.
 
-        So it is if the client asked for it (PARTIAL), and under a token cap, where no whole plan was promised, but for
-        SKIP_NEXT, which waits for all of it. A first segment is never cut.
+        This is so if the client asked for it (PARTIAL), and under a token cap, where no whole plan is guaranteed, but
+        not under SKIP_NEXT, which waits for all of it. A first segment is never cut.
 
         Args:
             is_capped: Whether the budget is kept with a token cap.
@@ -158,7 +158,7 @@ class PlanMetrics:
         predicted_time_s: Expected time from arrival to what the time budget covers; None without a prediction.
         wcet_s: Worst case of the same.
         eviction_ratio: Share of the prompt's KV that was removed, 0 to 1.
-        levers: Measures taken to keep the time budget, in the order in which it was tried.
+        levers: Measures taken to keep the time budget, in the order in which they were tried.
     """
 
     response_time_s: float | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that says which ids, texts and time budgets are taken; who reads them, on whatever way, asks here."""
+"""The rules for ids, texts and time budgets: ROS interfaces, admission and command line all use these."""
 
 import re
 
@@ -10,11 +10,11 @@ _ROBOT_ID = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
 _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 MAX_NUMBER = 1e9
-"""Of seconds, metres, degrees and utilities: what is computed with them stays finite."""
+"""Largest number of seconds, metres, degrees or utility: what is computed with them stays finite."""
 
 
 def require_robot_id(text: str) -> str:
-    """Returns ``text`` if a robot can be called so.
+    """Returns ``text`` if it is a valid name of a robot.
 
     Raises:
         PlannerError: INVALID_ROBOT_ID otherwise.
@@ -26,7 +26,7 @@ def require_robot_id(text: str) -> str:
 
 
 def require_client_id(text: str) -> str:
-    """Returns ``text`` if a client can be called so, or if it is empty.
+    """Returns ``text`` if it is a valid name of a client, or empty.
 
     Raises:
         PlannerError: INVALID_ROBOT_ID otherwise.
@@ -50,7 +50,7 @@ def require_goal_id(text: str) -> str:
 
 
 def require_length(text: str, name: str, max_bytes: int) -> None:
-    """Refuses what is too long even if every character is one byte: nothing else of it need be read.
+    """Refuses a text that is too long even at one byte per character, before anything else of it is read.
 
     Raises:
         PlannerError: INSTRUCTION_TOO_LONG.

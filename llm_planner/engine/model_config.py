@@ -112,10 +112,9 @@ def read_model_config(model_dir: Path) -> ModelConfig:
         for name, neutral in _NEUTRAL.items():
             if values.get(name) is not None and values[name] not in neutral:
                 raise _unsupported(path, f"{name} = {values[name]!r}"[:200])
-        if (
-            family == "mistral" and values.get("sliding_window", "absent") is not None
-        ):  # absent means 4096 to its makers
-            raise _unsupported(path, f"sliding_window = {values.get('sliding_window', 4096)!r}"[:200])
+        window = values.get("sliding_window", 4096)  # where a Mistral does not state it, transformers takes 4096
+        if family == "mistral" and window is not None:
+            raise _unsupported(path, f"sliding_window = {window!r}"[:200])
         if any(kind != "full_attention" for kind in values.get("layer_types") or ()):
             raise _unsupported(path, f"layer_types = {sorted(set(values['layer_types']))}"[:200])
         return _parse(values, family, path)

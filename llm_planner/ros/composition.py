@@ -275,8 +275,8 @@ class Fleet:
         ends_s.append(now_s)
         how = f"{name} ended with status {status}"
         has_refused = status == REFUSED and len(ends_s) == 1
-        is_unschedulable = len(ends_s) > MAX_RESTARTS and now_s - ends_s[0] < RESTARTS_PER_S
-        if name in self._restart_commands and status != 0 and not has_refused and not is_unschedulable:
+        ends_too_often = len(ends_s) > MAX_RESTARTS and now_s - ends_s[0] < RESTARTS_PER_S
+        if name in self._restart_commands and status != 0 and not has_refused and not ends_too_often:
             self._due_s[name] = now_s + RESTART_DELAY_S
             robots = "; robots keep safe meanwhile" if name in (PLANNER, WORLD) else "; the others go on"
             return f"{how} and is started again{robots}"

@@ -41,7 +41,7 @@ class FramesPublisher:
 
     def tick(self) -> None:
         """Publishes where the robot is now."""
-        has_tf, has_odometry = _has_message(self._transforms), _has_message(self._odometry)
+        has_tf, has_odometry = _has_subscriber(self._transforms), _has_subscriber(self._odometry)
         if not (has_tf or has_odometry):
             self._before = None
             return
@@ -84,7 +84,7 @@ def _publisher(node: Node, topic: str, package: str, name: str) -> Any:  # noqa:
     return node.create_publisher(kind, topic, 10)
 
 
-def _has_message(publisher: Any) -> bool:  # noqa: ANN401 (a publisher, or None)
+def _has_subscriber(publisher: Any) -> bool:  # noqa: ANN401 (a publisher, or None)
     return publisher is not None and publisher.get_subscription_count() > 0
 
 

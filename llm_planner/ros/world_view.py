@@ -49,7 +49,7 @@ class WorldView:
             return
         self._publishers[topic] = self._node.create_publisher(kind, topic, 10)
 
-    def _has_message(self, topic: str) -> bool:
+    def _has_subscriber(self, topic: str) -> bool:
         return topic in self._publishers and self._publishers[topic].get_subscription_count() > 0
 
     def look(self) -> dict[str, Any]:
@@ -58,19 +58,19 @@ class WorldView:
         header = Header(frame_id=FRAME)
         header.stamp.sec, header.stamp.nanosec = int(now_s), int(math.fmod(now_s, 1.0) * 1e9)
         found: dict[str, Any] = {"/clock": Clock(clock=header.stamp)}
-        if self._has_message("/tf"):
+        if self._has_subscriber("/tf"):
             found["/tf"] = self._transforms(header)
         for name, arm in self._world.arms.items():
             topic = f"{name}/joint_states"
-            if self._has_message(topic):
+            if self._has_subscriber(topic):
                 kind = self._publishers[topic].msg_type
                 positions = [float(angle) for angle in arm.joints]
                 found[topic] = kind(header=header, name=self._joints[name], position=positions)
         for name in self._world.drones:
             topic = f"{name}/odom"
-            if self._has_message(topic):
+            if self._has_subscriber(topic):
                 found[topic] = self._odometry(self._publishers[topic].msg_type, name, header)
-        if self._has_message("/world/markers"):
+        if self._has_subscriber("/world/markers"):
             found["/world/markers"] = self._markers(header)
         return found
 

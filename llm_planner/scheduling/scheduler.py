@@ -169,7 +169,7 @@ class Scheduler:
         decision = StepDecision(rules, self._places, limit, now_s)
         self._places.released = {}
         scheduled = decision.make()
-        self._unschedulable += decision.hopeless
+        self._unschedulable += decision.unschedulable
         if isinstance(self.ledger, EngineLedger):
             asleep = sorted(self._places.sleeping.values(), key=lambda g: g.resume_at_s, reverse=True)
             scheduled = replace(scheduled, asleep=tuple(g.request_id for g in asleep))
@@ -180,8 +180,8 @@ class Scheduler:
 
     def take_unschedulable(self) -> list[str]:
         """Returns, once, the generations that outgrew the whole KV cache: the caller ends them."""
-        hopeless, self._unschedulable = self._unschedulable, []
-        return hopeless
+        unschedulable, self._unschedulable = self._unschedulable, []
+        return unschedulable
 
     # --- What came of it
 

@@ -59,7 +59,7 @@ class StepDecision:
         now_s: The time of the decision.
 
     Attributes:
-        hopeless: Unschedulable generations, found to need more than the whole KV cache.
+        unschedulable: Unschedulable generations, found to need more than the whole KV cache.
     """
 
     def __init__(self, rules: StepRules, places: Places, limit: LatencyGuidedLimit | None, now_s: float) -> None:
@@ -71,7 +71,7 @@ class StepDecision:
         self._gate = (
             MemoryGate(rules.safety, rules.ledger, places, can_offload=rules.can_offload) if rules.safety else None
         )
-        self.hopeless: list[str] = []
+        self.unschedulable: list[str] = []
 
     def make(self) -> SchedulerOutput:
         """Returns the step; empty if no generation can run."""
@@ -200,7 +200,7 @@ class StepDecision:
         if not self._fits(generation, headroom_blocks=len(running)):  # each running one may take one more block
             own_blocks = ledger.claimed_blocks(generation.request_id)
             if own_blocks + self._step.missing_blocks(generation) > ledger.capacity_blocks:
-                self.hopeless.append(generation.request_id)
+                self.unschedulable.append(generation.request_id)
             return False
         self._places.ready.pop(generation.request_id)
         self._step.admit(generation)

@@ -156,8 +156,8 @@ def test_edf_goes_by_the_first_deadline_throughout():
 
 def test_gain_density_puts_what_has_nothing_to_gain_last():
     made = policy("gain_density")
-    hopeless = view(URGENT, order=0, arrival_s=-10.0)
-    assert made.rank(view(NORMAL, order=1), 0.0) < made.rank(hopeless, 0.0)
+    unschedulable = view(URGENT, order=0, arrival_s=-10.0)
+    assert made.rank(view(NORMAL, order=1), 0.0) < made.rank(unschedulable, 0.0)
 
 
 def test_an_unknown_policy_lists_the_known_ones():

@@ -70,36 +70,36 @@ def homes(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> dic
 def bridge_text(models: Mapping[str, RobotModel], world_file: WorldFile | None) -> str:
     """Returns the configuration of ``ros_gz_bridge``: what ROS and Gazebo tell each other."""
     things = [] if world_file is None else world_file.things
-    topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", has_message=True)]
+    topics = [_topic("/clock", "rosgraph_msgs/msg/Clock", "Clock", is_received=True)]
     topics += [_odometry(thing.known.name) for thing in things if thing.is_loose]
     places = homes(models, world_file)
     for name, model in models.items():
         base = f"/model/{name}"
         if model.kind is not RobotKind.ARM:
-            topics.append(_topic(f"{base}/cmd_vel", "geometry_msgs/msg/Twist", "Twist", has_message=False))
+            topics.append(_topic(f"{base}/cmd_vel", "geometry_msgs/msg/Twist", "Twist", is_received=False))
             topics.append(_odometry(name))
             continue
         trajectory = "trajectory_msgs/msg/JointTrajectory"
-        topics.append(_topic(f"{base}/joint_trajectory", trajectory, "JointTrajectory", has_message=False))
-        topics.append(_topic(f"{base}/joint_states", "sensor_msgs/msg/JointState", "Model", has_message=True))
+        topics.append(_topic(f"{base}/joint_trajectory", trajectory, "JointTrajectory", is_received=False))
+        topics.append(_topic(f"{base}/joint_states", "sensor_msgs/msg/JointState", "Model", is_received=True))
         for thing in graspable(model, places[name], things):
             orders = [f"{base}/{order}/{thing}" for order in ("attach", "detach")]
-            topics += [_topic(order, "std_msgs/msg/Empty", "Empty", has_message=False) for order in orders]
-            topics.append(_topic(f"{base}/grip/{thing}", "std_msgs/msg/String", "StringMsg", has_message=True))
+            topics += [_topic(order, "std_msgs/msg/Empty", "Empty", is_received=False) for order in orders]
+            topics.append(_topic(f"{base}/grip/{thing}", "std_msgs/msg/String", "StringMsg", is_received=True))
     return str(yaml.safe_dump(topics, sort_keys=False))
 
 
 def _odometry(name: str) -> dict[str, str]:
-    return _topic(f"/model/{name}/odometry", "nav_msgs/msg/Odometry", "Odometry", has_message=True)
+    return _topic(f"/model/{name}/odometry", "nav_msgs/msg/Odometry", "Odometry", is_received=True)
 
 
-def _topic(name: str, ros_type: str, gz_type: str, *, has_message: bool) -> dict[str, str]:
+def _topic(name: str, ros_type: str, gz_type: str, *, is_received: bool) -> dict[str, str]:
     return {
         "ros_topic_name": name,
         "gz_topic_name": name,
         "ros_type_name": ros_type,
         "gz_type_name": f"gz.msgs.{gz_type}",
-        "direction": "GZ_TO_ROS" if has_message else "ROS_TO_GZ",
+        "direction": "GZ_TO_ROS" if is_received else "ROS_TO_GZ",
     }
 
 

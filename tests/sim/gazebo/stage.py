@@ -24,12 +24,12 @@ class Stage:
 
     Args:
         gazebo: The one.
-        has_message: Whether its messages come through.
+        is_connected: Whether its messages come through.
     """
 
-    def __init__(self, gazebo, *, has_message: bool = True) -> None:
+    def __init__(self, gazebo, *, is_connected: bool = True) -> None:
         self.gazebo, self.home = gazebo, gazebo.home
-        self.clock, self.has_message = ManualClock(), has_message
+        self.clock, self.is_connected = ManualClock(), is_connected
         self.port = GazeboArmPort(
             INDY7, home=self.home, things=TABLE.things, send=self.send, order=gazebo.take_order, clock=self.clock
         )
@@ -46,7 +46,7 @@ class Stage:
     def step(self) -> None:
         self.gazebo.step()
         self.clock.advance(STEP_S)
-        if self.has_message:
+        if self.is_connected:
             names = [joint.name for joint in INDY7.body.joints]
             angles = dict(zip(names, self.gazebo.joints, strict=True))
             self.port.note_joints(self.gazebo.time_s, {"foot": 0.0, **angles})

@@ -21,10 +21,10 @@ from tests.sim.gazebo.stage import HOME, TABLE, Stage
 OPPOSITE = Home(x_m=0.95, y_m=0.05, z_m=0.75, yaw_deg=180.0)
 
 
-def stage_of(home: Home = HOME, *, has_message: bool = True, detaches: bool = True) -> Stage:
+def stage_of(home: Home = HOME, *, is_connected: bool = True, detaches: bool = True) -> Stage:
     gazebo = GazeboArm(home, TABLE.things)
     gazebo.detaches = detaches
-    return Stage(gazebo, has_message=has_message)
+    return Stage(gazebo, is_connected=is_connected)
 
 
 @pytest.mark.parametrize("home", [HOME, OPPOSITE], ids=["as bundled", "from the other side"])
@@ -105,11 +105,11 @@ def test_nothing_moves_while_something_hangs_on_the_arm_that_should_not():
 
 def test_who_says_nothing_of_its_joints_is_taken_as_free_after_a_while():
     """Everything was released before this node began: Gazebo has no news, and answers no order."""
-    stage = stage_of(has_message=False)
+    stage = stage_of(is_connected=False)
     for name in stage.gazebo.loose:
         stage.gazebo.take_order(name, False)
     stage.gazebo.news.clear()
-    stage.has_message = True
+    stage.is_connected = True
     stage.step()
     executor = stage.run("pick(pen);")
     assert executor.state is ExecutorState.DONE, stage.reports
@@ -167,7 +167,7 @@ def test_without_joint_states_the_arm_brakes_and_the_skill_fails():
     stage = stage_of()
 
     def mute(stage):
-        stage.has_message = stage.clock.now_s() < 2.5
+        stage.is_connected = stage.clock.now_s() < 2.5
 
     executor = stage.run("move_to(bin);", at=mute)
     assert executor.state is ExecutorState.FAILED
@@ -181,13 +181,13 @@ def test_without_joint_states_the_arm_brakes_and_the_skill_fails():
     assert (stage.gazebo.joints == still).all()
     stage.reports.clear()
     assert stage.run("home();").state is ExecutorState.FAILED
-    stage.has_message = True
+    stage.is_connected = True
     stage.step()
     assert stage.run("home();").state is ExecutorState.DONE, stage.reports
 
 
 def test_an_arm_that_was_never_heard_is_not_moved():
-    stage = stage_of(has_message=False)
+    stage = stage_of(is_connected=False)
     executor = stage.run("home();")
     assert executor.state is ExecutorState.FAILED
     assert not stage.trajectories
