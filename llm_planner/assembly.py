@@ -27,12 +27,21 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SamplingParams
+from llm_planner.engine_profile import (
+    MEASURED_BACKENDS,
+    EngineAtHand,
+    FindProfile,
+    cached_profile,
+    measured_profile,
+    no_profile,
+)
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.failure_context import replan_context
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
+from llm_planner.prediction.profile import AUTO, EngineProfile
 from llm_planner.prediction.throughput.estimated import known_speed
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.pipeline.pacers import require_pacer
@@ -92,6 +101,7 @@ def build_loop(
     do_clients_report: bool = True,
     watch: Callable[[Backend], Backend] | None = None,
     limits: SchedulerConfig | None = None,
+    own_profile: FindProfile = no_profile,
 ) -> PlannerLoop:
     """Returns a loop that is ready to plan: model loaded, prompts prefilled, grammars compiled.
 
@@ -100,6 +110,8 @@ def build_loop(
         do_clients_report: As ``PlannerLoop`` has it.
         watch: Returns what the loop shall see in the place of the backend, e.g. one that keeps a log.
         limits: Of our scheduler, if they are not the engine's: benchmarks let an engine schedule by itself.
+        own_profile: What ``engine.profile: auto`` stands for: what was measured on this machine, now or earlier; by
+            default nothing, so that the loop is the same on every machine.
 
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
@@ -120,9 +132,7 @@ def build_loop(
         backend, preparer = fake, _preparer(config, fake, library, encoder)
     else:
         backend, preparer = _openai(config, library)
-    if profile is not None:
-        check_fits(profile, backend.info)
-    times = None if profile is None else ProfiledTimes(profile)
+    times = _times(config, profile, backend, library, own_profile)
     scheduler = Scheduler(limits or settings, policy, backend.info, times)
     loop = PlannerLoop(
         backend=watch(backend) if watch else backend,
@@ -141,6 +151,23 @@ def build_loop(
     loop.warm_up(rehearsals)
     loop.warm_up(rehearsals, num_steps=ENOUGH_STEPS)  # what was first is slow, and nothing to learn from
     return loop
+
+
+def _times(
+    config: PlannerConfig,
+    profile: EngineProfile | None,
+    backend: Backend,
+    library: RobotLibrary,
+    own_profile: FindProfile,
+) -> ProfiledTimes | None:
+    """Returns what time budgets count on; None to learn it from the steps."""
+    if config.engine.profile == AUTO and config.backend in MEASURED_BACKENDS:
+        own = own_profile(EngineAtHand(config, planner_model(config), backend, library))
+        return None if own is None else ProfiledTimes(own.profile, own.discard)
+    if profile is None:
+        return None
+    check_fits(profile, backend.info)
+    return ProfiledTimes(profile)
 
 
 def _preparer(
@@ -172,8 +199,8 @@ def _preparer(
         trained_models=_trained(config),
     )
     if length_predictor is not None:
-        beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
-        plans = LengthPreparer(plans, length_predictor, beside)
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
+        plans = LengthPreparer(plans, length_predictor, executor)
     unit = ProseUnit(config.chat_segments)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
 
@@ -288,4 +315,6 @@ def build_server(config: PlannerConfig, book: GoalBook) -> PlanServer:
         book: The goals; it gets the admission of this configuration.
     """
     book.admission = build_admission(config)
-    return ChildServer(partial(build_loop, config), book=book, clock=MonotonicClock())
+    first = partial(build_loop, config, own_profile=measured_profile)
+    later = partial(build_loop, config, own_profile=cached_profile)  # robots wait: nothing is measured
+    return ChildServer(first, book=book, clock=MonotonicClock(), next_factory=later)

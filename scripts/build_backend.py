@@ -43,4 +43,4 @@ def get_requires_for_build_editable(config_settings: dict[str, str] | None = Non
     raise SystemExit("llm_planner has no editable install; `make setup` links .venv to this checkout instead")
 
 
-build_editable = get_requires_for_build_editable  # pip asks for the requirements first, and hears why not
+build_editable = get_requires_for_build_editable  # pip asks for the requirements first, and is told why not

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,10 +35,14 @@ def _claim_ros_domain() -> tuple[int, socket.socket]:
 
 # At import, before any test module imports rclpy or torch; children of the tests inherit all of it.
 _ros_domain, _ros_domain_claim = _claim_ros_domain()
+_cache_directory = tempfile.TemporaryDirectory(prefix="llm_planner_cache_", ignore_cleanup_errors=True)
+for variable, name in (("MPLCONFIGDIR", "matplotlib"), ("VLLM_CACHE_ROOT", "vllm")):  # slow to make again
+    os.environ.setdefault(variable, str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / name))
 _log_directory = tempfile.TemporaryDirectory(prefix="llm_planner_ros_log_", ignore_cleanup_errors=True)
 os.environ.update(
     ROS_DOMAIN_ID=str(_ros_domain),
     ROS_LOG_DIR=_log_directory.name,
+    XDG_CACHE_HOME=_cache_directory.name,  # no test counts on what a planner has measured on this machine
     RMW_IMPLEMENTATION="rmw_fastrtps_cpp",
     OMP_NUM_THREADS="1",  # xdist gives every core a worker; this also keeps float sums reproducible
     MKL_NUM_THREADS="1",

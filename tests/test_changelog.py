@@ -32,12 +32,12 @@ def write(project, **texts):
 
 
 def test_fragments_become_a_section_by_kind_and_are_removed(changelog, project):
-    write(project, z_added="Last\nof two lines.\n", a_added="First.\n", b_fixed="Mended.\n")
+    write(project, z_added="Last\nof two lines.\n", a_added="First.\n", b_fixed="Fixed it.\n")
     assert changelog.gather(project, "2026-11-22") == 3
     log = (project / "CHANGELOG.md").read_text()
     assert log == (
         "# Changelog\n\n## 0.3.0 (2026-11-22)\n\n"
-        "### Added\n\n- First.\n- Last\n  of two lines.\n\n### Fixed\n\n- Mended.\n"
+        "### Added\n\n- First.\n- Last\n  of two lines.\n\n### Fixed\n\n- Fixed it.\n"
     )
     assert [path.name for path in (project / "changelog.d").iterdir()] == ["README.md"]
 

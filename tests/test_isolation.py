@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CLAIM = """
 import os, tempfile
 import tests.conftest
-print(os.environ["ROS_DOMAIN_ID"], *(name for name in os.listdir(tempfile.gettempdir()) if "ros_log" not in name))
+own = ("llm_planner_ros_log_", "llm_planner_cache_")
+print(os.environ["ROS_DOMAIN_ID"], *(name for name in os.listdir(tempfile.gettempdir()) if not name.startswith(own)))
 """
 
 

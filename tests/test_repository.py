@@ -110,7 +110,7 @@ def test_licence_is_the_same_everywhere():
 
 
 def test_every_source_file_has_its_licence_line():
-    code = {".py", ".sh", ".cmake", ".msg", ".srv", ".action", ".in", ".js", ".c", ".cpp", ".css", ".html"}
+    code = {".py", ".sh", ".cmake", ".msg", ".srv", ".action", ".in", ".js", ".c", ".cpp", ".css", ".html", ".j2"}
     named = {"CMakeLists.txt", "Makefile", "run"}
     sources = [path for path in tracked_files() if path.suffix in code or path.name in named]
     of_others = ROOT / "cmake" / "tf2_msgs" / "msg"

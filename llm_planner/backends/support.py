@@ -42,7 +42,8 @@ class Limit:
         """Returns the cell of the table."""
         if backend not in self.without:
             return WORKS
-        return REFUSED if self.warned is None else f"{WARNING} at `{self.warned}`, else {REFUSED}"
+        answer = REFUSED if self.is_refused(self.example, None) else WORKS
+        return answer if self.warned is None else f"{WARNING} at `{self.warned}`, else {answer}"
 
     def is_refused(self, value: Any, default: Any) -> bool:  # noqa: ANN401 (of a setting)
         """Returns whether a backend without it refuses a value."""
@@ -84,6 +85,14 @@ LIMITS: Mapping[str, Limit] = {
     "engine.num_kv_blocks": Limit(without=_SERVERS_OWN, example=64),
     "engine.block_size": Limit(without=_SERVERS_OWN, example=32),
     "engine.num_threads": Limit(without=_SERVERS_OWN, example=2),
+    "engine.profile": Limit(
+        without={
+            "openai": "asks a server that cannot be measured step by step, so time budgets learn from its answers"
+        },
+        example="llama3-8b-rtx4090",
+        warned="auto",
+        is_meant=lambda _: False,
+    ),
     "engine.pipeline_stages": Limit(without=dict.fromkeys(("torch", "openai", "fake"), _ONE_PIECE), example=2),
     "engine.micro_batches": _only("vllm", _ONE_PIECE, "static"),
     "engine.max_model_len": Limit(

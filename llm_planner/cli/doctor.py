@@ -42,7 +42,8 @@ def doctor(
     checks = _checks(model, "load" if load else "auto", robot or [], port or [DASHBOARD_PORT], timeout)
     if as_json:
         findings = examine(checks, timeout, clock)
-        print_json({"findings": plain(findings), "is_well": _is_well(findings), "took_s": clock.now_s() - began_s})
+        shown = [{**plain(finding), "mend": finding.fix} for finding in findings]  # the name of "fix" before 0.3
+        print_json({"findings": shown, "is_well": _is_well(findings), "took_s": clock.now_s() - began_s})
     else:
         with console.status("looking"):
             findings = examine(checks, timeout, clock)
@@ -51,12 +52,12 @@ def doctor(
 
 
 def _checks(model: str, how: str, robots: Sequence[str], ports: Sequence[int], timeout_s: float) -> dict[str, Check]:
-    patience_s = 0.9 * timeout_s
+    check_timeout_s = 0.9 * timeout_s
     addresses = [robot for robot in robots if network.is_address(robot)]
     return {
         "versions": machine.versions,
-        "ros": partial(network.ros, robots, patience_s),
-        "model": partial(engine.model_and_gpu, model, how, patience_s),
+        "ros": partial(network.ros, robots, check_timeout_s),
+        "model": partial(engine.model_and_gpu, model, how, check_timeout_s),
         "ports": partial(machine.ports, ports),
         "disk": machine.space,
         **{f"robot {address}": partial(network.robot_at, address) for address in addresses},
@@ -72,8 +73,8 @@ def _print(findings: Sequence[Finding], took_s: float) -> None:
         mark, style = _MARKS[finding.level]
         console.print(f"{mark:<8}", style=style, end="")
         console.print(f"{finding.check:<9}{finding.text}", markup=False, soft_wrap=True)
-        if finding.mend:
-            console.print(f"{'':<17}{finding.mend}", style="cyan", markup=False, soft_wrap=True)
+        if finding.fix:
+            console.print(f"{'':<17}{finding.fix}", style="cyan", markup=False, soft_wrap=True)
     num_errors = sum(finding.level is Level.ERROR for finding in findings)
     num_warnings = sum(finding.level is Level.WARNING for finding in findings)
     verdict = f"{num_errors} errors, {num_warnings} warnings" if num_errors or num_warnings else "all is well"

@@ -18,10 +18,10 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.sim.emulator import beside
-from llm_planner.sim.emulator.beside import run_beside
+from llm_planner.sim.emulator import same_host
 from llm_planner.sim.emulator.faults import Faults
 from llm_planner.sim.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorSettings, TelloNetwork
+from llm_planner.sim.emulator.same_host import run_on_same_host
 
 app = typer.Typer(
     help="Emulate robots on the network, for drivers to try.\n\nExample: llm-planner emulate tello 2",
@@ -120,9 +120,9 @@ def run(
     Example: llm-planner emulate run --python ~/tello/.venv/bin/python my_tello_program.py
     """
     if python is None:
-        run_beside(script, context.args, address)
+        run_on_same_host(script, context.args, address)
         return
-    command = [str(python), beside.__file__, address, str(script), *context.args]
+    command = [str(python), same_host.__file__, address, str(script), *context.args]
     try:
         done = subprocess.run(command, check=False)  # noqa: S603 (a program that the user has named)
     except OSError as error:

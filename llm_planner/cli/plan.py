@@ -72,6 +72,7 @@ def plan(
     Example: llm-planner plan "put the red box into the bin" --robot indy7 --scene "red_box, bin" --json
     """
     from llm_planner.assembly import build_admission, build_loop
+    from llm_planner.engine_profile import cached_profile
 
     urgency = Urgency.CHAT if chat else Urgency.NORMAL
     overrides = {
@@ -99,7 +100,7 @@ def plan(
     )
     build_admission(settings).check(request, {})
     with console.status("loading the model") if console.is_terminal and not as_json else nullcontext():
-        loop = build_loop(settings, do_clients_report=False)
+        loop = build_loop(settings, do_clients_report=False, own_profile=cached_profile)
     with closing(loop):
         result = _run(loop, request, show=not as_json)
     if as_json:

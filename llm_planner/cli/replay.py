@@ -15,7 +15,7 @@ from llm_planner.cli.output import console, error_console, plain, print_json
 from llm_planner.core.clock import ManualClock, MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError, ending_words
 from llm_planner.core.text import counted
-from llm_planner.monitoring.lanes import LaneKind, LaneSpan
+from llm_planner.monitoring.rows import RowKind, RowSpan
 from llm_planner.monitoring.timeline import Span, SpanKind, draw_timeline, window
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 NUMBERS = ("segments", "moved s", "waited s", "suspended s", "written s")
 _KINDS = {
-    LaneKind.GENERATION: SpanKind.GENERATION,
-    LaneKind.WAITING: SpanKind.WAITING,
-    LaneKind.EXECUTION: SpanKind.EXECUTION,
-    LaneKind.REFLEX: SpanKind.REFLEX,
+    RowKind.GENERATION: SpanKind.GENERATION,
+    RowKind.WAITING: SpanKind.WAITING,
+    RowKind.EXECUTION: SpanKind.EXECUTION,
+    RowKind.REFLEX: SpanKind.REFLEX,
 }
 
 
@@ -99,13 +99,13 @@ def _draw(path: Path, summary: "Summary", png: Path, start_s: float, duration_s:
     draw_timeline(shown, png, path.stem, start_s)
 
 
-def _as_span(span: LaneSpan) -> Span:
+def _as_span(span: RowSpan) -> Span:
     return Span(
-        lane=span.robot_id,
+        row=span.robot_id,
         kind=_KINDS[span.kind],
         start_s=span.start_s,
         end_s=span.start_s if span.end_s is None else span.end_s,
-        label=span.label if span.kind is LaneKind.EXECUTION else "",
+        label=span.label if span.kind is RowKind.EXECUTION else "",
         is_urgent=span.is_urgent,
         is_interrupted=span.is_interrupted,
     )

@@ -27,6 +27,14 @@ class SchedulerConfig:
     network_latency_s: float = setting(
         0.008, "One-way delay between planner and robot, in seconds.", minimum=0.0, maximum=10.0
     )
+    batch_limit: str = setting(
+        "auto",
+        "Latency-guided limit of every step: auto (as the policy has it), on, or off (only the engine's limits).",
+    )
+    sheds_load: bool = setting(
+        False,
+        "Refuse goals that have not started and whose time utility has reached zero, with LOAD_SHED (403).",
+    )
     resume_margin_s: float = setting(
         0.05, "How much earlier than needed a suspended generation is resumed, in seconds.", minimum=0.0, maximum=60.0
     )
@@ -71,9 +79,9 @@ class EngineConfig:
         "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."
     )
     profile: str = setting(
-        "",
-        "Engine profile that time budgets count on: a name, a file, or estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL; an "
-        "empty text learns from the steps.",
+        "auto",
+        "Engine profile that time budgets count on: auto (measured on the first start, in seconds, and kept), a name, "
+        "a file, or estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL; an empty text learns from the steps.",
     )
     pipeline_stages: int = setting(
         1, "Backend vllm: workers with a share of the layers each, one per device.", minimum=1, maximum=256

@@ -74,6 +74,11 @@ class EngineTimes(Protocol):
         """Measured over profiled time of recent decode steps; None without a profile."""
         ...
 
+    @property
+    def source(self) -> str:
+        """Where the estimates come from, for people: a profile and when it was measured, or the steps."""
+        ...
+
     def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
         """Learns from a step that did nothing but compute ``chunks``."""
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the data files are: robot models, bundled models, presets, launch files."""
+"""Where files are: robot models, bundled models, presets and launch files, and what is measured on this machine."""
 
 import os
 import sys
@@ -23,3 +23,17 @@ def share_dir() -> Path:
         if (candidate / "robot_models").is_dir():
             return candidate
     raise FileNotFoundError(f"no robot_models directory in any of {[str(c) for c in candidates]}")
+
+
+def cache_dir() -> Path | None:
+    """Returns the directory for what can be made again, by the XDG base directory specification; it may not exist.
+
+    None if neither ``XDG_CACHE_HOME`` nor a home directory is known.
+    """
+    directory = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if directory.is_absolute():
+        return directory / PACKAGE
+    try:
+        return Path.home() / ".cache" / PACKAGE
+    except RuntimeError:
+        return None

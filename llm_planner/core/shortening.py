@@ -8,12 +8,12 @@ from llm_planner.core.step import Sequence
 
 
 def droppable_tokens(sequence: Sequence) -> tuple[int, ...]:
-    """Returns how many tokens leave if the first 1, 2, ... of the spare ranges are left out; never falls."""
+    """Returns how many tokens leave if the first 1, 2, ... of the droppable ranges are left out; never falls."""
     return tuple(itertools.accumulate(end - start for start, end in sequence.droppable))
 
 
 def shortened(sequence: Sequence, num_tokens: int) -> Sequence:
-    """Returns a sequence whose prompt lacks as many spare ranges as make up ``num_tokens``, or all of them.
+    """Returns a sequence whose prompt lacks as many droppable ranges as make up ``num_tokens``, or all of them.
 
     What may be evicted or left out of the rest stays so.
     """

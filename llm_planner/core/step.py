@@ -35,8 +35,9 @@ class Sequence:
         grammar: llguidance Lark grammar that the output must match, or None.
         evictable: Half-open ranges of prompt positions whose KV may be removed, as far as ``core.eviction`` allows;
             everything else is protected. Empty for a sequence that is never evicted.
-        spare: Half-open ranges of prompt positions, apart from each other and behind the shared prefix, that the prompt
-            can do without before it is computed, the least needed first (``core.shortening``). Nothing to a backend.
+        droppable: Half-open ranges of prompt positions, apart from each other and behind the shared prefix, that the
+            prompt can do without before it is computed, the least needed first (``core.shortening``). Nothing to a
+            backend.
     """
 
     request_id: str
@@ -70,7 +71,7 @@ class SchedulerOutput:
             prompt (and of ``output_token_ids``); when decoding the last token, those that the grammar forced behind
             it, and any number of the draft that the backend offered (``StepOutput.num_draft_tokens``). A request that
             is not named stays as it is: that is suspension.
-        asleep: Suspended requests whose robots are busy, the one that resumes last first. Only for an engine that
+        suspended: Suspended requests whose robots are busy, the one that resumes last first. Only for an engine that
             keeps its KV itself (``BackendInfo.keeps_kv``): it takes memory from them in this order, and holds back what
             its steps in flight still bring of them.
         urgent: Running requests that lose more than the others by being held back (``scheduling.pipeline.urgency``).
@@ -84,7 +85,7 @@ class SchedulerOutput:
     new: tuple[Sequence, ...] = ()
     insert: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
-    asleep: tuple[str, ...] = ()
+    suspended: tuple[str, ...] = ()
     urgent: tuple[str, ...] = ()
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.monitoring.timeline import ENGINE_LANE, Span, SpanKind, merged
+from llm_planner.monitoring.timeline import ENGINE_ROW, Span, SpanKind, merged
 
 
 class _Segment(BaseModel):
@@ -78,7 +78,7 @@ def spans_of_demo(summary: DemoSummary) -> list[Span]:
         busy_until_s[goal.robot] = max((span.end_s for span in of_goal), default=idle_s)
     generation = (span for span in spans if span.kind is SpanKind.GENERATION)
     spans += [
-        Span(lane=ENGINE_LANE, kind=SpanKind.ENGINE, start_s=span.start_s, end_s=span.end_s)
+        Span(row=ENGINE_ROW, kind=SpanKind.ENGINE, start_s=span.start_s, end_s=span.end_s)
         for span in merged(generation, 0.0)
     ]
     return spans
@@ -89,7 +89,7 @@ def _spans_of(goal: _Goal, idle_s: float, network_latency_s: float) -> Iterator[
 
     def span(kind: SpanKind, start_s: float, end_s: float, label: str = "", *, is_interrupted: bool = False) -> Span:
         return Span(
-            lane=goal.robot,
+            row=goal.robot,
             kind=kind,
             start_s=start_s,
             end_s=end_s,

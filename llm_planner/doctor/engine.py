@@ -10,7 +10,7 @@ from llm_planner.doctor.machine import SETUP
 from llm_planner.doctor.probe import Answer, probe
 
 NVIDIA = Path("/dev/nvidiactl")
-_MENDS = {
+_FIXES = {
     ErrorCode.MODEL_NOT_FOUND: "give --model the name of a bundled model or a Hugging Face checkpoint directory",
     ErrorCode.CHECKPOINT_INVALID: "fetch the checkpoint again",
     ErrorCode.TOKENIZER_MISSING: "fetch tokenizer.json of the checkpoint too",
@@ -28,21 +28,31 @@ def model_and_gpu(model: str, how: str, timeout_s: float) -> Iterator[Finding]:
     """
     answer = probe("llm_planner.doctor.model_probe", model, how, timeout_s=timeout_s)
     if answer.error:
-        yield Finding(check="model", level=Level.ERROR, text=answer.error, mend=SETUP)
+        yield Finding(check="model", level=Level.ERROR, text=answer.error, fix=SETUP)
         return
     yield _model(model, answer)
+    if "profile" in answer.values:
+        yield _profile(answer)
     yield _gpu(answer, has_driver=NVIDIA.exists())
 
 
 def _model(model: str, answer: Answer) -> Finding:
     values = answer.values
     if code := values.get("error_code"):
-        mend = _MENDS.get(ErrorCode(code), "see the message; docs/first_model.md says what a checkpoint needs")
+        fix = _FIXES.get(ErrorCode(code), "see the message; docs/first_model.md says what a checkpoint needs")
         text = f"{values['error_msg']} [{ErrorCode(code).name} {code}]"
-        return Finding(check="model", level=Level.ERROR, text=text, mend=mend)
+        return Finding(check="model", level=Level.ERROR, text=text, fix=fix)
     size = f"{values['size_bytes'] / 1e6:.0f} MB"
     done = f"loads in {values['load_s']:.1f} s" if values["is_loaded"] else "is whole; not loaded (--load does)"
     return Finding(check="model", text=f"{model}, {size}: {done}")
+
+
+def _profile(answer: Answer) -> Finding:
+    profile = answer.values["profile"]
+    if profile:
+        return Finding(check="profile", text=f"time budgets count on {profile}")
+    text = "this engine was not measured yet; the planner does so on its first start, within seconds"
+    return Finding(check="profile", text=text)
 
 
 def _gpu(answer: Answer, *, has_driver: bool) -> Finding:
@@ -51,10 +61,10 @@ def _gpu(answer: Answer, *, has_driver: bool) -> Finding:
         return Finding(check="gpu", text=f"{', '.join(devices)}; torch {torch}")
     if has_driver and cuda is None:
         text = f"there is a GPU, but torch {torch} was built without CUDA"
-        mend = "install the CUDA build of torch: docs/install.md, Which torch"
-        return Finding(check="gpu", level=Level.WARNING, text=text, mend=mend)
+        fix = "install the CUDA build of torch: docs/install.md, Which torch"
+        return Finding(check="gpu", level=Level.WARNING, text=text, fix=fix)
     if has_driver:
         text = f"there is a GPU that torch {torch} (CUDA {cuda}) cannot use"
-        mend = "compare the driver (`nvidia-smi`) with that CUDA version; update the driver"
-        return Finding(check="gpu", level=Level.WARNING, text=text, mend=mend)
+        fix = "compare the driver (`nvidia-smi`) with that CUDA version; update the driver"
+        return Finding(check="gpu", level=Level.WARNING, text=text, fix=fix)
     return Finding(check="gpu", text=f"none: the model runs on the processor; torch {torch}")

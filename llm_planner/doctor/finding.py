@@ -24,13 +24,13 @@ class Finding:
     Attributes:
         check: What was looked at.
         text: How it is.
-        mend: What to do about it; empty if nothing is wrong.
+        fix: What to do about it; empty if nothing is wrong.
     """
 
     check: str
     level: Level = Level.OK
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 Check = Callable[[], Iterable[Finding]]
@@ -57,7 +57,7 @@ def examine(checks: Mapping[str, Check], timeout_s: float, clock: Clock) -> list
         finding
         for name in checks
         for finding in found.get(name)
-        or [Finding(check=name, level=Level.ERROR, text=f"no answer within {timeout_s:g} s", mend=late)]
+        or [Finding(check=name, level=Level.ERROR, text=f"no answer within {timeout_s:g} s", fix=late)]
     ]
 
 
@@ -66,4 +66,4 @@ def _run(name: str, check: Check, found: dict[str, list[Finding]]) -> None:
         found[name] = list(check())
     except Exception as error:  # noqa: BLE001 -- whatever a broken installation throws is a finding
         text = f"the check itself failed: {error!r}"
-        found[name] = [Finding(check=name, level=Level.ERROR, text=text, mend="report this as a bug")]
+        found[name] = [Finding(check=name, level=Level.ERROR, text=text, fix="report this as a bug")]

@@ -22,17 +22,17 @@ def versions() -> Iterator[Finding]:
     """Yields versions: of Python, and of packages that are not those that the planner was tested with."""
     python = ".".join(map(str, sys.version_info[:3]))
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        mend = f"use Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}: `make setup PYTHON=/path/to/python`"
-        yield Finding(check="versions", level=Level.ERROR, text=f"Python {python} is not supported", mend=mend)
+        fix = f"use Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}: `make setup PYTHON=/path/to/python`"
+        yield Finding(check="versions", level=Level.ERROR, text=f"Python {python} is not supported", fix=fix)
         return
     path = Path(__file__).resolve().parents[2] / "requirements" / "runtime.txt"
     pins = _pins(path) if path.is_file() else {}
     missing = [name for name in pins if _installed(name) is None]
     others = [f"{n} {_installed(n)} (tested: {v})" for n, v in pins.items() if _installed(n) not in (None, v)]
     if missing:
-        yield Finding(check="versions", level=Level.ERROR, text=f"not installed: {', '.join(missing)}", mend=SETUP)
+        yield Finding(check="versions", level=Level.ERROR, text=f"not installed: {', '.join(missing)}", fix=SETUP)
     if others:
-        yield Finding(check="versions", level=Level.WARNING, text=f"untested versions: {', '.join(others)}", mend=SETUP)
+        yield Finding(check="versions", level=Level.WARNING, text=f"untested versions: {', '.join(others)}", fix=SETUP)
     if not missing and not others:
         checked = f"{len(pins)} packages as tested" if pins else "packages were not compared: this is no checkout"
         yield Finding(check="versions", text=f"llm_planner {__version__}, Python {python}, {checked}")
@@ -56,8 +56,8 @@ def ports(numbers: Sequence[int]) -> Iterator[Finding]:
     taken = [number for number in numbers if not _is_free(number)]
     for number in taken:
         text = f"TCP port {number} of 127.0.0.1 is taken (by a dashboard that runs?)"
-        mend = f"end the process that has it (`ss -ltnp sport = {number}`), or give the dashboard another --port"
-        yield Finding(check="ports", level=Level.WARNING, text=text, mend=mend)
+        fix = f"end the process that has it (`ss -ltnp sport = {number}`), or give the dashboard another --port"
+        yield Finding(check="ports", level=Level.WARNING, text=text, fix=fix)
     if not taken:
         yield Finding(check="ports", text=f"TCP {', '.join(map(str, numbers))} of 127.0.0.1: free")
 
@@ -75,16 +75,16 @@ def space() -> Iterator[Finding]:
     for path in dict.fromkeys((Path.cwd(), share_dir())):
         free_gb = shutil.disk_usage(path).free / 1e9
         short = free_gb < LEAST_DISK_GB
-        mend = "make room: logs, recordings and checkpoints need it" if short else ""
+        fix = "make room: logs, recordings and checkpoints need it" if short else ""
         level = Level.WARNING if short else Level.OK
-        yield Finding(check="disk", level=level, text=f"{free_gb:.1f} GB free at {path}", mend=mend)
+        yield Finding(check="disk", level=level, text=f"{free_gb:.1f} GB free at {path}", fix=fix)
     memory_gb = _free_memory_gb()
     if memory_gb is None:
         return
     short = memory_gb < LEAST_MEMORY_GB
-    mend = "end other programs, or bound the KV cache: engine.num_kv_blocks" if short else ""
+    fix = "end other programs, or bound the KV cache: engine.num_kv_blocks" if short else ""
     level = Level.WARNING if short else Level.OK
-    yield Finding(check="memory", level=level, text=f"{memory_gb:.1f} GB free, {os.cpu_count()} processors", mend=mend)
+    yield Finding(check="memory", level=level, text=f"{memory_gb:.1f} GB free, {os.cpu_count()} processors", fix=fix)
 
 
 def _free_memory_gb() -> float | None:

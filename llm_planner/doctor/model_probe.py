@@ -6,6 +6,7 @@ python -m llm_planner.doctor.model_probe planner-small auto     # prints one JSO
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def model_facts(name: str, how: str) -> dict[str, Any]:
     from llm_planner.engine.checkpoint import Checkpoint
     from llm_planner.engine.model_config import read_model_config
     from llm_planner.engine.tokenizer import load_tokenizer
+    from llm_planner.engine_profile import EngineAtHand, OwnProfile, age, cached_profile
 
     path = resolve_model(name)
     size = sum(file.stat().st_size for file in Path(path).glob("*.safetensors"))
@@ -46,8 +48,15 @@ def model_facts(name: str, how: str) -> dict[str, Any]:
     if is_loaded:
         clock = MonotonicClock()
         began_s = clock.now_s()
-        build_loop(PlannerConfig(engine=EngineConfig(model=name)))
-        return facts | {"load_s": clock.now_s() - began_s}
+        found: list[OwnProfile] = []
+
+        def look(engine: EngineAtHand) -> None:
+            if (own := cached_profile(engine)) is not None:
+                found.append(own)
+
+        build_loop(PlannerConfig(engine=EngineConfig(model=name)), own_profile=look)
+        measured = [f"{own.profile.name}, measured {age(own.profile, datetime.now(UTC))}" for own in found]
+        return facts | {"load_s": clock.now_s() - began_s, "profile": "".join(measured)}
     config = read_model_config(path)
     Checkpoint(path, config)
     load_tokenizer(path)

@@ -23,16 +23,16 @@ def ros(robots: Sequence[str], timeout_s: float) -> Iterator[Finding]:
     """Yields how ROS 2 is, and whether robots given by name are there."""
     yield from _domain(os.environ.get("ROS_DOMAIN_ID", "0"))
     if importlib.util.find_spec("rclpy") is None:
-        mend = f"{SETUP}, or source ROS 2: `source /opt/ros/jazzy/setup.bash`"
-        yield Finding(check="ros", level=Level.ERROR, text="rclpy is not installed", mend=mend)
+        fix = f"{SETUP}, or source ROS 2: `source /opt/ros/jazzy/setup.bash`"
+        yield Finding(check="ros", level=Level.ERROR, text="rclpy is not installed", fix=fix)
         return
     if importlib.util.find_spec("llm_planner.msg") is None:
         text = "the interfaces (llm_planner.msg) are not compiled"
-        yield Finding(check="ros", level=Level.ERROR, text=text, mend=f"{SETUP}, or `colcon build`")
+        yield Finding(check="ros", level=Level.ERROR, text=text, fix=f"{SETUP}, or `colcon build`")
         return
     answer = probe("llm_planner.ros.loopback", timeout_s=timeout_s)
     if answer.error:
-        yield Finding(check="ros", level=Level.ERROR, text=answer.error, mend=f"{SETUP}; compare RMW_IMPLEMENTATION")
+        yield Finding(check="ros", level=Level.ERROR, text=answer.error, fix=f"{SETUP}; compare RMW_IMPLEMENTATION")
         return
     yield Finding(check="ros", text=f"rclpy and the interfaces load; {answer.values['rmw']}")
     yield _transport(answer)
@@ -42,17 +42,17 @@ def ros(robots: Sequence[str], timeout_s: float) -> Iterator[Finding]:
 def _domain(text: str) -> Iterator[Finding]:
     number = int(text) if text.isdecimal() else -1
     if not 0 <= number <= 232:
-        yield Finding(check="dds", level=Level.ERROR, text=f"ROS_DOMAIN_ID is {text!r}", mend="set it to 0 to 101")
+        yield Finding(check="dds", level=Level.ERROR, text=f"ROS_DOMAIN_ID is {text!r}", fix="set it to 0 to 101")
     elif number > MAX_DOMAIN:
         text = f"ROS_DOMAIN_ID is {number}: its ports may be taken by outgoing connections"
-        yield Finding(check="dds", level=Level.WARNING, text=text, mend="set it to 0 to 101")
+        yield Finding(check="dds", level=Level.WARNING, text=text, fix="set it to 0 to 101")
 
 
 def _transport(answer: Answer) -> Finding:
     trips_ms = answer.values["trips_ms"]
     if not trips_ms:
         text = "no message gets from one process to another on this machine"
-        return Finding(check="dds", level=Level.ERROR, text=text, mend=BLOCKED)
+        return Finding(check="dds", level=Level.ERROR, text=text, fix=BLOCKED)
     shown = f"median {statistics.median(trips_ms):.1f} ms, worst {max(trips_ms):.1f} ms of {len(trips_ms)}"
     return Finding(check="dds", text=f"round trip between two processes: {shown}; domain {answer.values['domain']}")
 
@@ -66,10 +66,10 @@ def _who(answer: Answer, names: Sequence[str]) -> Iterator[Finding]:
         if f"/{name.strip('/')}" in robots:
             continue
         text = f"no robot node /{name.strip('/')} can be seen"
-        mend = (
+        fix = (
             "start it (`llm-planner robot NAME`); on two machines, compare ROS_DOMAIN_ID and start with network subnet"
         )
-        yield Finding(check="robots", level=Level.ERROR, text=text, mend=mend)
+        yield Finding(check="robots", level=Level.ERROR, text=text, fix=fix)
 
 
 def is_address(text: str) -> bool:
@@ -79,7 +79,7 @@ def is_address(text: str) -> bool:
 
 def robot_at(address: str) -> Iterator[Finding]:
     """Yields whether a machine answers. Nothing is sent to the robot itself: a message could end a flight."""
-    mend = "switch it on; join its network (a Tello's is called TELLO-...); compare address and netmask"
+    fix = "switch it on; join its network (a Tello's is called TELLO-...); compare address and netmask"
     try:
         number = str(ipaddress.ip_address(address))
     except ValueError:
@@ -87,12 +87,12 @@ def robot_at(address: str) -> Iterator[Finding]:
             number = socket.gethostbyname(address)
         except OSError as error:
             text = f"{address} has no address ({error.strerror or error})"
-            yield Finding(check="robots", level=Level.ERROR, text=text, mend="give its IPv4 address")
+            yield Finding(check="robots", level=Level.ERROR, text=text, fix="give its IPv4 address")
             return
     if _answers(number):
         yield Finding(check="robots", text=f"{address} answers")
     else:
-        yield Finding(check="robots", level=Level.ERROR, text=f"{address} does not answer", mend=mend)
+        yield Finding(check="robots", level=Level.ERROR, text=f"{address} does not answer", fix=fix)
 
 
 def _answers(number: str) -> bool:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a Chrome trace: opens in Perfetto, a lane for the engine, one per robot, one for each robot's plans."""
+"""A run as a Chrome trace: opens in Perfetto, a row for the engine, one per robot, one for each robot's plans."""
 
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from llm_planner.monitoring.timeline import ENGINE_LANE, Span, SpanKind
+from llm_planner.monitoring.timeline import ENGINE_ROW, Span, SpanKind
 
 _ENGINE, _ROBOTS, _PLANS = 1, 2, 3  # process ids in the trace
 _PROCESSES = {_ENGINE: "engine", _ROBOTS: "robots", _PLANS: "generation of plans"}
@@ -23,14 +23,14 @@ def write_chrome_trace(spans: Iterable[Span], path: Path) -> None:
 
 
 def _events(spans: list[Span]) -> Iterator[dict[str, Any]]:
-    lanes = [ENGINE_LANE, *sorted({span.lane for span in spans} - {ENGINE_LANE})]
-    tracks = sorted({(_process(span), lanes.index(span.lane)) for span in spans})
+    rows = [ENGINE_ROW, *sorted({span.row for span in spans} - {ENGINE_ROW})]
+    tracks = sorted({(_process(span), rows.index(span.row)) for span in spans})
     for process in sorted({process for process, _ in tracks}):
         yield _name("process_name", process, 0, _PROCESSES[process])
     for process, thread in tracks:
-        yield _name("thread_name", process, thread, lanes[thread])
+        yield _name("thread_name", process, thread, rows[thread])
     for span in spans:
-        yield _slice(span, _process(span), lanes.index(span.lane))
+        yield _slice(span, _process(span), rows.index(span.row))
 
 
 def _process(span: Span) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 
 from llm_planner.core.errors import ErrorCode, code_name
 from llm_planner.monitoring.alerts import MAX_TEXT, SILENT_S, Alert, Journal, conditions
-from llm_planner.monitoring.lanes import WINDOW_S, Lanes, LaneSpan, Measured, integer, number
 from llm_planner.monitoring.robot_view import RobotView
+from llm_planner.monitoring.rows import WINDOW_S, Measured, RobotRows, RowSpan, integer, number
 from llm_planner.serving.meter import Rates, rates
 from llm_planner.serving.planner_view import PlannerView
 
@@ -62,7 +62,7 @@ class FleetState:
     """
 
     def __init__(self, max_measured: int | None = MAX_MEASURED) -> None:
-        self.lanes = Lanes()
+        self.rows = RobotRows()
         self.journal = Journal()
         self.planner: PlannerView | None = None
         self.planner_received_s = -math.inf
@@ -94,15 +94,15 @@ class FleetState:
             self._views.popleft()
         for goal in view.loop.goals:
             if goal.state == "planned":
-                self.lanes.complete(goal.request_id)
+                self.rows.complete(goal.request_id)
 
     def receive_event(self, line: Mapping[str, Any], now_s: float) -> None:
         """Takes a line of a planner's goal events; one that is broken is counted and passed over."""
         try:
             self._count(line.get("number"))
             self._meet(number(line["time_s"]), now_s)
-            robot_id = self.lanes.robot_of(str(line["request_id"]))
-            measured = self.lanes.take(line)
+            robot_id = self.rows.robot_of(str(line["request_id"]))
+            measured = self.rows.take(line)
             self._note_dialogue(line, robot_id)
             if line["event"] == "finished":
                 self._note_end(line, robot_id)
@@ -132,7 +132,7 @@ class FleetState:
 
     def receive_reflex(self, robot_id: str, reason: str, action: str, *, is_over: bool, now_s: float) -> None:
         """Takes the beginning or the end of a robot's reflex."""
-        self.lanes.reflex(robot_id, self.planner_now_s(now_s), action, is_over=is_over)
+        self.rows.reflex(robot_id, self.planner_now_s(now_s), action, is_over=is_over)
         if not is_over:
             self._note(now_s, "bad", f"reflex: {reason}", robot_id)
 
@@ -169,7 +169,7 @@ class FleetState:
 
     def forget(self, now_s: float) -> None:
         """Drops what is too old to be shown. Call it regularly while no client looks; ``document`` does so itself."""
-        self.lanes.forget(self.planner_now_s(now_s) - WINDOW_S)
+        self.rows.forget(self.planner_now_s(now_s) - WINDOW_S)
 
     def document(self, now_s: float, since: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns the fleet as JSON: whole, or only what changed since the ``revisions`` of an earlier document."""
@@ -180,7 +180,7 @@ class FleetState:
         silent_s = now_s - self.planner_received_s
         return {
             "now_s": round(self.planner_now_s(now_s), 3),
-            "revisions": {"lanes": self.lanes.revision, "log": self.journal.revision, "other": self._revision},
+            "revisions": {"rows": self.rows.revision, "log": self.journal.revision, "other": self._revision},
             "is_whole": not since,
             "planner": None if view is None else _head(view, max(0.0, silent_s)),
             "rates": _plain(self._rates()),
@@ -191,7 +191,7 @@ class FleetState:
                 for name, dialogue in self.dialogues.items()
                 if dialogue.revision > since.get("other", -1)
             },
-            "spans": [_span(span) for span in self.lanes.changed(since.get("lanes", -1))],
+            "spans": [_span(span) for span in self.rows.changed(since.get("rows", -1))],
             "measured": [_plain(asdict(m)) for revision, m in self._measured if revision > since.get("other", -1)],
             "alerts": [asdict(alert) for alert in self.alerts(now_s)],
             "log": [entry.as_json(self.planner_now_s(now_s)) for entry in self.journal.since(since.get("log", -1))],
@@ -202,8 +202,8 @@ class FleetState:
 
     def alerts(self, now_s: float) -> list[Alert]:
         """Returns what an operator should look at now, the worst first."""
-        heard = {name: now_s - robot.received_s for name, robot in self.robots.items()}
-        found = [*conditions(self.planner, now_s - self.planner_received_s, heard), *self.journal.diagnoses(now_s)]
+        silent_s = {name: now_s - robot.received_s for name, robot in self.robots.items()}
+        found = [*conditions(self.planner, now_s - self.planner_received_s, silent_s), *self.journal.diagnoses(now_s)]
         found += [Alert("bad", "acts by reflex", robot) for robot in self._reflexes()]
         return sorted(found, key=lambda alert: alert.level != "bad")
 
@@ -240,7 +240,7 @@ class FleetState:
         if self._next_number is not None and event_number > self._next_number:
             self.num_lost_events += event_number - self._next_number
         if self._next_number is not None and event_number < self._next_number:
-            self.lanes, self._offset_s = Lanes(), math.inf
+            self.rows, self._offset_s = RobotRows(), math.inf
         self._next_number = event_number + 1
 
     def _note(self, now_s: float, level: str, text: str, about: str = "") -> None:
@@ -303,7 +303,7 @@ def _head(view: PlannerView, silent_s: float) -> dict[str, Any]:
     return {name: getattr(view, name) for name in names} | known
 
 
-def _span(span: LaneSpan) -> list[Any]:
+def _span(span: RowSpan) -> list[Any]:
     """Returns number, robot, kind, start, end, label, whether urgent, whether interrupted."""
     end_s = None if span.end_s is None else round(span.end_s, 3)
     flags = [int(span.is_urgent), int(span.is_interrupted)]

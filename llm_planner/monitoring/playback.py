@@ -39,7 +39,7 @@ TEXT, REFLEX, DIAGNOSTICS = "std_msgs/msg/String", "llm_planner/msg/Reflex", "di
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RecordedMessage:
     """One message of a recording.
 
     Attributes:
@@ -66,7 +66,7 @@ class Recording:
     is_cut: bool = False
     counts: Counter[str] = field(default_factory=Counter)
 
-    def messages(self) -> Iterator[Heard]:
+    def messages(self) -> Iterator[RecordedMessage]:
         """Yields what was recorded, in the order of the file, as far as it goes.
 
         Raises:
@@ -88,7 +88,7 @@ class Recording:
                     continue
                 self.counts[channel.topic] += 1
                 decode = decoders.of(channel, schema, record.data)
-                yield Heard(record.log_time / 1e9, channel.topic, schema.name, decode)
+                yield RecordedMessage(record.log_time / 1e9, channel.topic, schema.name, decode)
 
     def _records(self) -> Iterator[object]:
         try:
@@ -211,27 +211,27 @@ class _Decoders:
         return decoder(data)
 
 
-def retell(heard: Heard, state: FleetState, now_s: float) -> None:
+def retell(message: RecordedMessage, state: FleetState, now_s: float) -> None:
     """Passes a received message to a fleet's state; skips what a dashboard does not show, counts what is broken."""
     try:
-        _retell(heard, state, now_s)
+        _retell(message, state, now_s)
     except PlannerError:
-        state.receive_broken(heard.topic, now_s)
+        state.receive_broken(message.topic, now_s)
 
 
-def _retell(heard: Heard, state: FleetState, now_s: float) -> None:
-    sender, _, name = heard.topic.rpartition("/")
-    if heard.message_type == TEXT and name == "goal_events":
-        receiving.receive_event(state, sender, heard.decode().data, now_s)
-    elif heard.message_type == TEXT and name == "view":
-        text = heard.decode().data
+def _retell(message: RecordedMessage, state: FleetState, now_s: float) -> None:
+    sender, _, name = message.topic.rpartition("/")
+    if message.message_type == TEXT and name == "goal_events":
+        receiving.receive_event(state, sender, message.decode().data, now_s)
+    elif message.message_type == TEXT and name == "view":
+        text = message.decode().data
         # Only a planner's view has this key; within a text of others, its quotation marks would be escaped.
         receive = receiving.receive_planner if '"planner":' in text else receiving.receive_robot
         receive(state, sender, text, now_s)
-    elif heard.message_type == REFLEX:
-        reflex = heard.decode()
+    elif message.message_type == REFLEX:
+        reflex = message.decode()
         is_over = bool(reflex.finished_at.sec or reflex.finished_at.nanosec)
         state.receive_reflex(reflex.robot_id, reflex.reason, reflex.action, is_over=is_over, now_s=now_s)
-    elif heard.message_type == DIAGNOSTICS:
-        for status in heard.decode().status:
+    elif message.message_type == DIAGNOSTICS:
+        for status in message.decode().status:
             state.receive_diagnostic(status.name, int.from_bytes(bytes([status.level])), status.message, now_s)

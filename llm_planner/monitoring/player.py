@@ -31,16 +31,16 @@ def play(
         show: Called four times a real second, with the seconds that have been played.
     """
     began_s, first_s, shown_s = clock.now_s(), None, 0.0
-    for heard in recording.messages():
-        first_s = heard.at_s if first_s is None else first_s
-        played_s = heard.at_s - first_s
+    for message in recording.messages():
+        first_s = message.at_s if first_s is None else first_s
+        played_s = message.at_s - first_s
         while (ahead_s := played_s / speed - (clock.now_s() - began_s)) > 0:
             time.advance_to(first_s + (clock.now_s() - began_s) * speed)
             sleep(min(ahead_s, PERIOD_S))
             shown_s = _show(show, clock.now_s(), shown_s, played_s)
-        time.advance_to(heard.at_s)
+        time.advance_to(message.at_s)
         with board.changing() as (state, now_s):
-            retell(heard, state, now_s)
+            retell(message, state, now_s)
         shown_s = _show(show, clock.now_s(), shown_s, played_s)
     show(0.0 if first_s is None else time.now_s() - first_s)
 

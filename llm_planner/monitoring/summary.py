@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from llm_planner.monitoring.fleet import FleetState
-from llm_planner.monitoring.lanes import LaneKind, LaneSpan
 from llm_planner.monitoring.playback import Recording, retell
+from llm_planner.monitoring.rows import RowKind, RowSpan
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Summary:
     median_error: float | None = None
     num_lost: int = 0
     num_broken: int = 0
-    spans: tuple[LaneSpan, ...] = ()
+    spans: tuple[RowSpan, ...] = ()
 
 
 def summarize(recording: Recording) -> Summary:
@@ -55,11 +55,11 @@ def summarize(recording: Recording) -> Summary:
         PlannerError: INVALID_CONFIG if it is none.
     """
     state, first_s, last_s = FleetState(max_measured=None), None, 0.0
-    for heard in recording.messages():
-        first_s = heard.at_s if first_s is None else first_s
-        last_s = heard.at_s
-        retell(heard, state, heard.at_s)
-    spans = tuple(state.lanes.spans)
+    for message in recording.messages():
+        first_s = message.at_s if first_s is None else first_s
+        last_s = message.at_s
+        retell(message, state, message.at_s)
+    spans = tuple(state.rows.spans)
     end_s = state.planner_now_s(last_s)
     origin_s = min((state.planner_now_s(first_s or 0.0), *(span.start_s for span in spans)))
     for span in spans:
@@ -80,21 +80,21 @@ def summarize(recording: Recording) -> Summary:
     )
 
 
-def _times(spans: tuple[LaneSpan, ...]) -> dict[str, RobotTimes]:
+def _times(spans: tuple[RowSpan, ...]) -> dict[str, RobotTimes]:
     robots: dict[str, RobotTimes] = {}
     for span in spans:
         robot = robots.setdefault(span.robot_id, RobotTimes(robot_id=span.robot_id))
         length_s = (span.end_s or span.start_s) - span.start_s
         match span.kind:
-            case LaneKind.EXECUTION:
+            case RowKind.EXECUTION:
                 robot.execution_s += length_s
                 robot.num_segments += 1
-            case LaneKind.WAITING:
+            case RowKind.WAITING:
                 robot.waiting_s += length_s
-            case LaneKind.SUSPENSION:
+            case RowKind.SUSPENSION:
                 robot.suspension_s += length_s
-            case LaneKind.GENERATION:
+            case RowKind.GENERATION:
                 robot.generation_s += length_s
-            case LaneKind.REFLEX:
+            case RowKind.REFLEX:
                 robot.num_reflexes += 1
     return robots

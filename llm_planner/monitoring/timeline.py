@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of a run: a lane for the engine, and one per robot with generation above execution."""
+"""A picture of a run: a row for the engine, and one per robot with generation above execution."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-ENGINE_LANE = "engine"
+ENGINE_ROW = "engine"
 
 
 class SpanKind(Enum):
-    """What a span of a lane shows."""
+    """What a span of a row shows."""
 
     ENGINE = "engine at work"
     WAITING = "robot waits for the planner"
@@ -31,7 +31,7 @@ class Span:
     """One bar of the picture.
 
     Attributes:
-        lane: Name of the robot, or ``ENGINE_LANE``.
+        row: Name of the robot, or ``ENGINE_ROW``.
         start_s: Start, in seconds since the run began.
         label: Text inside the bar, if it fits.
         is_urgent: Whether it belongs to an urgent goal.
@@ -39,7 +39,7 @@ class Span:
         details: What a viewer shows with it.
     """
 
-    lane: str
+    row: str
     kind: SpanKind
     start_s: float
     end_s: float
@@ -56,7 +56,7 @@ _COLOURS = {
     SpanKind.EXECUTION: ("#a9c8a4", "#e6a14f"),
     SpanKind.REFLEX: ("#8e6bb0", "#8e6bb0"),
 }
-# A lane is one unit high: generation in the upper part, waiting and execution in the lower part.
+# A row is one unit high: generation in the upper part, waiting and execution in the lower part.
 _OFFSET_AND_HEIGHT = {
     SpanKind.ENGINE: (0.20, 0.40),
     SpanKind.GENERATION: (0.50, 0.28),
@@ -79,7 +79,7 @@ def window(spans: Iterable[Span], start_s: float, duration_s: float) -> list[Spa
 
 
 def merged(spans: Iterable[Span], gap_s: float) -> list[Span]:
-    """Returns spans of one lane and kind with those joined that overlap or lie less than ``gap_s`` apart."""
+    """Returns spans of one row and kind with those joined that overlap or lie less than ``gap_s`` apart."""
     joined: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start_s):
         if joined and span.start_s - joined[-1].end_s <= gap_s:
@@ -90,7 +90,7 @@ def merged(spans: Iterable[Span], gap_s: float) -> list[Span]:
 
 
 def draw_timeline(spans: Iterable[Span], path: Path, title: str, start_s: float = 0.0) -> None:
-    """Writes a PNG with one lane for the engine, if it has spans, and one per robot.
+    """Writes a PNG with one row for the engine, if it has spans, and one per robot.
 
     Args:
         spans: Bars in any order.
@@ -108,41 +108,41 @@ def draw_timeline(spans: Iterable[Span], path: Path, title: str, start_s: float 
     length_s = max((span.end_s for span in given), default=start_s + 1.0) - start_s
     steps = merged((span for span in given if span.kind is SpanKind.ENGINE), _SHORTEST_VISIBLE * length_s)
     bars = [*steps, *sorted((s for s in given if s.kind is not SpanKind.ENGINE), key=lambda s: s.start_s)]
-    robots = sorted({span.lane for span in bars} - {ENGINE_LANE}, key=_natural, reverse=True)
-    lanes = [*robots, *([ENGINE_LANE] if steps else [])]  # from the bottom up
-    figure, axes = plt.subplots(figsize=(14, 1.4 + max(1, len(lanes))), layout="constrained")
+    robots = sorted({span.row for span in bars} - {ENGINE_ROW}, key=_natural, reverse=True)
+    rows = [*robots, *([ENGINE_ROW] if steps else [])]  # from the bottom up
+    figure, axes = plt.subplots(figsize=(14, 1.4 + max(1, len(rows))), layout="constrained")
     for span in bars:
-        _draw_bar(axes, span, lanes.index(span.lane), length_s)
-    axes.set(xlim=(start_s, start_s + 1.01 * length_s), ylim=(0, max(1, len(lanes))), xlabel="seconds", title=title)
-    axes.set_yticks([index + 0.45 for index in range(len(lanes))], lanes)
+        _draw_bar(axes, span, rows.index(span.row), length_s)
+    axes.set(xlim=(start_s, start_s + 1.01 * length_s), ylim=(0, max(1, len(rows))), xlabel="seconds", title=title)
+    axes.set_yticks([index + 0.45 for index in range(len(rows))], rows)
     axes.grid(axis="x", alpha=0.3)
     handles = _legend(bars)
-    offset = -0.5 / max(1, len(lanes))  # below the label of the axis, whose height is about one inch per lane
+    offset = -0.5 / max(1, len(rows))  # below the label of the axis, whose height is about one inch per row
     axes.legend(handles=handles, ncols=4, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, offset))
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
-def _natural(lane: str) -> tuple[str, int]:
+def _natural(row: str) -> tuple[str, int]:
     """Returns a key by which drone_10 comes after drone_9."""
-    name = lane.rstrip("0123456789")
-    return name, int(lane[len(name) :] or 0)
+    name = row.rstrip("0123456789")
+    return name, int(row[len(name) :] or 0)
 
 
-def _draw_bar(axes: "Axes", span: Span, lane: int, length_s: float) -> None:
+def _draw_bar(axes: "Axes", span: Span, row: int, length_s: float) -> None:
     offset, height = _OFFSET_AND_HEIGHT[span.kind]
     is_thin = span.kind in (SpanKind.GENERATION, SpanKind.ENGINE)
     width_s = max(span.end_s - span.start_s, _SHORTEST_VISIBLE * length_s if is_thin else 0.0)
     axes.broken_barh(
         [(span.start_s, width_s)],
-        (lane + offset, height),
+        (row + offset, height),
         facecolors=_COLOURS[span.kind][span.is_urgent],
         edgecolors=_INTERRUPTED_EDGE if span.is_interrupted else "white",
         hatch=_HATCH if span.is_interrupted else None,
         linewidth=0.5,
     )
     if span.label and width_s > 0.008 * length_s * len(span.label):
-        middle = (span.start_s + width_s / 2, lane + offset + height / 2)
+        middle = (span.start_s + width_s / 2, row + offset + height / 2)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8} if span.is_interrupted else None
         axes.text(*middle, span.label, ha="center", va="center", fontsize=7, family="monospace", bbox=box)
 

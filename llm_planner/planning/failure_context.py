@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.planning.failure_cause import plain_reason
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.scene_entries import entries_of
 from llm_planner.planning.untrusted import plain_scene, plain_task, plain_words
 
-MAX_REASON_CHARACTERS = 200
 _MAX_SHORT_REASON = 60
+_SKILL = re.compile(r"(\w+)\(")
 _NAME = re.compile(r"(?<=[(,])[A-Za-z_]\w*")  # arguments of a call that are no text
 _WORD = re.compile(r"\w+")
 
@@ -53,7 +54,7 @@ class FailureContext:
         scene_before: What the model has read of the scene last; untrusted.
         done: The plan as far as it was carried out.
         failed: The statement that failed.
-        reason: Why, by the robot's word; untrusted.
+        reason: Why, by the robot's word; untrusted, and read by no model (``planning.failure_cause``).
     """
 
     instruction: str
@@ -67,9 +68,13 @@ class FailureContext:
         """Returns what is inserted behind the plan, for one style of prompts; the model goes on behind it."""
         return self._changes() if style is PromptStyle.COMPACT else self._turn()
 
+    @property
+    def _reason(self) -> str:
+        return plain_reason(self.reason, set(_SKILL.findall(self.failed)), set(_NAME.findall(self.failed)))
+
     def _changes(self) -> str:
         """Returns what failed and what has changed since: all else stands in the context already."""
-        reason = plain_words(self.reason, _MAX_SHORT_REASON)
+        reason = plain_words(self._reason, _MAX_SHORT_REASON)
         now, before = plain_scene(self.scene), plain_scene(self.scene_before)
         known, left = frozenset(_WORD.findall(before)), frozenset(_WORD.findall(now))
         names = (entry.partition(" ")[0] for entry in entries_of(now))
@@ -83,8 +88,7 @@ class FailureContext:
     def _turn(self) -> str:
         scene = "" if self.scene == self.scene_before else f"scene: {plain_scene(self.scene)}\n"
         task = f"{scene}task: {plain_task(self.instruction)}\n"
-        reason = plain_words(self.reason, MAX_REASON_CHARACTERS)
-        return f"failed: {self.failed} ({reason})\ndone: {self.done}\n{task}{_REST}\nplan:\n"
+        return f"failed: {self.failed} ({self._reason})\ndone: {self.done}\n{task}{_REST}\nplan:\n"
 
 
 _REST = (

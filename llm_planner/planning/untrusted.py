@@ -18,6 +18,7 @@ _MAX_ENTRY_NUMBERS = 3
 
 _ENTRY_END = re.compile(r"[,;\n]|\.(?=\s|$)|\s\band\b\s")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_PARENTHESES = re.compile(r"\([^()]*\)")
 _QUOTED = re.compile(r'"[^"]*"?')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _POSITION = re.compile(r"(?:\s-?\d+(?:\.\d+)?){2,3}\s*$")
@@ -50,8 +51,13 @@ def plain_scene(scene: str) -> str:
     Args:
         scene: A list, or sentences; untrusted.
     """
+    return ", ".join(filter(None, dict.fromkeys(map(plain_entry, raw_entries(scene)))))
+
+
+def raw_entries(scene: str) -> Iterator[str]:
+    """Yields what a scene has between its separators, on one line each, in lower case and ASCII."""
     text = _HEADING.sub("", flatten(scene.replace("\n", ", ")).strip("[]")).lower()
-    return ", ".join(filter(None, dict.fromkeys(map(_entry, _entries(ascii_letters(text))))))
+    return _entries(ascii_letters(text))
 
 
 def plain_task(text: str) -> str:
@@ -85,8 +91,8 @@ def _entries(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _entry(text: str) -> str:
-    """Returns one entry as a name and numbers; empty if it holds no name."""
+def plain_entry(text: str) -> str:
+    """Returns one of ``raw_entries`` as a name and numbers; empty if it holds no name."""
     text = _QUOTED.sub(" ", text)
     brackets = _BRACKETED.findall(text)
     position = next((numbers for b in brackets if (numbers := _NUMBER.findall(b)) and not re.search("[a-z]", b)), [])
@@ -103,6 +109,11 @@ def _entry(text: str) -> str:
     is_sentence = sum(not word.isdigit() for word in words) > _MAX_NAME_WORDS
     name = "" if is_sentence else "_".join(words)[:MAX_NAME_LENGTH].strip("_")
     return " ".join([name, *position[:_MAX_ENTRY_NUMBERS]]) if name else ""
+
+
+def without_remarks(text: str) -> str:
+    """Returns an entry without what stands in quotes or parentheses."""
+    return _PARENTHESES.sub(" ", _QUOTED.sub(" ", text))
 
 
 def ascii_letters(text: str) -> str:

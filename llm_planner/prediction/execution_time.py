@@ -2,7 +2,7 @@
 """The execution-time estimator (ETE) of TimeBill, section 4.2: an engine profile, corrected while the engine runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -15,15 +15,24 @@ MOST_OFF = 4.0
 """One step moves a correction as if it had been off by no more than this factor: a hiccup is no drift."""
 
 
+STALE_RATIO = 1.5
+"""Steps that are longer or shorter than profiled by this factor are those of another engine, or another machine."""
+STALE_S = 120.0
+"""Time of such steps without a break, after which a profile is stale: another program may end again."""
+
+
 class Drift:
     """How far steps are from what was expected of them: a smoothed ratio, and its spread.
 
     Slow changes (temperature, another program's load) move the ratio; single steps only widen the spread.
+
+    Args:
+        noise_ratio: How many times longer than expected 5 % of the steps are, at least, as far as is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, noise_ratio: float = 1.0) -> None:
         self._mean = 0.0  # of the logarithm of the ratio
-        self._deviation = 0.0
+        self._deviation = math.log(noise_ratio) / 2.0
 
     def observe(self, measured_s: float, expected_s: float) -> None:
         """Learns from one step; one that took no time, or should have, says nothing."""
@@ -82,14 +91,21 @@ class ProfiledTimes:
     """Implements ``core.execution_time.EngineTimes``: a profile and its online correction.
 
     Prompts and decode steps drift apart: one is held up by computing, the other by reading memory.
+
+    Args:
+        profile: Of this engine.
+        on_stale: Called once, with the ratio of decode steps, when they have been off by ``STALE_RATIO`` for
+            ``STALE_S`` of the engine's time.
     """
 
     is_known = True
 
-    def __init__(self, profile: EngineProfile) -> None:
+    def __init__(self, profile: EngineProfile, on_stale: Callable[[float], None] | None = None) -> None:
         self.profile = profile
-        self._prefill = Drift()
-        self._decode = Drift()
+        self._prefill = Drift(profile.noise_ratio.value)
+        self._decode = Drift(profile.noise_ratio.value)
+        self._on_stale = on_stale
+        self._off_s = 0.0
 
     @property
     def expected(self) -> ProfiledTime:
@@ -106,11 +122,22 @@ class ProfiledTimes:
         """Measured over profiled time of recent decode steps."""
         return self._decode.ratio
 
+    @property
+    def source(self) -> str:
+        """Name of the profile, and when it was measured, as far as it says."""
+        when = f", measured at {self.profile.measured_at}" if self.profile.measured_at else ""
+        return f"profile {self.profile.name}{when}"
+
     def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
         """Learns from a step that did nothing but compute ``chunks``."""
         has_prompt = any(num_tokens > MOST_DECODED_TOKENS for num_tokens, _ in chunks)
         drift = self._prefill if has_prompt else self._decode
         drift.observe(duration_s, self.profile.step_s(Chunk(*chunk) for chunk in chunks))
+        is_off = abs(math.log(self._decode.ratio)) > math.log(STALE_RATIO)
+        self._off_s = self._off_s + duration_s if is_off else 0.0
+        if self._on_stale is not None and self._off_s >= STALE_S:
+            on_stale, self._on_stale = self._on_stale, None
+            on_stale(self._decode.ratio)
 
 
 def check_fits(profile: EngineProfile, info: BackendInfo) -> None:

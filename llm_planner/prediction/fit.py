@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from llm_planner.prediction.profile import DecodeCost, MoveCost, PrefillCost
+from llm_planner.prediction.profile import NO_MOVE_COST, DecodeCost, MoveCost, PrefillCost
 from llm_planner.prediction.samples import StepKind, StepSample
 from llm_planner.robots.timing import Parameter, Source
 
@@ -76,11 +76,17 @@ def fit_costs(samples: Iterable[StepSample]) -> Costs:
     )
 
 
+def noise_ratio(costs: Costs, samples: Iterable[StepSample]) -> float:
+    """Returns how many times longer than expected 5 % of the prompts and decode steps take, at least; >= 1."""
+    ratios = [s.duration_s / costs.step_s(s) for s in samples if s.kind in (StepKind.PREFILL, StepKind.DECODE)]
+    return max(1.0, float(np.quantile(ratios, 0.95)))
+
+
 def fit_move(samples: Iterable[StepSample]) -> MoveCost:
-    """Returns the cost per token in the cache, by least squares on the medians of the points; nothing without any."""
+    """Returns the cost per token in the cache, by least squares on the medians of the points; unknown without any."""
     medians = _medians(samples)
     if not medians:
-        return MoveCost(constant_s=measured(0.0), per_token_s=measured(0.0))
+        return NO_MOVE_COST
     constant_s, per_token_s = nonnegative_fit(
         [(1.0, float(m.kv_tokens)) for m in medians], [m.duration_s for m in medians]
     )
@@ -157,11 +163,15 @@ def _point(sample: StepSample) -> tuple[str, int]:
 def nonnegative_fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
     """Returns least-squares coefficients >= 0, every point weighing by its relative error.
 
-    A column whose coefficient comes out negative is noise: it is taken out and the rest fitted again.
+    A column whose coefficient comes out negative is noise: it is taken out and the rest fitted again. One that too few
+    points tell from those before it gets 0.
     """
     matrix, target = np.array(rows), np.array(values)
+    columns: list[int] = []
+    for column in range(matrix.shape[1]):
+        if np.linalg.matrix_rank(matrix[:, [*columns, column]]) > len(columns):
+            columns.append(column)
     matrix, target = matrix / target[:, None], np.ones_like(target)
-    columns = list(range(matrix.shape[1]))
     while True:
         solution = np.linalg.lstsq(matrix[:, columns], target, rcond=None)[0]
         negative = [column for column, value in zip(columns, solution, strict=True) if value < 0]

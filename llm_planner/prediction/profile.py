@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine profile: how long a step of one model on one device takes, each number with its source; read from YAML."""
 
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -96,6 +98,9 @@ class HostCost(Record):
 
 
 _UNKNOWN = Parameter(value=0.0, source=Source.ASSUMED)
+AUTO = "auto"
+"""Names the profile that a planner measures by itself (``engine_profile``)."""
+_EXACT = Parameter(value=1.0, source=Source.ASSUMED)
 NO_HOST_COST = HostCost(
     prepare_s=_UNKNOWN,
     prepare_per_token_s=_UNKNOWN,
@@ -123,6 +128,9 @@ class EngineProfile(Record):
         host: What comes on top of the engine's own time.
         hides_prompts: Whether prompt tokens are computed while a decode step reads the weights, as on most
             accelerators; else they come on top of it, as on most CPUs.
+        noise_ratio: How many times longer than expected 5 % of the steps took when it was measured, at least; 1 if that
+            is not known.
+        measured_at: When it was measured, in UTC and ISO 8601; empty if that is not known.
         capacity: How many robots it serves in time, if that was simulated (``llm-planner capacity curve``).
     """
 
@@ -140,11 +148,14 @@ class EngineProfile(Record):
     host: HostCost = NO_HOST_COST
     hides_prompts: bool = True
     device: str = ""
+    noise_ratio: Parameter = _EXACT
+    measured_at: str = ""
     capacity: CapacityData | None = None
     schema_version: Literal[1] = 1
 
     def __post_init__(self) -> None:
         require(min(self.num_kv_blocks, self.block_size, self.max_model_len) > 0, "sizes must be > 0")
+        require(self.noise_ratio.value >= 1, "noise_ratio must be >= 1")
 
     def prefill_s(self, num_tokens: int, kv_len: int = 0) -> float:
         """Returns the seconds to compute ``num_tokens`` of a prompt behind ``kv_len`` cached ones.
@@ -198,6 +209,26 @@ def load_profile(path: Path) -> EngineProfile:
         raise PlannerError(ErrorCode.INVALID_FILE, f"profile {path}: {'; '.join(problems)}") from error
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"profile {path} {error}") from error
+
+
+def write_profile(profile: EngineProfile, path: Path) -> None:
+    """Writes a profile as YAML, whole or not at all.
+
+    Raises:
+        OSError: If that cannot be done.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(yaml.safe_dump(_plain(asdict(profile)), sort_keys=False), encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (YAML)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value.value if isinstance(value, Source) else value
 
 
 def find_profile(name: str) -> EngineProfile:

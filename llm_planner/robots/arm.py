@@ -72,7 +72,7 @@ class ArmBody(Body):
         if target.name == thing.name:
             raise SkillFailedError(f"{thing.name} cannot be pushed to itself")
         is_area = target.role is ObjectRole.AREA
-        position = self.world.spot(thing.name, target) if is_area else self._beside(thing, target)
+        position = self.world.spot(thing.name, target) if is_area else self._next_to(thing, target)
         support = target.name if is_area else target.support
         return self._reach(job, position, lambda: self.world.move(thing.name, position, support))
 
@@ -117,7 +117,7 @@ class ArmBody(Body):
             raise SkillFailedError(f"{target.name} is covered by {', '.join(covering)}")
         return x, y, target.top_m + half
 
-    def _beside(self, thing: WorldObject, target: WorldObject) -> Point:
+    def _next_to(self, thing: WorldObject, target: WorldObject) -> Point:
         """Returns the free place next to ``target`` that is nearest to where ``thing`` is."""
         x, y, _ = target.position_m
         apart = [(a + b) / 2.0 + GAP_M for a, b in zip(thing.size_m[:2], target.size_m[:2], strict=True)]
@@ -126,7 +126,7 @@ class ArmBody(Body):
             position = (*side, thing.position_m[2])
             if self._is_reachable(position) and self.world.is_free(thing.name, position):
                 return position
-        raise SkillFailedError(f"there is no room beside {target.name}")
+        raise SkillFailedError(f"there is no room next to {target.name}")
 
     def _drop(self) -> Value | None:
         name = self.state.held

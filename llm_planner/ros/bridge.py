@@ -5,8 +5,10 @@ rclpy itself needs this: a goal or a request that is sent from another thread ca
 that it was sent.
 """
 
+import operator
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from rclpy.node import Node
 
@@ -18,28 +20,26 @@ class Bridge:
 
     Args:
         node: The node of that executor.
-        on_error: Called with the exception, and the call, if one fails; the calls behind it are made all the same.
+        on_error: Called with the exception, the call and its arguments if one fails; those behind it are made all the
+            same.
     """
 
     def __init__(self, node: Node, on_error: Callable[..., None] = lambda *_: None) -> None:
         self._node, self._on_error = node, on_error
-        self._calls: deque[Callable[[], None]] = deque()
-        self._make = self.guard(self._call)
+        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._make = self.guard(operator.call)
         self._guard = node.create_guard_condition(self._drain)
 
     def guard(self, callback: Callable[..., None]) -> Callable[..., None]:
         """Returns a callback that is made at once and handled as a posted call if it fails."""
         return guarded(self._node, callback, self._on_error)
 
-    def post(self, call: Callable[[], None]) -> None:
+    def post(self, call: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401 (whatever it takes)
         """Hands over a call from any thread and returns at once."""
-        self._calls.append(call)
+        self._calls.append((call, arguments))
         self._guard.trigger()
 
     def _drain(self) -> None:
         while self._calls:
-            self._make(self._calls.popleft())
-
-    @staticmethod
-    def _call(call: Callable[[], None]) -> None:
-        call()
+            call, arguments = self._calls.popleft()
+            self._make(call, *arguments)

@@ -6,7 +6,7 @@ a broken encoding.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -39,6 +39,14 @@ from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
 
+_ENUMS: Mapping[type[Enum], tuple[ErrorCode, str]] = {
+    Urgency: (ErrorCode.INVALID_URGENCY, "urgency"),
+    OverrunStrategy: (ErrorCode.INVALID_OVERRUN, "overrun"),
+    BudgetScope: (ErrorCode.INVALID_TIME_BUDGET, "budget_scope"),
+    ReportStatus: (ErrorCode.INVALID_ARGUMENT, "status"),
+    MarkStatus: (ErrorCode.INVALID_ARGUMENT, "status"),
+}
+"""What is said of a number that is none of an enum's."""
 ANONYMOUS = "anonymous"
 """The client of all goals that name none: the limit of goals per client counts for them together."""
 _REPLACEMENT_CHARACTER = "\ufffd"
@@ -75,7 +83,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
     if len(goal.time_utility.function) > MAX_NAME_LENGTH:
         what = f"no time utility function has a name of {len(goal.time_utility.function)} characters"
         raise PlannerError(ErrorCode.INVALID_TIME_UTILITY, what)
-    urgency = to_urgency(goal.urgency)
+    urgency = to_enum(Urgency, goal.urgency)
     return PlanRequest(
         request_id=goal_id,
         robot_id=goal.robot_id,
@@ -85,9 +93,9 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         scene=_text(goal.scene, "scene"),
         urgency=urgency,
         time_utility=to_time_utility(goal.time_utility, urgency),
-        time_budget_s=to_time_budget(goal.time_budget_s),
-        overrun=to_overrun(goal.overrun),
-        budget_scope=to_budget_scope(goal.budget_scope),
+        time_budget_s=require_time_budget(goal.time_budget_s or None),
+        overrun=to_enum(OverrunStrategy, goal.overrun),
+        budget_scope=to_enum(BudgetScope, goal.budget_scope),
         allowed_skills=frozenset(_to_skill_names(goal.allowed_skills)) or None,
         plan=_text(goal.plan, "plan"),
         plan_only=goal.plan_only,
@@ -109,40 +117,18 @@ def _to_skill_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def to_urgency(number: int) -> Urgency:
-    """Returns an urgency from the wire.
+def to_enum(cls: type[E], number: int) -> E:
+    """Returns a member of an enum from the wire.
 
     Raises:
-        PlannerError: INVALID_URGENCY.
+        PlannerError: INVALID_URGENCY, INVALID_OVERRUN, INVALID_TIME_BUDGET or INVALID_ARGUMENT, by the enum.
     """
-    return _enum(Urgency, number, ErrorCode.INVALID_URGENCY, "urgency")
-
-
-def to_overrun(number: int) -> OverrunStrategy:
-    """Returns an overrun strategy from the wire.
-
-    Raises:
-        PlannerError: INVALID_OVERRUN.
-    """
-    return _enum(OverrunStrategy, number, ErrorCode.INVALID_OVERRUN, "overrun")
-
-
-def to_budget_scope(number: int) -> BudgetScope:
-    """Returns what a time budget covers, from the wire.
-
-    Raises:
-        PlannerError: INVALID_TIME_BUDGET.
-    """
-    return _enum(BudgetScope, number, ErrorCode.INVALID_TIME_BUDGET, "budget_scope")
-
-
-def to_time_budget(budget_s: float) -> float | None:
-    """Returns a time budget from the wire, where 0 stands for none.
-
-    Raises:
-        PlannerError: INVALID_TIME_BUDGET.
-    """
-    return require_time_budget(budget_s or None)
+    try:
+        return cls(number)
+    except ValueError:
+        code, name = _ENUMS[cls]
+        known = ", ".join(f"{m.value} ({m.name})" for m in cls)
+        raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
 
 
 def to_goal(request: PlanRequest) -> PlanTask.Goal:
@@ -186,7 +172,7 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
             ErrorCode.INVALID_ARGUMENT,
             f"duration_s of a report must be from 0 to {MAX_DURATION_S:g}; got {message.duration_s}",
         )
-    status = _enum(ReportStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status")
+    status = to_enum(ReportStatus, message.status)
     situation = None
     if status is ReportStatus.FAILED:
         situation = to_situation(message.situation) if message.has_situation else _situation_in_value(message.value)
@@ -230,7 +216,7 @@ def to_mark(message: msgs.SegmentMark) -> SegmentMark:
         PlannerError: INVALID_ARGUMENT for an unknown status or a value that ``to_value`` refuses.
     """
     return SegmentMark(
-        status=_enum(MarkStatus, message.status, ErrorCode.INVALID_ARGUMENT, "status"),
+        status=to_enum(MarkStatus, message.status),
         reason=message.reason[:MAX_REASON_LENGTH],
         value=to_value(message.value),
         said=_to_said(message.said),
@@ -374,14 +360,6 @@ def _to_pose(message: msgs.Pose) -> Pose:
 def _to_call(message: msgs.SkillCall) -> SkillCall:
     arguments = tuple(to_value(argument) for argument in message.arguments)
     return SkillCall(message.name, tuple(a for a in arguments if a is not None))
-
-
-def _enum(cls: type[E], number: int, code: ErrorCode, name: str) -> E:
-    try:
-        return cls(number)
-    except ValueError:
-        known = ", ".join(f"{m.value} ({m.name})" for m in cls)
-        raise PlannerError(code, f"{name} is {number}; it must be one of {known}") from None
 
 
 def _text(text: str, name: str) -> str:

@@ -87,7 +87,7 @@ def view(
     idle = (
         IdleRobot(
             robot_id=goal.request.robot_id,
-            idle_s=now_s - (goal.finished_at_s or now_s),
+            idle_s=now_s - (goal.ended_at_s or now_s),
             error_code=goal.result.error_code if goal.result is not None else ErrorCode.NONE,
             findings="" if goal.result is None else goal.result.findings[:MAX_FINDINGS],
         )

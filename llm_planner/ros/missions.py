@@ -85,7 +85,7 @@ class Missions:
         """
         if not order.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
-        urgency = conversions.to_urgency(order.urgency)
+        urgency = conversions.to_enum(Urgency, order.urgency)
         self._require_free(urgency)
         world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot
@@ -103,8 +103,8 @@ class Missions:
             robot.enter(world)
             request = replace(request, scene=order.scene or robot.view, start_pose=robot.pose)
         mission = Mission(order=order, goal_id=request.request_id, asked_at=self._stamp(), num_replans=num_replans)
-        is_chat, patience_s = urgency is Urgency.CHAT, orders.patience_s(request, self._model)
-        robot.begin(mission.goal_id, is_chat=is_chat, answer_within_s=patience_s)
+        is_chat, answer_timeout_s = urgency is Urgency.CHAT, orders.answer_timeout_s(request, self._model)
+        robot.begin(mission.goal_id, is_chat=is_chat, answer_within_s=answer_timeout_s)
         mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
         self._current = mission
         self._pending.append(mission)

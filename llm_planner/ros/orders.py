@@ -5,7 +5,8 @@ import uuid
 from collections.abc import Collection
 
 from llm_planner.core.pose import Pose
-from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, Urgency
+from llm_planner.core.validation import require_time_budget
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions
 from llm_planner.srv import Instruct
@@ -35,7 +36,7 @@ def to_request(
     Raises:
         PlannerError: INVALID_URGENCY or INVALID_TIME_BUDGET.
     """
-    urgency = conversions.to_urgency(order.urgency)
+    urgency = conversions.to_enum(Urgency, order.urgency)
     return PlanRequest(
         request_id=uuid.uuid4().hex,
         robot_id=robot_id,
@@ -44,9 +45,9 @@ def to_request(
         scene=order.scene or view,
         urgency=urgency,
         time_utility=urgency.time_utility,
-        time_budget_s=conversions.to_time_budget(order.time_budget_s),
-        overrun=conversions.to_overrun(order.overrun),
-        budget_scope=conversions.to_budget_scope(order.budget_scope),
+        time_budget_s=require_time_budget(order.time_budget_s or None),
+        overrun=conversions.to_enum(OverrunStrategy, order.overrun),
+        budget_scope=conversions.to_enum(BudgetScope, order.budget_scope),
         allowed_skills=frozenset(order.allowed_skills) or None,
         plan=order.plan,
         plan_only=order.plan_only,
@@ -55,7 +56,7 @@ def to_request(
     )
 
 
-def patience_s(request: PlanRequest, model: RobotModel) -> float | None:
+def answer_timeout_s(request: PlanRequest, model: RobotModel) -> float | None:
     """Returns how long an emergency may go unanswered: its budget, and the way there and back; None for ever."""
     if request.urgency is not Urgency.URGENT or request.time_budget_s is None:
         return None

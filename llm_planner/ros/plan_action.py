@@ -8,12 +8,16 @@ its events come in through a queue, and the callbacks only forward.
 Messages are anonymous, so nothing of one is read before its goal is known, and is known to be unfinished.
 """
 
-from collections.abc import Callable
+import functools
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rclpy.action.server import CancelResponse, ServerGoalHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from std_msgs.msg import String
 
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
@@ -23,10 +27,12 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.validation import require_goal_id
 from llm_planner.ros import conversions, qos
-from llm_planner.ros.goal_events import GoalEvents
+from llm_planner.ros.bridge import Bridge
+from llm_planner.ros.guarded_executor import note_error
 from llm_planner.ros.plan_action_server import PlanActionServer
 from llm_planner.ros.steady import steady_timer
-from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
+from llm_planner.serving import event_log
+from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
@@ -47,11 +53,13 @@ class _Line:
     Attributes:
         published: How many segments its last feedback counted, and whether the plan was complete.
         published_at_s: When that was.
+        has_news: Whether the next feedback waits for its time.
     """
 
     handle: ServerGoalHandle
     published: tuple[int, bool] = (0, False)
     published_at_s: float = float("-inf")
+    has_news: bool = False
 
 
 class PlanAction:
@@ -59,12 +67,14 @@ class PlanAction:
 
     Args:
         node: Owner of the action, service and topics.
-        clock: For heartbeats and the memory of finished goals.
-        book: The goals.
-        active_server: Returns the server while the node is active, None otherwise.
-        config: Returns the planner's configuration, whose limits hold.
+        clock: For heartbeats and the memory of finished goals; stamps the event log.
+        book: The goals, which post their events here.
         memory_s: How long a result can still be asked for.
         on_result: Receives how every goal ended, those that were refused included.
+
+    Attributes:
+        server: Plans; None while the node is not active.
+        config: The planner's, whose limits hold.
     """
 
     def __init__(
@@ -72,19 +82,16 @@ class PlanAction:
         node: Node,
         clock: Clock,
         book: GoalBook,
-        active_server: Callable[[], PlanServer | None],
-        config: Callable[[], PlannerConfig],
         memory_s: float,
         on_result: Callable[[PlanResult], None] = lambda _: None,
     ) -> None:
         self._node = node
         self._clock = clock
         self._book = book
-        self._active_server = active_server
-        self._config = config
         self._on_result = on_result
+        self.server: PlanServer | None = None
+        self.config = PlannerConfig()
         self._lines: dict[str, _Line] = {}
-        self._dirty: set[str] = set()
         self._admitted: PlanRequest | None = None  # whose goal rclpy is about to accept
         self._action = PlanActionServer(
             node,
@@ -94,7 +101,8 @@ class PlanAction:
             feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
             result_timeout=int(memory_s),
         )
-        self._events = GoalEvents(node, clock)
+        self._log_publisher = node.create_publisher(String, "~/goal_events", qos.GOAL_EVENTS)
+        self._num_logged = 0
         self._feedback_timer = steady_timer(node, FEEDBACK_PERIOD_S, self._flush)
         self._feedback_timer.cancel()
         self._service = node.create_service(GetSegments, "~/get_segments", self._on_get_segments)
@@ -102,42 +110,46 @@ class PlanAction:
             node.create_subscription(msgs.SegmentReport, "~/report", self._on_report, qos.REPORTS),
             node.create_subscription(msgs.Heartbeat, "~/heartbeat", self._on_heartbeat, qos.HEARTBEATS),
         ]
+        bridge = Bridge(node, lambda error, *_: note_error(node, error))
+        book.post = functools.partial(bridge.post, self.on_event)
 
     def on_event(self, event: Event) -> None:
-        """Tells the client what has happened to its goal; what came behind its end is passed over."""
-        if event.request_id not in self._lines:
-            return
-        match event:
-            case SegmentReady():
-                self._publish_soon(event.request_id)
-                self._events.segment(event.request_id, event.segment)
-            case PlanComplete():
-                self._publish_soon(event.request_id)
-            case Finished():
-                self._finish(event.result)
+        """Tells the client what has happened to its goal; what came behind its end is passed over.
 
-    def _publish_soon(self, goal_id: str) -> None:
-        """Publishes at once what is new in a goal, or within 10 ms of its last feedback, together with what follows."""
-        if self._clock.now_s() - self._lines[goal_id].published_at_s >= FEEDBACK_PERIOD_S:
-            self._publish(goal_id)
+        Feedback goes out at once, or within 10 ms of the last one, together with what follows.
+        """
+        line, now_s = self._lines.get(event.request_id), self._clock.now_s()
+        if line is None:
             return
-        self._dirty.add(goal_id)
-        if self._feedback_timer.is_canceled():
-            self._feedback_timer.reset()
+        if isinstance(event, Finished):
+            self._finish(event.result)
+            return
+        if now_s - line.published_at_s >= FEEDBACK_PERIOD_S:
+            self._publish(event.request_id, line)
+        else:
+            line.has_news = True
+            if self._feedback_timer.is_canceled():
+                self._feedback_timer.reset()
+        if isinstance(event, SegmentReady):
+            self._log(event_log.segment_sent(event.request_id, event.segment, now_s))
+
+    def _log(self, line: Mapping[str, Any]) -> None:
+        """Publishes a line of the event log with its number: a gap in the numbers shows what was lost."""
+        line = {"version": event_log.VERSION, "number": self._num_logged, **line}
+        self._log_publisher.publish(String(data=json.dumps(line)))
+        self._num_logged += 1
 
     def _finish(self, result: PlanResult) -> None:
         """Ends a goal with the server's result."""
         line = self._lines.pop(result.request_id)
-        self._dirty.discard(result.request_id)
         self._node.get_logger().info(f"goal {result.request_id} {_ending(result)}")
         self._action.finish(line.handle, result)
-        self._events.finished(result)
+        self._log(event_log.finished(result, self._clock.now_s()))
         self._on_result(result)
 
     def end(self, goal_id: str, verdict: PlannerError) -> None:
         """Ends a goal because the node says so: through the server, which tells its engine."""
-        server = self._active_server()
-        if server is not None and server.cancel(goal_id, verdict.code, verdict.message):
+        if self.server is not None and self.server.cancel(goal_id, verdict.code, verdict.message):
             return
         ended = self._book.end(goal_id, verdict.code, verdict.message, self._clock.now_s())
         goal = self._book.get(goal_id)
@@ -157,40 +169,40 @@ class PlanAction:
         self._node.destroy_service(self._service)
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
-        self._events.close()
+        self._node.destroy_publisher(self._log_publisher)
 
     def _admit(self, goal: PlanTask.Goal, goal_id: str) -> PlanResult | None:
         """Hands a goal over to the server; returns how it ended if it is refused."""
+        if self.server is None:
+            message = "the planner is not active yet, or not any more; try later"
+            return self._refuse(goal_id, PlannerError(ErrorCode.NOT_ACTIVE, message))
         try:
-            server = self._require_server()
-            request = conversions.to_request(goal, goal_id, self._config())
-            server.submit(request)
+            request = conversions.to_request(goal, goal_id, self.config)
+            self.server.submit(request)
         except PlannerError as error:
-            self._node.get_logger().warning(f"goal {goal_id} refused: {error}", throttle_duration_sec=LOG_PERIOD_S)
-            refusal = _refusal(goal_id, error)
-            self._on_result(refusal)
-            return refusal
+            return self._refuse(goal_id, error)
         self._admitted = request
         return None
+
+    def _refuse(self, goal_id: str, error: PlannerError) -> PlanResult:
+        self._node.get_logger().warning(f"goal {goal_id} refused: {error}", throttle_duration_sec=LOG_PERIOD_S)
+        refusal = _refusal(goal_id, error)
+        self._on_result(refusal)
+        return refusal
 
     def _on_accepted(self, handle: ServerGoalHandle) -> None:
         request, self._admitted = self._admitted, None
         assert request is not None
         self._lines[request.request_id] = _Line(handle)
         handle.execute()
-        self._events.accepted(request)
-
-    def _require_server(self) -> PlanServer:
-        if (server := self._active_server()) is None:
-            raise PlannerError(ErrorCode.NOT_ACTIVE, "the planner is not active yet, or not any more; try later")
-        return server
+        self._log(event_log.accepted(request, self._clock.now_s()))
 
     def _on_cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         goal = self._book.get(bytes(handle.goal_id.uuid).hex())
         if goal is None or goal.result is not None:
             return CancelResponse.REJECT
-        if (server := self._active_server()) is not None:
-            server.cancel(goal.request.request_id)
+        if self.server is not None:
+            self.server.cancel(goal.request_id)
         return CancelResponse.ACCEPT
 
     def _on_report(self, message: msgs.SegmentReport) -> None:
@@ -203,9 +215,9 @@ class PlanAction:
         if report.situation is not None and not message.has_situation:
             self._node.get_logger().warning(OLD_SITUATION, once=True)
         self._book.note_life(report.request_id, self._clock.now_s(), heartbeat=False)
-        if (server := self._active_server()) is not None:
-            server.report(report)
-        self._events.reported(report)
+        if self.server is not None:
+            self.server.report(report)
+        self._log(event_log.reported(report, self._clock.now_s()))
 
     def _require_segment(self, goal_id: str, index: int) -> None:
         goal = self._book.get(goal_id)
@@ -236,22 +248,25 @@ class PlanAction:
     def _flush(self) -> None:
         """Publishes one feedback per goal that has news; its timer is stopped when there is none."""
         self._feedback_timer.cancel()
-        for goal_id in self._dirty:
-            self._publish(goal_id)
-        self._dirty.clear()
+        for goal_id, line in self._lines.items():
+            if line.has_news:
+                self._publish(goal_id, line)
 
-    def _publish(self, goal_id: str) -> None:
+    def _publish(self, goal_id: str, line: _Line) -> None:
         """Publishes what is new; a goal that has ended meanwhile gets its result, with all of it, next."""
-        line, goal = self._lines[goal_id], self._book.get(goal_id)
-        if goal is None or goal.result is not None or line.published == (len(goal.segments), goal.is_complete):
+        goal, line.has_news = self._book.get(goal_id), False
+        if goal is None or goal.result is not None:
+            return
+        segments = goal.segments
+        if line.published == (len(segments), goal.is_complete):
             return
         feedback = PlanTask.Feedback(
-            segments=[conversions.from_segment(s, goal_id) for s in goal.segments[line.published[0] :]],
-            num_segments=len(goal.segments),
+            segments=[conversions.from_segment(s, goal_id) for s in segments[line.published[0] :]],
+            num_segments=len(segments),
             is_complete=goal.is_complete,
             is_partial=goal.is_partial,
         )
-        line.published, line.published_at_s = (len(goal.segments), goal.is_complete), self._clock.now_s()
+        line.published, line.published_at_s = (len(segments), goal.is_complete), self._clock.now_s()
         line.handle.publish_feedback(feedback)
 
 

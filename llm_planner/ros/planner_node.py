@@ -22,17 +22,14 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
-from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.capacity import CapacityService
 from llm_planner.ros.guard import guarded
-from llm_planner.ros.guarded_executor import note_error
 from llm_planner.ros.live_view import ViewPublisher
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.metrics_endpoint import MetricsEndpoint
 from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.ros.steady import steady_timer
-from llm_planner.serving.events import Event
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer
@@ -71,7 +68,6 @@ class PlannerNode(LifecycleNode):
         self._settings = parameters.declare(self, NodeSettings)
         parameters.declare_config(self)
         self.add_on_set_parameters_callback(self._on_set_parameters)
-        self._bridge = Bridge(self, lambda error, _call: note_error(self, error))
         self._config = PlannerConfig()
         self._loader: ServerLoader | None = None
         self._server: PlanServer | None = None
@@ -81,11 +77,7 @@ class PlannerNode(LifecycleNode):
         self._instance_id = uuid.uuid4().hex
         self._started_at = self.get_clock().now().to_msg()
         self.failure: PlannerError | None = None
-        self._book = GoalBook(
-            post=self._post_event,
-            client_timeout_s=self._settings.client_timeout_s,
-            memory_s=self._settings.result_memory_s,
-        )
+        self._book = GoalBook(client_timeout_s=self._settings.client_timeout_s, memory_s=self._settings.result_memory_s)
         self._capacity = CapacityService(self, lambda: self._config, self._book)
         self._action: PlanAction | None = None  # from the first configure on: a double that ends itself never has one
         self._status = self.create_publisher(msgs.PlannerStatus, "~/status", qos.STATUS)
@@ -113,20 +105,16 @@ class PlannerNode(LifecycleNode):
             return TransitionCallbackReturn.FAILURE
         finally:
             self._loader = None
-        self._action = self._action or PlanAction(
-            self,
-            self._monotonic,
-            self._book,
-            self._active_server,
-            lambda: self._config,
-            self._settings.result_memory_s,
-            self._metrics.count,
-        )
+        memory_s = self._settings.result_memory_s
+        self._action = self._action or PlanAction(self, self._monotonic, self._book, memory_s, self._metrics.count)
+        self._action.config = self._config
         self.get_logger().info(f"model {self._config.engine.model} is ready")
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Accepts goals from now on."""
+        assert self._action is not None  # ``on_configure`` made it
+        self._action.server = self._server
         self._is_active, self._is_starting = True, False
         self._publish_status()
         self.get_logger().info(f"accepts goals on {self.get_fully_qualified_name()}/plan_task")
@@ -211,21 +199,12 @@ class PlannerNode(LifecycleNode):
             thread.start()
             thread.join(CLOSE_TIMEOUT_S)
 
-    # Events and goals
-
-    def _active_server(self) -> PlanServer | None:
-        return self._server if self._is_active else None
-
-    def _post_event(self, event: Event) -> None:
-        self._bridge.post(lambda: self._on_event(event))
-
-    def _on_event(self, event: Event) -> None:
-        if self._action is not None:
-            self._action.on_event(event)
+    # Goals
 
     def _end_all(self, reason: PlannerError) -> None:
         if self._action is not None:
             self._action.end_all(reason)
+            self._action.server = None
         self._is_active = False
         self._publish_status()
 

@@ -235,8 +235,8 @@ class RemoteGoal:
 
     def _waited_until_s(self, loading_at_s: float) -> float:
         """Returns from when on the planner is late: it may load for a while, but no longer than a budget lasts."""
-        patience_s = min(self._endpoints.loading_timeout_s, self._handle.request.time_budget_s or math.inf)
-        return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + patience_s))
+        loading_timeout_s = min(self._endpoints.loading_timeout_s, self._handle.request.time_budget_s or math.inf)
+        return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + loading_timeout_s))
 
     def _lose(self, what: str) -> None:
         self._send_cancel(self._endpoints.clock.now_s())  # if it is alive after all, the robot must not stay busy there

@@ -87,7 +87,7 @@ class TrajectoryPort:
 
     def _send(self, number: int, goal: object) -> None:
         if not self._client.server_is_ready():
-            self._end(number, f"nobody serves {ACTION}; start Neuromeka's driver")
+            self._end(number, f"no server of {ACTION}; start Neuromeka's driver")
         elif self._is_stopped:
             self._end(number, CANCELED)
         else:

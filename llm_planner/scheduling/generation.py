@@ -100,6 +100,12 @@ class Generation:
         return self._state
 
     @property
+    def has_started(self) -> bool:
+        """Whether the engine has computed anything for it, here or in a process before this one."""
+        has_computed = self.num_computed_tokens > self.sequence.num_cached_tokens or self.num_preemptions > 0
+        return has_computed or self.execution.num_delivered > 0
+
+    @property
     def num_prompt_tokens(self) -> int:
         """Prompt length, cached tokens included."""
         return len(self.sequence.prompt_token_ids)

@@ -29,7 +29,7 @@ class MemoryGate:
         self._ledger = ledger
         self._running = places.running
         self._can_offload = can_offload
-        suspended = (*places.sleeping.values(), *places.ready.values())
+        suspended = (*places.suspended.values(), *places.ready.values())
         self._suspended_blocks = sum(ledger.claimed_blocks(g.request_id) for g in suspended)
 
     def admits(self, generation: Generation) -> bool:

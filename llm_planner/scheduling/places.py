@@ -16,8 +16,8 @@ class Places:
     Attributes:
         running: They hold a slot.
         ready: They could run: new ones, suspended ones that are due, paused and preempted ones.
-        sleeping: They are suspended while their robot is busy.
-        resting: Their plan is complete. They run again only if something is inserted, and keep their KV for that while
+        suspended: Their robots are busy.
+        retained: Their plan is complete. They run again only if something is inserted, and keep their KV for that while
             no other generation needs the memory.
         released: They ended, or lost their KV and are queued again; their KV goes with the next step.
 
@@ -28,24 +28,24 @@ class Places:
     def __init__(self, policy: Policy) -> None:
         self.running: dict[str, Generation] = {}
         self.ready = ReadyQueue(policy)
-        self.sleeping = SuspendedGenerations()
-        self.resting: dict[str, Generation] = {}
+        self.suspended = SuspendedGenerations()
+        self.retained: dict[str, Generation] = {}
         self.released: dict[str, Generation] = {}
 
     def find(self, request_id: str) -> Generation | None:
         """Returns an unfinished generation."""
         found = self.running.get(request_id) or self.ready.get(request_id)
-        return found or self.sleeping.get(request_id)
+        return found or self.suspended.get(request_id)
 
     def take(self, request_id: str) -> Generation | None:
         """Takes a generation out of its place, if it is in one; one that ran is paused."""
-        generation = self.find(request_id) or self.resting.get(request_id)
+        generation = self.find(request_id) or self.retained.get(request_id)
         if generation is not None:
             if self.running.pop(request_id, None) is not None:
                 generation.pause()
-            self.sleeping.pop(request_id)
+            self.suspended.pop(request_id)
             self.ready.pop(request_id)
-            self.resting.pop(request_id, None)
+            self.retained.pop(request_id, None)
         return generation
 
     def end(self, request_id: str) -> None:
@@ -74,17 +74,17 @@ class Places:
     @property
     def generations(self) -> Iterable[Generation]:
         """All unfinished generations."""
-        return (*self.running.values(), *self.ready.values(), *self.sleeping.values())
+        return (*self.running.values(), *self.ready.values(), *self.suspended.values())
 
     def check_integrity(self, ledger: KVLedger) -> None:
         """Asserts that every generation is in one place only, in the right state, and that the KV adds up."""
         ledger.check_integrity()
-        ids = [g.request_id for g in (*self.generations, *self.resting.values())]
+        ids = [g.request_id for g in (*self.generations, *self.retained.values())]
         assert len(ids) == len(set(ids))
         assert all(g.state is GenerationState.RUNNING for g in self.running.values())
-        queued = (*self.sleeping.values(), *self.ready.values(), *self.resting.values())
+        queued = (*self.suspended.values(), *self.ready.values(), *self.retained.values())
         assert all(g.state in (GenerationState.WAITING, GenerationState.SUSPENDED) for g in queued)
-        for generation in (*self.generations, *self.resting.values()):
+        for generation in (*self.generations, *self.retained.values()):
             shared = generation.sequence.num_cached_tokens // ledger.block_size
             kv_blocks = ledger.blocks_for(generation.kv_len) - shared
             expected = 0 if generation.is_offloaded else kv_blocks

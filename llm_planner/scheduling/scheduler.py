@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import EngineTimes
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
-from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
 from llm_planner.scheduling.engine_ledger import EngineLedger
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
@@ -22,12 +22,15 @@ from llm_planner.scheduling.robot_pace import RobotPace
 from llm_planner.scheduling.step_decision import StepDecision, StepRules
 from llm_planner.scheduling.step_times import StepTimes
 
+BATCH_LIMITS = ("auto", "on", "off")
+"""Values of ``SchedulerConfig.batch_limit``."""
+
 
 class Scheduler:
     """Decides which generations run in the next step, and how many tokens of each.
 
     Until it ends, a generation is in exactly one of four places: ``running``; ``ready`` to run (waiting, or suspended
-    and due); ``sleeping`` (suspended, its robot busy; also without its KV, if memory ran out); ``resting`` (its plan is
+    and due); ``suspended`` (its robot busy; also without its KV, if memory ran out); ``retained`` (its plan is
     complete, but something may be inserted). The KV of those in ``released`` goes with the next step. Ready ones are
     ranked by the policy at every decision in which a slot is free; running ones keep their slot until they suspend,
     end, or lose their KV to a better ranked one. Under a policy that weighs utility against time, running ones also
@@ -42,6 +45,7 @@ class Scheduler:
 
     Attributes:
         times: The one source of step times; ``update`` teaches it.
+        num_shed: Generations that were refused to shed load, so far.
     """
 
     def __init__(
@@ -58,11 +62,11 @@ class Scheduler:
         self._can_offload, self._can_insert = info.can_offload, info.can_insert
         self._num_stages = info.num_stages
         self._places = Places(self._order)
-        self._limiting: PricedPolicy | None = None  # the policy, if it limits batches
-        if isinstance(policy, PricedPolicy):
-            policy.forecast = self.times
-            self._limiting = policy if policy.limits_batch else None
+        pricing = policy if isinstance(policy, PricedPolicy) else PricedPolicy()
+        pricing.forecast = self.times
+        self._pricing = pricing if _limits_batch(config.batch_limit, policy) else None
         self._num_added = 0
+        self.num_shed = 0
         self._unschedulable: list[str] = []
 
     # --- What comes and goes
@@ -78,7 +82,7 @@ class Scheduler:
         self._places.end(request_id)
         self.reservations.end(request_id)
 
-    def rest(self, request_id: str) -> None:
+    def retain(self, request_id: str) -> None:
         """Puts a generation aside whose plan is complete, for something may yet be inserted; ``end`` takes it out.
 
         Its KV is the first to go when memory is short, and goes at once if the backend could not use it.
@@ -89,7 +93,7 @@ class Scheduler:
         self.reservations.end(request_id)
         if not self._can_insert:
             self._drop_kv(generation)
-        self._places.resting[request_id] = generation
+        self._places.retained[request_id] = generation
 
     def insert(self, request_id: str, token_ids: Iterable[int], max_output_tokens: int, now_s: float) -> None:
         """Appends tokens to what a generation has read and written; its robot waits, so it goes on at once.
@@ -143,7 +147,7 @@ class Scheduler:
 
     def robot_reported(self, request_id: str, now_s: float) -> None:
         """Estimates again, after a report, when a robot is idle: when its generation resumes, how the others rank."""
-        if (suspended := self._places.sleeping.get(request_id)) is not None:
+        if (suspended := self._places.suspended.get(request_id)) is not None:
             self._sleep(suspended, now_s)
         elif (generation := self._places.find(request_id)) is not None and generation.num_segments:
             generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
@@ -153,11 +157,10 @@ class Scheduler:
 
     def schedule(self, now_s: float) -> SchedulerOutput:
         """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
-        for generation in self._places.sleeping.take_due(now_s):
+        for generation in self._places.suspended.take_due(now_s):
             self._places.ready.add(generation)
         for request_id in self._places.released:
             self.ledger.close(request_id)
-        limit = None if self._limiting is None else LatencyGuidedLimit(self._limiting, self.times, now_s)
         rules = StepRules(
             config=self.config,
             order=self._order,
@@ -165,18 +168,34 @@ class Scheduler:
             ledger=self.ledger,
             can_offload=self._can_offload,
             safety=self.policy if isinstance(self.policy, MemorySafe) else None,
+            pricing=self._pricing,
+            times=self.times,
         )
-        decision = StepDecision(rules, self._places, limit, now_s)
+        decision = StepDecision(rules, self._places, now_s)
         self._places.released = {}
         scheduled = decision.make()
         self._unschedulable += decision.unschedulable
         if isinstance(self.ledger, EngineLedger):
-            asleep = sorted(self._places.sleeping.values(), key=lambda g: g.resume_at_s, reverse=True)
-            scheduled = replace(scheduled, asleep=tuple(g.request_id for g in asleep))
+            suspended = sorted(self._places.suspended.values(), key=lambda g: g.resume_at_s, reverse=True)
+            scheduled = replace(scheduled, suspended=tuple(g.request_id for g in suspended))
         if self._num_stages > 1:
             running = [g for r in scheduled.num_scheduled_tokens if (g := self._places.find(r)) is not None]
             scheduled = replace(scheduled, urgent=urgent_requests(running, now_s, self._num_stages * self.times.step_s))
         return scheduled
+
+    def shed(self, now_s: float) -> list[str]:
+        """Returns, and counts, what is refused to shed load: the caller ends it before the next decision.
+
+        These are the generations that have not started and whose time utility has reached zero. Utility never rises, so
+        serving them can only cost what others would gain: without abandonment no order bounds the loss of an overload.
+        One that has a reserved slot was promised its service.
+        """
+        if not self.config.sheds_load:
+            return []
+        waiting = (g for g in self._places.ready.values() if not (g.has_started or g.request_id in self.reservations))
+        worthless = [g.request_id for g in waiting if g.request.time_utility(now_s - g.arrival_s) <= 0]
+        self.num_shed += len(worthless)
+        return worthless
 
     def take_unschedulable(self) -> list[str]:
         """Returns, once, the generations that outgrew the whole KV cache: the caller ends them."""
@@ -209,6 +228,7 @@ class Scheduler:
     def _learn(self, scheduled: SchedulerOutput, output: StepOutput, ran: Sequence[Generation]) -> None:
         """Teaches ``times`` what a step took; ``ran`` are as they were before it."""
         num_tokens = scheduled.num_scheduled_tokens
+        prompts = [num_tokens[g.request_id] for g in ran if not g.is_decoding]
         kv_lens = {g.request_id: g.kv_len for g in ran}
         cycle_s = output.duration_s
         if self._num_stages > 1 and ran:  # its next token comes when all micro-batches have had their turn
@@ -216,7 +236,8 @@ class Scheduler:
         self.times.observe_step(
             [(n, kv_lens.get(request_id, 0)) for request_id, n in num_tokens.items()],
             output.duration_s,
-            num_prompt_tokens=sum(num_tokens[g.request_id] for g in ran if not g.is_decoding),
+            num_prompt_tokens=sum(prompts),
+            num_prompts=len(prompts),
             cycle_s=cycle_s,
             has_decoded=bool(output.token_ids),
             moves_kv=bool(scheduled.offload or scheduled.evict or scheduled.restore),
@@ -261,14 +282,14 @@ class Scheduler:
         """Returns when ``schedule`` has something to do: ``now_s``, when the first is due to resume, or None: never."""
         if self._places.running or self._places.ready or self._places.released:
             return now_s
-        next_s = self._places.sleeping.next_s
+        next_s = self._places.suspended.next_s
         return None if next_s is None else max(now_s, next_s)
 
     def _sleep(self, generation: Generation, now_s: float) -> None:
         execution = generation.execution
         generation.robot_idle_at_s = execution.idle_at_s(now_s)
         generation.resume_at_s = now_s if execution.is_all_reported else self.resume_at_s(generation)
-        self._places.sleeping.add(generation)
+        self._places.suspended.add(generation)
 
     # --- Looking in
 
@@ -298,11 +319,20 @@ class Scheduler:
         return len(self._places.ready)
 
     @property
-    def num_sleeping(self) -> int:
+    def num_suspended(self) -> int:
         """Suspended generations whose robot is busy."""
-        return len(self._places.sleeping)
+        return len(self._places.suspended)
 
     def check_integrity(self) -> None:
         """Asserts that every generation is in one place only, in the right state, and that the KV adds up."""
         self._places.check_integrity(self.ledger)
         assert self.num_running <= self.config.max_num_seqs
+
+
+def _limits_batch(setting: str, policy: Policy) -> bool:
+    """Returns whether the latency-guided limit is asked: as the setting says, or by default as the policy has it."""
+    if setting not in BATCH_LIMITS:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"scheduler.batch_limit is {setting!r}; give one of {', '.join(BATCH_LIMITS)}"
+        )
+    return setting == "on" if setting != "auto" else isinstance(policy, PricedPolicy) and policy.limits_batch

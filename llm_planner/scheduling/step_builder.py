@@ -9,11 +9,15 @@ from llm_planner.scheduling.kv_ledger import KVLedger
 
 
 class StepBuilder:
-    """Fills one ``SchedulerOutput`` and books its KV blocks; lives for one decision."""
+    """Fills one ``SchedulerOutput`` and books its KV blocks; lives for one decision.
+
+    Attributes:
+        budget_tokens: How many more tokens fit.
+    """
 
     def __init__(self, ledger: KVLedger, max_num_batched_tokens: int, released: Iterable[str]) -> None:
         self._ledger = ledger
-        self._max_num_batched_tokens = self._budget_tokens = max_num_batched_tokens
+        self._max_num_batched_tokens = self.budget_tokens = max_num_batched_tokens
         self._release = list(released)
         self._offload: list[str] = []
         self._evict: dict[str, int] = {}
@@ -26,7 +30,7 @@ class StepBuilder:
     @property
     def has_budget(self) -> bool:
         """Whether another token fits."""
-        return self._budget_tokens > 0
+        return self.budget_tokens > 0
 
     def runs(self, generation: Generation) -> bool:
         """Returns whether it runs in this step."""
@@ -39,7 +43,7 @@ class StepBuilder:
 
     def limit_tokens(self, num_tokens: int) -> None:
         """Lets at most ``num_tokens`` more in."""
-        self._budget_tokens = min(self._budget_tokens, num_tokens)
+        self.budget_tokens = min(self.budget_tokens, num_tokens)
 
     def fits(self, generation: Generation, headroom_blocks: int = 0) -> bool:
         """Returns whether its next tokens fit into the free blocks, with ``headroom_blocks`` to spare."""
@@ -72,7 +76,7 @@ class StepBuilder:
         An eviction that is due comes first; no chunk goes beyond one that is still ahead.
         """
         num_uncomputed, request_id = generation.num_uncomputed_tokens, generation.request_id
-        num_tokens = min(num_uncomputed, self._budget_tokens)
+        num_tokens = min(num_uncomputed, self.budget_tokens)
         if num_tokens == 0:
             return
         to_eviction = generation.num_tokens_to_eviction
@@ -83,7 +87,7 @@ class StepBuilder:
             num_tokens = min(num_tokens, to_eviction)
         if inserted := generation.take_insertion():
             self._insert[request_id] = inserted
-        self._budget_tokens -= num_tokens
+        self.budget_tokens -= num_tokens
         self._num_scheduled_tokens[request_id] = num_tokens
         self._ledger.grow(request_id, generation.kv_len + num_tokens)
         if generation.num_draft_tokens and num_tokens == num_uncomputed:

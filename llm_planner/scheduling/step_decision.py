@@ -8,15 +8,17 @@ from itertools import islice
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.step import SchedulerOutput
-from llm_planner.scheduling.batch_limit import LatencyGuidedLimit
+from llm_planner.scheduling.batch_limit import NUM_PRICED, LatencyGuidedLimit, SlotExchange
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 from llm_planner.scheduling.memory_gate import MemoryGate
 from llm_planner.scheduling.places import Places
 from llm_planner.scheduling.policies.interface import Rank
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
+from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.step_builder import StepBuilder
+from llm_planner.scheduling.step_times import StepTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,8 @@ class StepRules:
         reservations: The generations with a reserved slot.
         ledger: Of the KV blocks.
         can_offload: Whether the backend can move KV to host memory.
+        times: Of the engine.
+        pricing: Of a batch with a latency-guided limit; None for one without.
         safety: The policy, if it looks ahead in memory.
     """
 
@@ -37,6 +41,8 @@ class StepRules:
     reservations: Reservations
     ledger: KVLedger
     can_offload: bool
+    times: StepTimes
+    pricing: PricedPolicy | None = None
     safety: MemorySafe | None = None
 
     @property
@@ -55,17 +61,17 @@ class StepDecision:
     Args:
         rules: Of the scheduler.
         places: Of its generations; they move.
-        limit: Of the batch, under a policy that weighs utility against time; else None.
         now_s: The time of the decision.
 
     Attributes:
         unschedulable: Unschedulable generations, found to need more than the whole KV cache.
     """
 
-    def __init__(self, rules: StepRules, places: Places, limit: LatencyGuidedLimit | None, now_s: float) -> None:
+    def __init__(self, rules: StepRules, places: Places, now_s: float) -> None:
         self._rules = rules
         self._places = places
-        self._limit = limit
+        self._limit: LatencyGuidedLimit | None = None  # of the batch, once it is known what waits for it
+        self._newcomers: list[Generation] = []  # that the limit is asked about
         self._now_s = now_s
         self._step = StepBuilder(rules.ledger, rules.config.max_num_batched_tokens, places.released)
         self._gate = (
@@ -76,8 +82,10 @@ class StepDecision:
     def make(self) -> SchedulerOutput:
         """Returns the step; empty if no generation can run."""
         ranks = {g: self._rank(g) for g in self._places.running.values()}
-        if self._limit is not None or self._rules.reservations:
+        if self._rules.pricing is not None or self._rules.reservations:
             self._give_way(ranks)
+        if self._rules.pricing is not None:
+            self._limit = self._make_limit(self._rules.pricing)
         preempted = self._schedule_running(ranks)
         if self._limit is None:
             self._schedule_ready()
@@ -86,6 +94,15 @@ class StepDecision:
         for generation in preempted:
             self._places.ready.add(generation)
         return self._step.build()
+
+    def _make_limit(self, pricing: PricedPolicy) -> LatencyGuidedLimit:
+        """Returns the limit of this step's batch, and notes which ready generations find a slot."""
+        num_free = max(0, self._rules.num_slots - len(self._places.running))
+        with closing(self._places.ready.ranked(self._now_s)) as ranked:
+            best = list(islice(ranked, num_free + NUM_PRICED))
+        self._newcomers, behind = best[:num_free], best[num_free:]
+        num_behind = len(self._places.ready) - len(self._newcomers)
+        return LatencyGuidedLimit(pricing, self._rules.times, self._now_s, behind, num_behind)
 
     def _give_way(self, ranks: dict[Generation, Rank]) -> None:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
@@ -98,12 +115,19 @@ class StepDecision:
             return
         worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
         paused = worst[:num_too_many]
-        with closing(places.ready.ranked(self._now_s)) as best:
-            for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
-                may_push = self._limit is not None or self._rules.is_promised(newcomer)
-                if self._rank(newcomer) >= ranks[incumbent] or not may_push:
-                    break
-                paused.append(incumbent)
+        with closing(places.ready.ranked(self._now_s)) as ranked:
+            best = list(islice(ranked, max(NUM_PRICED, len(worst) - num_too_many)))
+        pricing = self._rules.pricing
+        exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, best)
+        for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
+            may_push = self._rules.is_promised(newcomer)
+            if exchange is not None and not may_push:
+                others_blocks = (len(places.ready) - 1) * self._step.missing_blocks(newcomer)  # if all are like it
+                has_room = self._step.fits(newcomer, others_blocks)
+                may_push = has_room or exchange.pays(incumbent, newcomer, len(places.ready))
+            if self._rank(newcomer) >= ranks[incumbent] or not may_push:
+                break
+            paused.append(incumbent)
         for incumbent in paused:
             del ranks[incumbent]
             places.pause(incumbent)
@@ -159,23 +183,22 @@ class StepDecision:
 
     def _schedule_limited(self, limit: LatencyGuidedLimit) -> None:
         """Admits what the limit allows: first what only decodes, then prompts, running and new ones in one order."""
-        step, places, reservations = self._step, self._places, self._rules.reservations
-        with closing(places.ready.ranked(self._now_s)) as ranked:
-            newcomers = list(islice(ranked, max(0, self._rules.num_slots - len(places.running))))
-        for generation in newcomers:
-            is_let_in = self._is_let_in(generation)
-            if generation.is_decoding and step.has_budget and is_let_in:
+        reservations = self._rules.reservations
+        for generation in self._newcomers:
+            if generation.is_decoding and self._is_let_in(generation) and self._step.has_budget:
                 self._admit(generation)
+        running = (g for g in self._places.running.values() if not self._step.runs(g))
+        waiting = (g for g in (*running, *self._newcomers) if not (g.is_decoding or reservations.holds_back(g)))
+        prompts = sorted(waiting, key=self._rank)
         if not reservations:
-            step.limit_tokens(limit.free_tokens)
-        running = (g for g in places.running.values() if not step.runs(g))
-        self._schedule_prompts(g for g in (*running, *newcomers) if not (g.is_decoding or reservations.holds_back(g)))
+            self._step.limit_tokens(limit.prompt_tokens(prompts, self._step.budget_tokens))
+        self._schedule_prompts(prompts)
 
     def _schedule_prompts(self, prompts: Iterable[Generation]) -> None:
-        """Schedules, best ranked first, the prompts that the limit allows."""
+        """Schedules, in their order, the prompts that the limit allows."""
         has_memory = True
         stuck: list[Generation] = []
-        for generation in sorted(prompts, key=self._rank):
+        for generation in prompts:
             if not self._step.has_budget:
                 break
             is_running = generation.state is GenerationState.RUNNING
@@ -233,13 +256,13 @@ class StepDecision:
         """
         ledger, places = self._rules.ledger, self._places
         needed = self._step.missing_blocks(generation) + headroom_blocks
-        suspended = (*places.sleeping.values(), *places.ready.values())
+        suspended = (*places.suspended.values(), *places.ready.values())
         holders = [g for g in suspended if g is not generation and self._holds_memory(g)]
-        resting = [g for g in places.resting.values() if self._holds_memory(g)]
-        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in (*holders, *resting)):
+        retained = [g for g in places.retained.values() if self._holds_memory(g)]
+        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in (*holders, *retained)):
             return False
-        while resting and needed > ledger.available_blocks:
-            self._step.preempt(resting.pop())
+        while retained and needed > ledger.available_blocks:
+            self._step.preempt(retained.pop())
         holders.sort(key=lambda g: (g.resume_at_s, g.order))
         while needed > ledger.available_blocks:
             victim = holders.pop()

@@ -1,34 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long will a step take: learned from the steps as they happen."""
 
+from collections.abc import Sequence
+
+import numpy as np
+
 FORGETTING = 0.98  # weight of a step after the next one: some fifty steps count
 DEFAULT_STEP_S = 0.05
 DEFAULT_FREE_TOKENS = 192
 DEFAULT_SLOPE = 0.02  # of a step, until batches of different sizes were seen
 COMPUTE_BOUND = 1.05  # a step this much longer than a decode step was held up by its prompt tokens
 FULL, EXPLORE = 0.9, 0.99  # if it was not, though full of them, a few more may be tried next time
-GAIN = 0.125
-FEW = 0.6  # of the free tokens: so few do not hold up a step of an engine that hides them
-TELLING = 0.3  # of the free tokens: fewer say nothing of their rate, whatever made the step long
-LEAST_SHARE = 0.01
-DOUBT_GAIN, DOUBT = 1 / 16, 0.9
+RELIEF = 0.9  # at most so much less is expected of prompts after a step that they should have held up and did not
+PRIOR = 0.1  # steps that the last fit counts as: it stands where the steps since do not tell
+TOKENS = 100.0  # unit of prompt tokens in the fit: about one prompt behind a shared prefix
 LEAST_TOKENS = 16  # a prompt always gets on
 
 
 class StepModel:
-    """``max(base, rate N) + slope (B - 1)`` seconds for ``N`` prompt tokens and ``B`` sequences.
+    """``max(base, a D + c P + rate N) + slope (B - 1)`` seconds for ``N`` tokens of ``P`` prompts, ``B`` sequences.
 
-    An engine reads its weights once per step. While it does, some prompt tokens are computed for free; with more, the
-    step takes as long as they do (Sarathi-Serve, Agrawal et al., OSDI 2024). Base and slope are fitted to decode steps
-    by least squares with forgetting; the rate follows the steps that prompt tokens held up, and falls while
-    steps full of prompt tokens are no longer than others.
+    ``D`` is 1 if some of the sequences decode, else 0. An engine reads its weights once per step. While it does, some
+    prompt tokens are computed for free; with more, the step takes as long as they do (Sarathi-Serve, Agrawal et al.,
+    OSDI 2024): then ``a`` is 0. On an engine that computes prompts on top of a decode step, as most CPUs do, ``a`` is
+    ``base``. ``c`` is what each chunk of a prompt costs, however short it is.
+
+    Base and slope are fitted to decode steps by least squares with forgetting. The other three are fitted, none below
+    0, to the steps that prompt tokens held up. All three fall while steps that are full of prompt tokens are no longer
+    than others: such a step tells no more than that they are not too high.
 
     Attributes:
         base_s: A decode step of one sequence.
         slope_s: Each further sequence.
         recent_s: What steps took of late, whatever was in them.
-        hides_prompts: Whether prompt tokens are computed while the weights are read; else they come on top, as on most
-            CPUs.
     """
 
     def __init__(self) -> None:
@@ -36,13 +40,13 @@ class StepModel:
         self.base_s = DEFAULT_STEP_S
         self.slope_s = 0.0
         self.recent_s = DEFAULT_STEP_S
-        self._rate_s: float | None = None
-        self.hides_prompts = True
-        self._contradicted = 0.0
+        self._moments = [[0.0] * 3 for _ in range(3)]
+        self._targets = [0.0] * 3
+        self._fitted: list[float] | None = None
 
-    def observe(self, duration_s: float, num_prompt_tokens: int, num_seqs: int) -> None:
-        """Learns from one step that ran ``num_seqs`` >= 1 generations."""
-        self.recent_s += GAIN * (duration_s - self.recent_s)
+    def observe(self, duration_s: float, num_prompt_tokens: int, num_seqs: int, num_prompts: int = 1) -> None:
+        """Learns from one step that ran ``num_seqs`` >= 1 generations, ``num_prompts`` of them with prompt tokens."""
+        self.recent_s += (duration_s - self.recent_s) / 8
         if num_prompt_tokens == 0:
             self._fit(float(num_seqs - 1), duration_s)
             return
@@ -50,32 +54,24 @@ class StepModel:
             return  # nothing to compare with yet
         is_held_up = duration_s > COMPUTE_BOUND * self.step_s(0, num_seqs)
         without_seqs_s = duration_s - self.slope_s * (num_seqs - 1)
-        self._doubt(num_prompt_tokens / self.free_tokens, is_held_up)
-        if not self.hides_prompts:
-            self._learn_rate(max(LEAST_SHARE * without_seqs_s, without_seqs_s - self.base_s) / num_prompt_tokens)
-        elif is_held_up:
-            if num_prompt_tokens >= TELLING * self.free_tokens:
-                self._learn_rate(without_seqs_s / num_prompt_tokens)
-        elif num_prompt_tokens > FULL * self.free_tokens:
-            self._rate_s = EXPLORE * self.rate_s
+        expected_s = self.prompts_s(num_prompt_tokens, num_prompts, decodes=num_seqs > num_prompts)
+        if is_held_up:
+            features = (float(num_seqs > num_prompts), float(num_prompts), num_prompt_tokens / TOKENS)
+            self._fit_prompts(features, without_seqs_s)
+        elif expected_s > FULL * self.base_s:
+            self._lower(min(EXPLORE, max(RELIEF, self.base_s / expected_s)))
 
-    def _learn_rate(self, measured_s: float) -> None:
-        self._rate_s = self.rate_s + GAIN * (measured_s - self.rate_s)
+    def _fit_prompts(self, features: Sequence[float], time_s: float) -> None:
+        for i, x in enumerate(features):
+            self._targets[i] = FORGETTING * self._targets[i] + x * time_s
+            row = self._moments[i]
+            for j, other in enumerate(features):
+                row[j] = FORGETTING * row[j] + x * other
+        self._fitted = _not_negative(self._moments, self._targets, self._coefficients)
 
-    def _doubt(self, fullness: float, is_held_up: bool) -> None:
-        """Changes its mind on whether prompts are hidden, if that does not explain what happens.
-
-        An engine that hides them is hardly held up by steps that are just full; one that does not, by every one,
-        however small the steps become. An engine that is not held up by a few tokens does hide them.
-        """
-        if self.hides_prompts and fullness > FULL:
-            self._contradicted += DOUBT_GAIN * (is_held_up - self._contradicted)
-        elif not self.hides_prompts and fullness < FEW:
-            self._contradicted += DOUBT_GAIN * ((not is_held_up) - self._contradicted)
-        if self._contradicted > DOUBT:
-            self.hides_prompts = not self.hides_prompts
-            self._contradicted = 0.0
-            self._rate_s = None
+    def _lower(self, factor: float) -> None:
+        self._targets = [factor * target for target in self._targets]
+        self._fitted = [factor * coefficient for coefficient in self._coefficients]
 
     def _fit(self, x: float, y: float) -> None:
         self._weight = FORGETTING * self._weight + 1.0
@@ -92,17 +88,61 @@ class StepModel:
         self.base_s = mean_y - self.slope_s * mean_x
 
     @property
+    def _coefficients(self) -> Sequence[float]:
+        """``a``, ``c``, and the rate per ``TOKENS``."""
+        return self._fitted or (0.0, 0.0, TOKENS * self.base_s / DEFAULT_FREE_TOKENS)
+
+    @property
     def rate_s(self) -> float:
-        """Seconds per prompt token of a step full of them."""
-        return self.base_s / DEFAULT_FREE_TOKENS if self._rate_s is None else self._rate_s
+        """Seconds per prompt token of a step full of them; > 0."""
+        return max(self._coefficients[2] / TOKENS, 1e-6 * self.base_s)
+
+    @property
+    def chunk_overhead_s(self) -> float:
+        """What a chunk of a prompt costs with decoding sequences, however short it is; < 0 if some of it is hidden."""
+        alongside_s, chunk_s, _ = self._coefficients
+        return alongside_s + chunk_s - self.base_s
+
+    @property
+    def hides_prompts(self) -> bool:
+        """Whether a step takes some prompt tokens without becoming longer."""
+        return self._hidden_tokens >= LEAST_TOKENS
 
     @property
     def free_tokens(self) -> int:
-        """How many prompt tokens a step takes without becoming longer; or twice as long, if they are not hidden."""
-        return max(LEAST_TOKENS, int(self.base_s / self.rate_s)) if self.rate_s > 0 else 1_000_000
+        """How many prompt tokens a step takes without becoming longer; or twice as long, if none are hidden."""
+        if self.hides_prompts:
+            return self._hidden_tokens
+        return max(LEAST_TOKENS, int(self.base_s / self.rate_s)) if self.base_s > 0.0 else LEAST_TOKENS
 
-    def step_s(self, num_prompt_tokens: int, num_seqs: int) -> float:
+    @property
+    def _hidden_tokens(self) -> int:
+        return int(-self.chunk_overhead_s / self.rate_s) if self.base_s > 0.0 else 0
+
+    def prompts_s(self, num_prompt_tokens: int, num_prompts: int = 1, *, decodes: bool = True) -> float:
+        """Returns what prompt tokens alone would make of a step, without further sequences."""
+        alongside_s, chunk_s, _ = self._coefficients
+        return alongside_s * decodes + chunk_s * num_prompts + self.rate_s * num_prompt_tokens
+
+    def step_s(self, num_prompt_tokens: int, num_seqs: int, num_prompts: int = 1) -> float:
         """Returns the expected seconds of a step."""
-        prompt_s = self.rate_s * num_prompt_tokens
-        longer_s = max(self.base_s, prompt_s) if self.hides_prompts else self.base_s + prompt_s
+        longer_s = self.base_s
+        if num_prompt_tokens:
+            decodes = num_seqs > num_prompts
+            longer_s = max(longer_s, self.prompts_s(num_prompt_tokens, num_prompts, decodes=decodes))
         return longer_s + self.slope_s * max(0, num_seqs - 1)
+
+
+def _not_negative(moments: Sequence[Sequence[float]], targets: Sequence[float], prior: Sequence[float]) -> list[float]:
+    """Returns the least squares fit, held to ``prior`` by ``PRIOR`` steps, whose coefficients are not below 0."""
+    kept = [0, 1, 2]
+    while True:
+        matrix = [[moments[i][j] + (PRIOR if i == j else 0.0) for j in kept] for i in kept]
+        solution = np.linalg.solve(matrix, [targets[i] + PRIOR * prior[i] for i in kept]).tolist()
+        if min(solution) >= 0.0:
+            break
+        del kept[solution.index(min(solution))]  # the last one is positive: targets and prior are
+    fitted = [0.0] * 3
+    for index, coefficient in zip(kept, solution, strict=True):
+        fitted[index] = coefficient
+    return fitted

@@ -62,6 +62,8 @@ class StepTimes:
         self.network_latency_s = network_latency_s
         self.model = StepModel()
         self.engine: EngineTimes = engine or _LearnedTimes(self.model)
+        if engine is not None:  # what is known before the first step
+            self.model.observe(engine.expected.decode_line(1).q_s, 0, 1)
         self._bound = _StepBound()
         self._decode_s = SmoothedBound(DEFAULT_STEP_S)
         self._segment_steps = SmoothedBound(DEFAULT_SEGMENT_BOUND_STEPS)
@@ -75,6 +77,7 @@ class StepTimes:
         duration_s: float,
         *,
         num_prompt_tokens: int = 0,
+        num_prompts: int = 1,
         cycle_s: float | None = None,
         has_decoded: bool = True,
         moves_kv: bool = False,
@@ -85,6 +88,7 @@ class StepTimes:
             chunks: That it computed, one per sequence; an empty step says nothing.
             duration_s: That it took.
             num_prompt_tokens: Of the chunks, what belongs to prompts.
+            num_prompts: How many chunks belong to prompts, if any.
             cycle_s: Until each of its sequences may have its next token: in a pipeline, all micro-batches have their
                 turn before; None for ``duration_s``.
             has_decoded: Whether a token came out.
@@ -98,7 +102,7 @@ class StepTimes:
         self._bound.observe(_num_prompt_tokens(num_tokens for num_tokens, _ in chunks), duration_s)
         if not moves_kv:
             self.engine.observe(chunks, cycle_s)
-        self.model.observe(cycle_s, num_prompt_tokens, len(chunks))
+        self.model.observe(cycle_s, num_prompt_tokens, len(chunks), num_prompts)
 
     def observe_segment(self, generation: GenerationView, num_steps: int) -> None:
         """Learns from a segment of ``num_steps`` that ``generation`` completed as its ``num_segments``-th."""
@@ -128,12 +132,12 @@ class StepTimes:
 
     @property
     def free_tokens(self) -> int:
-        """How many prompt tokens a step takes without becoming longer; or twice as long, if they are not hidden."""
+        """How many prompt tokens a step takes without becoming longer; or twice as long, if none are hidden."""
         return self.model.free_tokens
 
     def chunk_s(self, num_prompt_tokens: int) -> float:
         """Returns the seconds that a chunk of a prompt adds to a step."""
-        return max(0.0, self.model.rate_s * num_prompt_tokens - self.step_s)
+        return max(0.0, self.model.prompts_s(num_prompt_tokens) - self.step_s)
 
     # --- A segment
 
@@ -176,6 +180,11 @@ class StepTimes:
     def drift(self) -> float | None:
         """Measured over profiled time of recent decode steps; None without a profile."""
         return self.engine.drift
+
+    @property
+    def source(self) -> str:
+        """Where the times of an execution come from, for people."""
+        return self.engine.source
 
 
 class SmoothedBound:
@@ -258,6 +267,7 @@ class _LearnedTimes:
     """Implements ``EngineTimes`` without a profile: the step model, and how far single steps are off from it."""
 
     drift = None
+    source = "learned from the steps"
 
     def __init__(self, model: StepModel) -> None:
         self._model = model

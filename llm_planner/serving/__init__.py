@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop schedule -> execute -> update, and the servers that run it in this process or in a child process."""
+"""The loop schedule -> execute -> update, and the server that runs it in a child process."""

@@ -20,7 +20,6 @@ from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
-from llm_planner.serving.truncation import can_steer
 
 HARMLESS = frozenset({Measure.RESERVED_SLOT, Measure.THIN_BATCH})
 """Measures that leave a plan as it would have been."""
@@ -78,11 +77,11 @@ class Budgets:
         The prediction of its length is waited for only where it matters before the prefill; what that takes is gone
         from the budget. Else the prefill hides it (TimeBill, section 5.1).
         """
-        if goal.budget_ends_at_s is None:
+        if goal.request.time_budget_s is None or goal.budget_ends_at_s is None:
             return
         kept = self._kept[goal.request.request_id] = KeptBudget(goal=goal)
-        if not goal.foresee() and self._hangs_on_length(kept, now_s):
-            goal.foresee(waits=True)
+        if not goal.take_predicted_length() and self._hangs_on_length(kept, now_s):
+            goal.take_predicted_length(waits=True)
 
     def _hangs_on_length(self, kept: KeptBudget, now_s: float) -> bool:
         """Returns whether it can be refused, or its plan harmed, as little as is known of its length so far."""
@@ -100,7 +99,7 @@ class Budgets:
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide; returns the goals that end now, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
-        for kept in self._in_question(now_s):
+        for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
             reason = error if before is None else self._lost(kept, now_s)
             if reason is not None:
@@ -129,7 +128,7 @@ class Budgets:
         if not scheduler.times.is_known:
             return None
         budget_s = goal.request.time_budget_s
-        has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or can_steer(goal)))
+        has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or goal.can_steer))
         if budget_s is None or has_something or goal.request.overrun is OverrunStrategy.SKIP_NEXT:
             return None
         return lost_budget(

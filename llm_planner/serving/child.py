@@ -9,12 +9,12 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
-from llm_planner.scheduling.execution_tracker import Reception
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Timeouts
-from llm_planner.serving.child_process import Cancel, EngineMessage, Heartbeat, Look, Report, Snapshot, Stop, Submit
+from llm_planner.serving.child_process import Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
+from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.quarantine import Quarantine
 from llm_planner.serving.server import ServerStatus
@@ -40,6 +40,7 @@ class ChildServer:
         book: The goals; what happens to them is announced there.
         clock: Tells the time; the same in all processes of a machine, as ``core.clock.MonotonicClock`` does.
         timeouts: Timeouts and limits.
+        next_factory: The same for a child that replaces another one, while goals may be waiting; None for ``factory``.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class ChildServer:
         book: GoalBook,
         clock: Clock,
         timeouts: Timeouts | None = None,
+        next_factory: Callable[[], PlannerLoop] | None = None,
     ) -> None:
         self._factory = factory
+        self._next_factory = next_factory or factory
         self._clock = clock
         self._timeouts = timeouts or Timeouts()
         self._book = book
@@ -110,15 +113,13 @@ class ChildServer:
         with self._lock:
             return self._end(request_id, code, message)
 
-    def report(self, report: SegmentReport) -> bool:
-        """Takes a robot's word on a segment; returns False if the goal is unknown."""
+    def report(self, report: SegmentReport) -> None:
+        """Takes a robot's word on a segment, if it changes anything."""
         report = self._book.bounded(report)
         with self._lock:
             now_s = self._clock.now_s()
-            reception = self._book.report(report, now_s)
-            if reception in (Reception.ACCEPTED, Reception.FAILED):
-                self._send(Report(report, now_s), report.request_id)
-        return reception is not None
+            if self._book.report(report, now_s):
+                self._send(Report(report, now_s))
 
     def look(self) -> None:
         """Asks the loop for a view, unless it owes one; ``status.view`` holds it soon."""
@@ -153,19 +154,19 @@ class ChildServer:
         self._is_closing.set()
         with self._lock:
             if self._link is not None:
-                self._link.send(Stop())  # its end wakes the watcher
+                self._link.send(None)  # its end wakes the watcher
         if self._watcher.is_alive():
             self._watcher.join()
         self._alarm.close()
 
-    def _send(self, message: Submit | Report, request_id: str) -> None:
+    def _send(self, message: GoalRecord | Report) -> None:
         """Tells the child something about a goal, which ends if it cannot be told."""
         try:
             if self._link is not None:
                 self._link.send(message)
         except PlannerError as error:
-            _log.error("goal %s: %s", request_id, error)
-            self._end(request_id, error.code, error.message)
+            _log.error("goal %s: %s", message.request_id, error)
+            self._end(message.request_id, error.code, error.message)
 
     def _end(self, request_id: str, code: ErrorCode, message: str) -> bool:
         has_ended = self._book.end(request_id, code, message, self._clock.now_s()) is not None
@@ -215,7 +216,8 @@ class ChildServer:
             PlannerError: If another one would do no better.
         """
         try:
-            link = ChildLink(self._factory, self._clock, self._timeouts, self._receive, self._num_hangs)
+            factory = self._next_factory if self._num_restarts else self._factory
+            link = ChildLink(factory, self._clock, self._timeouts, self._receive, self._num_hangs)
         except OSError as error:  # no memory, or too many processes: that may pass
             self._note_failure(PlannerError(ErrorCode.ENGINE_FAILED, f"no engine process can be started: {error}"))
             return
@@ -271,11 +273,11 @@ class ChildServer:
         if self._link is None:
             return
         for request_id in self._quarantine.take(now_s):
-            handed = self._book.hand_over(request_id)
-            if handed is not None:
-                self._send(Submit(*handed), request_id)
+            goal = self._book.get(request_id)
+            if goal is not None and goal.result is None:
+                self._send(goal)
 
-    def _receive(self, message: EngineMessage) -> None:
+    def _receive(self, message: LoopMessage) -> None:
         now_s = self._clock.now_s()
         with self._lock:
             match message:
@@ -291,4 +293,5 @@ class ChildServer:
                     self._quarantine.progress(event.request_id)
                     if isinstance(self._book.accept(event, now_s), Finished):
                         self._quarantine.remove(event.request_id)
-            self._hand_over(now_s)
+            if self._quarantine.waiting:
+                self._hand_over(now_s)

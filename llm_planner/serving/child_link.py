@@ -20,12 +20,11 @@ from multiprocessing.connection import Connection
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.serving.child_process import (
-    EngineMessage,
-    FirstMessage,
+    ChildMessage,
     Heartbeat,
+    LoopMessage,
     ParentMessage,
     StartFailed,
-    Stop,
     run_child,
 )
 from llm_planner.serving.loop import PlannerLoop
@@ -49,7 +48,7 @@ class Timeouts:
         hang_timeout_s: Longest silence of a child that is ready.
         hang_turns: In between, a child is replaced after this many times its longest command or step so far.
         stop_timeout_s: For an orderly end.
-        beat_interval_s: How often the child says that it lives.
+        heartbeat_interval_s: How often the child says that it lives.
         max_restarts: Restarts in a row without any event in between; then the server gives up.
         max_attempts: Children in a row that may end with the same goal and without getting any further with it.
     """
@@ -60,7 +59,7 @@ class Timeouts:
     hang_timeout_s: float = 60.0
     hang_turns: float = 10.0
     stop_timeout_s: float = 2.0
-    beat_interval_s: float = 0.5
+    heartbeat_interval_s: float = 0.5
     max_restarts: int = 5
     max_attempts: int = 3
 
@@ -101,7 +100,7 @@ class ChildLink:
         factory: Callable[[], PlannerLoop],
         clock: Clock,
         timeouts: Timeouts,
-        on_message: Callable[[EngineMessage], None],
+        on_message: Callable[[LoopMessage], None],
         num_hangs: int = 0,
     ) -> None:
         self._clock = clock
@@ -114,7 +113,7 @@ class ChildLink:
         self.is_ready = False
         self.has_hung = False
         self.error: PlannerError | None = None
-        call = pickle.dumps((run_child, factory, timeouts.beat_interval_s))
+        call = pickle.dumps((run_child, factory, timeouts.heartbeat_interval_s))
         self._connection, theirs = Pipe()
         with contextlib.closing(theirs):  # or the end of the child would not show as the end of the pipe
             self._process = _start(theirs)
@@ -141,7 +140,7 @@ class ChildLink:
     @property
     def _all_silent_s(self) -> float:
         """For how long the child has said nothing; up to one beat more, as ``_awake_s`` goes on in beats."""
-        return max(0.0, self._awake_s - self._received_at_s - self._timeouts.beat_interval_s)
+        return max(0.0, self._awake_s - self._received_at_s - self._timeouts.heartbeat_interval_s)
 
     def send(self, message: ParentMessage) -> None:
         """Queues a message; never blocks. What a dead child does not get, the next one is told again.
@@ -164,7 +163,7 @@ class ChildLink:
         Only time in which this thread ran counts as silence of the child: if the machine stood still, or both
         processes were stopped, it is not to blame.
         """
-        pause_s = self._timeouts.beat_interval_s
+        pause_s = self._timeouts.heartbeat_interval_s
         was_silent_s = None
         while not is_closing.is_set() and self._process.poll() is None:
             began_s = self._clock.now_s()
@@ -186,7 +185,7 @@ class ChildLink:
 
     def end(self, timeout_s: float) -> None:
         """Tells the child to end, kills it after ``timeout_s``, receives what it has sent, and frees everything."""
-        self.send(Stop())
+        self.send(None)
         if not self._has_ended_within(timeout_s):
             self._process.kill()
             if not self._has_ended_within(_KILL_TIMEOUT_S):
@@ -223,23 +222,21 @@ class ChildLink:
         """Receives what the child sends, to the end of the pipe."""
         try:
             while True:
-                self._take(self._connection.recv())
+                message: ChildMessage = self._connection.recv()
+                self._received_at_s = self._awake_s
+                if isinstance(message, StartFailed):
+                    self.error = message.error
+                    continue
+                if isinstance(message, Heartbeat):
+                    self._longest_turn_s = max(self._longest_turn_s, message.longest_turn_s)
+                    self.is_ready = True
+                self._on_message(message)
         except (EOFError, OSError):
             return
         except Exception:  # noqa: BLE001 (whatever it is, the parent must go on)
             _log.exception("a message of the engine process cannot be read; giving it up")
         finally:
             self._has_ended.set()
-
-    def _take(self, message: FirstMessage) -> None:
-        self._received_at_s = self._awake_s
-        if isinstance(message, StartFailed):
-            self.error = message.error
-            return
-        if isinstance(message, Heartbeat):
-            self._longest_turn_s = max(self._longest_turn_s, message.longest_turn_s)
-            self.is_ready = True
-        self._on_message(message)
 
 
 def _start(connection: Connection) -> "subprocess.Popen[bytes]":

@@ -57,8 +57,10 @@ class Deadlines:
 
         Not those that have nothing to deliver and whose prompt is still to be computed: the bound is cautious.
         """
+        closing = [g for g in goals if g.request.time_budget_s is not None and g.is_closed_in_time and _may_close(g)]
+        if not closing:
+            return []
         latest_s = now_s + self._times.bound_s(scheduled) + self._config.network_latency_s
-        closing = (goal for goal in goals if goal.is_closed_in_time and _may_close(goal))
         return [goal for goal in closing if (end_s := goal.budget_ends_at_s) is not None and end_s < latest_s]
 
     def is_overrun(self, goal: Goal, now_s: float) -> bool:
@@ -74,8 +76,8 @@ class Deadlines:
     def due_s(self, goal: Goal) -> float | None:
         """Returns when the goal ends, or is closed, if nothing happens until then; None for never."""
         silent_s = goal.execution.silent_at_s(self._config.silence_timeout_s) if self._do_clients_report else None
-        times_s = [time_s for time_s in (self._budget_due_s(goal), silent_s) if time_s is not None]
-        return min(times_s, default=None)
+        budget_s = None if goal.request.time_budget_s is None else self._budget_due_s(goal)
+        return min((time_s for time_s in (budget_s, silent_s) if time_s is not None), default=None)
 
     def _budget_due_s(self, goal: Goal) -> float | None:
         end_s = goal.budget_ends_at_s

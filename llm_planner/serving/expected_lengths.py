@@ -35,20 +35,18 @@ class ExpectedLengths:
 
     def observe_segment(self, goal: Goal, segment: Segment) -> None:
         """Learns from a segment that was delivered, if it is the first."""
-        if segment.index == 0:
-            self._observe(goal, BudgetScope.FIRST_SEGMENT, segment.num_tokens)
-            if goal.generation.num_segments == 0 and segment.num_tokens > 0:  # sent in the step that completed it
-                num_steps = goal.generation.num_segment_steps + 1
-                self._per_step[_kind(goal, BudgetScope.FIRST_SEGMENT)].append(segment.num_tokens / num_steps)
+        if segment.index or segment.num_tokens == 0:  # 0 is an unknown number
+            return
+        kind = _kind(goal, BudgetScope.FIRST_SEGMENT)
+        self._seen[kind].append(segment.num_tokens)
+        if goal.generation.num_segments == 0:  # sent in the step that completed it
+            self._per_step[kind].append(segment.num_tokens / (goal.generation.num_segment_steps + 1))
 
     def observe_plan(self, goal: Goal) -> None:
         """Learns from a plan that is complete, if all of it was generated here."""
-        if not (goal.is_partial or goal.request.delivered or goal.failures):
-            self._observe(goal, BudgetScope.WHOLE_PLAN, goal.generation.num_output_tokens)
-
-    def _observe(self, goal: Goal, scope: BudgetScope, num_tokens: int) -> None:
-        if num_tokens > 0:  # 0 is an unknown number
-            self._seen[_kind(goal, scope)].append(num_tokens)
+        num_tokens = goal.generation.num_output_tokens
+        if num_tokens and not (goal.is_partial or goal.request.delivered or goal.failures):
+            self._seen[_kind(goal, BudgetScope.WHOLE_PLAN)].append(num_tokens)
 
     def remaining(self, goal: Goal, scope: BudgetScope) -> Lengths:
         """Returns what is still to come before ``goal`` has what its budget covers.

@@ -1,42 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
 
+import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
+from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import AtDeadline, BudgetScope, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
-from llm_planner.core.step import StepOutput
+from llm_planner.core.step import Sequence, StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.budget import Measure
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.robot_pace import RobotPace
+from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.awaited_length import AwaitedLength
-from llm_planner.serving.preparation import Replan, Session
+from llm_planner.serving.goal_record import GoalRecord
+from llm_planner.serving.preparation import Prepared, Replan, Session
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """What happened to a goal before the loop got it: needed when it goes on in another process.
-
-    Attributes:
-        arrival_s: When it arrived.
-        delivered_at_s: Per segment of ``PlanRequest.delivered``, when it was delivered.
-        reports: The robot's reports so far that counted, in order, with the times when they were received.
-        is_plan_complete: Whether the whole plan was delivered already.
-        is_partial: Whether it was closed to keep its time budget.
-        verdict: Why the plan said that the task cannot be achieved; None if it did not.
-    """
-
-    arrival_s: float
-    delivered_at_s: tuple[float, ...] = ()
-    reports: tuple[tuple[float, SegmentReport], ...] = ()
-    is_plan_complete: bool = False
-    is_partial: bool = False
-    verdict: PlannerError | None = None
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -83,7 +69,7 @@ class Goal:
     nominal: dict[int, ExpectedDuration] = field(default_factory=dict)
     begin_replan: Callable[[PlanRequest], Replan] | None = None
 
-    def foresee(self, *, waits: bool = False) -> bool:
+    def take_predicted_length(self, *, waits: bool = False) -> bool:
         """Takes over how long the plan will be, if that is predicted by now; returns whether nothing is awaited.
 
         Args:
@@ -103,23 +89,19 @@ class Goal:
             self.awaited_length.cancel()
             self.awaited_length = None
 
-    def replay(self, history: History) -> None:
-        """Brings the record up to what happened before: deliveries and reports in the order of their times.
+    def replay(self, record: GoalRecord) -> None:
+        """Catches up with what happened before: deliveries and reports in the order of their times.
 
         A report of a segment comes after its delivery, also where the clock shows the same time for both.
         """
-        reports = list(history.reports)
-        for segment, delivered_at_s in zip(self.request.delivered, history.delivered_at_s, strict=True):
+        reports = deque(record.reports)
+        for segment, delivered_at_s in zip(record.segments, record.delivered_at_s, strict=True):
             while reports and reports[0][0] <= delivered_at_s and reports[0][1].index < segment.index:
-                self._replay_report(*reports.pop(0))
+                received_at_s, report = reports.popleft()
+                self.execution.report(report, received_at_s)
             self.deliver(segment, delivered_at_s)
         for received_at_s, report in reports:
-            self._replay_report(received_at_s, report)
-        self.is_plan_complete, self.is_partial = history.is_plan_complete, history.is_partial
-        self.verdict = history.verdict
-
-    def _replay_report(self, received_at_s: float, report: SegmentReport) -> None:
-        self.execution.report(report, received_at_s)
+            self.execution.report(report, received_at_s)
 
     def deliver(self, segment: Segment, now_s: float) -> None:
         """Notes that ``segment`` goes to the robot now."""
@@ -146,27 +128,52 @@ class Goal:
         return self.request.budget_ends_at_s(arrival_s, num_segments, self.is_plan_complete)
 
     def read(self, output: StepOutput) -> Progress:
-        """Returns what a step's tokens, and the end of the generation if it came, mean for the plan."""
-        request_id = self.request.request_id
-        progress = self.session.feed(output.token_ids.get(request_id, ()), output.choices.get(request_id, ()))
-        if not progress.is_complete and request_id in output.finished:
-            end = self.session.finish()
-            progress = replace(end, segments=(*progress.segments, *end.segments))
-        return self._at_its_pace(progress)
+        """Returns what a step's tokens, and the end of the generation if it came, mean for the plan.
 
-    def close(self) -> Progress:
-        """Ends the plan where it stands; returns what that adds."""
-        return self._at_its_pace(self.session.close())
+        A plan that cannot be read ends, and no other.
+        """
+        request_id = self.request.request_id
+        try:
+            progress = self.session.feed(output.token_ids.get(request_id, ()), output.choices.get(request_id, ()))
+            if not progress.is_complete and request_id in output.finished:
+                end = self.session.finish()
+                progress = replace(end, segments=(*progress.segments, *end.segments))
+            return self._at_its_pace(progress) if progress.segments else progress
+        except Exception as error:  # noqa: BLE001 (whatever it is, no other goal must end)
+            _log.exception("the plan of goal %s cannot be read", request_id)
+            failure = PlannerError(ErrorCode.ENGINE_FAILED, f"the plan cannot be read: {error!r}")
+            return Progress(error=failure, is_complete=True)
+
+    @property
+    def can_steer(self) -> bool:
+        """Whether closing its plan now would add a segment; a first segment that is asked for is never cut."""
+        return self.request.budget_scope is BudgetScope.WHOLE_PLAN and self.session.is_closable
+
+    def steer(self) -> Progress:
+        """Leads its plan to the end, at its last safe moment and not before; returns what that adds.
+
+        The model is not asked. What it wrote behind the last whole statement is void (no number is ever shortened, no
+        loop is cut), and the blocks of conditions that are open there end there. This takes no step, whatever the
+        backend. A plan that is whole by then is never another. If this adds something, the goal's measures say so.
+
+        Deviation: no mask steers the model before. A cap that is known early could forbid what does not fit any more,
+        and the model would write something else, which is another plan. Only a beginning of its own plan does what was
+        meant, and with that rule a mask can deliver no more than this does; it could save the steps of a statement
+        that does not get whole (docs/benchmarks/timebill.md counts them).
+        """
+        progress = self._at_its_pace(self.session.close()) if self.can_steer else Progress()
+        if progress.segments:
+            self.levers = (*self.levers, Measure.STEERING.value)
+        return progress
 
     def _at_its_pace(self, progress: Progress) -> Progress:
-        if not progress.segments or self.request.urgency is Urgency.CHAT:
+        """Returns progress whose segments have the time that this very robot takes."""
+        if self.request.urgency is Urgency.CHAT:
             return progress
-        return replace(progress, segments=tuple(self._at_pace(segment) for segment in progress.segments))
-
-    def _at_pace(self, segment: Segment) -> Segment:
-        """Returns a segment with the time that this very robot takes."""
-        self.nominal[segment.index] = segment.expected
-        return replace(segment, expected=self.pace.scaled(self.request.robot_id, segment.expected))
+        self.nominal |= {segment.index: segment.expected for segment in progress.segments}
+        robot_id, pace = self.request.robot_id, self.pace
+        segments = (replace(s, expected=pace.scaled(robot_id, s.expected)) for s in progress.segments)
+        return replace(progress, segments=tuple(segments))
 
     def receive(self, report: SegmentReport, now_s: float) -> Reception:
         """Takes the robot's word on a segment."""
@@ -262,3 +269,61 @@ class Goal:
             time_utility=self.request.time_utility(response_time_s) if is_achieved else 0.0,
             plan_time_s=self.last_delivered_at_s - generation.arrival_s if self.is_plan_complete else None,
         )
+
+
+def open_goal(
+    record: GoalRecord, prepared: Prepared, scheduler: Scheduler, info: BackendInfo, *, expects_reports: bool
+) -> Goal:
+    """Returns the goal of a record, with a generation, a robot to follow, and all that happened before.
+
+    Args:
+        record: What was asked, and what happened to it in other engine processes.
+        prepared: The same, ready.
+        scheduler: Holds the KV ledger.
+        info: Of the backend.
+        expects_reports: Whether the robot reports its segments.
+
+    Raises:
+        PlannerError: PROMPT_TOO_LONG if there is no room for a plan behind the prompt.
+    """
+    request, sequence = record.request, prepared.sequence
+    if sequence.prefix_id is not None:
+        scheduler.ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
+    room_tokens = most_tokens(sequence, scheduler, info) - len(sequence.prompt_token_ids)
+    if room_tokens < 1:
+        raise PlannerError(
+            ErrorCode.PROMPT_TOO_LONG,
+            f"the prompt has {len(sequence.prompt_token_ids)} tokens and leaves no room for a plan; shorten the "
+            "scene or give the engine more KV blocks",
+        )
+    execution = ExecutionTracker(record.arrival_s, scheduler.config.network_latency_s, expects_reports=expects_reports)
+    goal = Goal(
+        request=request,
+        session=prepared.session,
+        generation=Generation(
+            request=request,
+            sequence=sequence,
+            arrival_s=record.arrival_s,
+            execution=execution,
+            max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
+        ),
+        execution=execution,
+        is_plan_complete=record.is_complete or prepared.session.is_complete,
+        is_partial=record.is_partial,
+        verdict=record.verdict,
+        awaited_length=prepared.length,
+        pace=scheduler.robots,
+        begin_replan=prepared.begin_replan,
+        stop_skill=prepared.stop_skill,
+        failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),
+    )
+    if record.segments:
+        goal.replay(record)
+    return goal
+
+
+def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:
+    """Returns how many tokens a sequence may have: as many as the model takes, and as fit into the whole KV cache."""
+    ledger = scheduler.ledger
+    shared_blocks = sequence.num_cached_tokens // ledger.block_size
+    return min(info.max_model_len, (ledger.capacity_blocks + shared_blocks) * ledger.block_size)

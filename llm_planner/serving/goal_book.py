@@ -4,101 +4,14 @@
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.request import AtDeadline, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ReportStatus, Segment, SegmentMark, SegmentReport, marks_of
-from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult, Urgency
+from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
-from llm_planner.serving.goal import History
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoalState:
-    """A goal at one moment, for readers only.
-
-    Attributes:
-        is_complete: Whether no segment will follow.
-        is_partial: Whether that is so because the plan was closed to keep its time budget.
-        result: How it ended; None while it is unfinished.
-        finished_at_s: When it ended.
-    """
-
-    request: PlanRequest
-    segments: tuple[Segment, ...]
-    is_complete: bool
-    is_partial: bool
-    result: PlanResult | None
-    finished_at_s: float | None
-
-
-@dataclass(slots=True)
-class GoalRecord:
-    """One goal from its admission until it is forgotten.
-
-    Attributes:
-        delivered_at_s: Per segment, when it was delivered.
-        reports: The robot's reports that counted, with the times when they were received.
-        is_plan_complete: Whether no segment will follow.
-        is_partial: Whether that is so because the plan was closed to keep its time budget.
-        verdict: Why the plan said that the task cannot be achieved; None if it did not.
-        alive_at_s: When its client last showed life; None until its first heartbeat.
-        execution: Where its robot is.
-    """
-
-    request: PlanRequest
-    arrival_s: float
-    segments: list[Segment] = field(default_factory=list)
-    delivered_at_s: list[float] = field(default_factory=list)
-    reports: list[tuple[float, SegmentReport]] = field(default_factory=list)
-    is_plan_complete: bool = False
-    is_partial: bool = False
-    verdict: PlannerError | None = None
-    alive_at_s: float | None = None
-    execution: ExecutionTracker = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.execution = ExecutionTracker(self.arrival_s, network_latency_s=0.0)
-
-    def overrun(self, now_s: float) -> AtDeadline | None:
-        """Returns what happens because the time budget is over; None if it is not, or what it covers has come."""
-        end_s = self.request.budget_ends_at_s(self.arrival_s, len(self.segments), self.is_plan_complete)
-        return None if end_s is None or now_s <= end_s else self.request.at_deadline(len(self.segments))
-
-    @property
-    def state(self) -> GoalState:
-        """The goal as it is, unfinished."""
-        return GoalState(
-            request=self.request,
-            segments=tuple(self.segments),
-            is_complete=self.is_plan_complete,
-            is_partial=self.is_partial,
-            result=None,
-            finished_at_s=None,
-        )
-
-    def result(self, code: ErrorCode, message: str) -> PlanResult:
-        """Returns an end that the loop did not decide; it knows no counts of tokens."""
-        metrics = PlanMetrics()
-        if self.delivered_at_s:
-            response_time_s = self.delivered_at_s[0] - self.arrival_s
-            utility = self.request.time_utility(response_time_s) if code in ACHIEVED else 0.0
-            metrics = PlanMetrics(response_time_s=response_time_s, time_utility=utility)
-        return PlanResult(
-            request_id=self.request.request_id,
-            error_code=code,
-            error_msg=message,
-            segments=tuple(self.segments),
-            metrics=metrics,
-            marks=self.marks,
-        )
-
-    @property
-    def marks(self) -> tuple[SegmentMark, ...]:
-        """How its segments went, by the robot's reports."""
-        return marks_of(self.segments, (report for _, report in self.reports))
+from llm_planner.serving.goal_record import GoalRecord
 
 
 class GoalBook:
@@ -108,7 +21,7 @@ class GoalBook:
     Whatever changes a goal announces it under the lock, so events leave in the order of the changes.
 
     Args:
-        admission: Checks requests; ``admission`` may be replaced when the planner is configured again.
+        admission: Checks requests; may be replaced when the planner is configured again.
         post: Queues an event for the owner of the goals; called under the lock, so it neither blocks nor raises.
         client_timeout_s: A client whose heartbeats stop for this long is gone, > 0.
         memory_s: How long a finished goal is remembered, >= 0.
@@ -126,12 +39,12 @@ class GoalBook:
         memory_s: float = 0.0,
     ) -> None:
         self.admission = admission
+        self.post = post
         self.lock = threading.RLock()
-        self._post = post
         self._client_timeout_s = client_timeout_s
         self._memory_s = memory_s
-        self._records: dict[str, GoalRecord] = {}
-        self._finished: dict[str, GoalState] = {}
+        self._unfinished: dict[str, GoalRecord] = {}
+        self._finished: dict[str, GoalRecord] = {}
 
     # --- What changes a goal
 
@@ -142,54 +55,54 @@ class GoalBook:
             PlannerError: If it is refused; then nothing has changed.
         """
         with self.lock:
-            unfinished = {request_id: record.request for request_id, record in self._records.items()}
             self._skip_while_overrun(request, now_s)
-            previous = None if self.admission is None else self.admission.check(request, unfinished)
             ended = None
-            if previous is not None:
-                message = f"superseded by the urgent goal {request.request_id}"
-                ended = self.end(previous.request_id, ErrorCode.SUPERSEDED, message, now_s)
-            self._records[request.request_id] = GoalRecord(request, now_s)
+            if self.admission is not None:
+                unfinished = {request_id: goal.request for request_id, goal in self._unfinished.items()}
+                previous = self.admission.check(request, unfinished)
+                if previous is not None:
+                    message = f"superseded by the urgent goal {request.request_id}"
+                    ended = self.end(previous.request_id, ErrorCode.SUPERSEDED, message, now_s)
+            self._unfinished[request.request_id] = GoalRecord(request=request, arrival_s=now_s)
             return ended
 
     def accept(self, event: Event, now_s: float) -> Event | None:
         """Enters what the loop says; returns the event that was announced, None if it is outdated."""
         with self.lock:
-            record = self._records.get(event.request_id)
-            if record is None:
+            goal = self._unfinished.get(event.request_id)
+            if goal is None:
                 return None
-            if isinstance(event, SegmentReady):
-                is_reopened = event.segment.is_replan  # a complete plan that failed goes on another way
-                if event.segment.index != len(record.segments) or (record.is_plan_complete and not is_reopened):
-                    return None
-                record.is_plan_complete, record.verdict = False, None
-                record.execution.deliver(event.segment, now_s)
-                record.segments.append(event.segment)
-                record.delivered_at_s.append(now_s)
-            elif isinstance(event, PlanComplete):
-                if record.is_plan_complete:
-                    return None
-                record.is_plan_complete, record.is_partial, record.verdict = True, event.is_partial, event.verdict
-            else:
-                result = replace(event.result, segments=tuple(record.segments), marks=record.marks)
-                return self._finish(record, result, now_s)
-            self._post(event)
+            match event:
+                case SegmentReady(_, segment):
+                    is_late = goal.is_complete and not segment.is_replan
+                    if is_late or segment.index != len(goal.request.delivered):
+                        return None
+                    goal = goal.with_segment(segment, now_s)
+                case PlanComplete(_, _, is_partial, verdict):
+                    if goal.is_complete:
+                        return None
+                    goal = replace(goal, is_complete=True, is_partial=is_partial, verdict=verdict)
+                case Finished(result):
+                    return self._finish(goal, result, now_s)
+            self._unfinished[event.request_id] = goal
+            self.post(event)
             return event
 
     def end(self, request_id: str, code: ErrorCode, message: str, now_s: float) -> Finished | None:
         """Ends a goal without waiting for the loop; None if it has ended already."""
         with self.lock:
-            record = self._records.get(request_id)
-            return None if record is None else self._finish(record, record.result(code, message), now_s)
+            goal = self._unfinished.get(request_id)
+            return None if goal is None else self._finish(goal, goal.result_of(code, message), now_s)
 
-    def _finish(self, record: GoalRecord, result: PlanResult, now_s: float) -> Finished:
-        del self._records[record.request.request_id]
-        self._finished.pop(record.request.request_id, None)
+    def _finish(self, goal: GoalRecord, result: PlanResult, now_s: float) -> Finished:
+        goal = goal.with_end(result, now_s)
+        assert goal.result is not None
+        del self._unfinished[goal.request_id]
+        self._finished.pop(goal.request_id, None)
         if self._memory_s:
-            ended = replace(record.state, is_complete=True, result=result, finished_at_s=now_s)
-            self._finished[record.request.request_id] = ended
-        event = Finished(result)
-        self._post(event)
+            self._finished[goal.request_id] = goal
+        event = Finished(goal.result)
+        self.post(event)
         return event
 
     def _skip_while_overrun(self, request: PlanRequest, now_s: float) -> None:
@@ -197,14 +110,13 @@ class GoalBook:
 
         Deviation: an urgent goal is not the one that pays for another's overrun; it may take that one's place.
         """
-        for record in self._records.values():
-            is_skipping = record.overrun(now_s) is AtDeadline.GOES_ON
-            if record.request.robot_id != request.robot_id or not is_skipping:
+        for goal in self._unfinished.values():
+            if goal.request.robot_id != request.robot_id or goal.overrun(now_s) is not AtDeadline.GOES_ON:
                 continue
-            if request.urgency is not Urgency.URGENT or record.request.urgency is Urgency.URGENT:
+            if request.urgency is not Urgency.URGENT or goal.request.urgency is Urgency.URGENT:
                 raise PlannerError(
                     ErrorCode.BUDGET_EXCEEDED,
-                    f"skipped: the robot's goal {record.request.request_id} has exceeded its time budget and goes on "
+                    f"skipped: the robot's goal {goal.request_id} has exceeded its time budget and goes on "
                     "(SKIP_NEXT); ask again when it has ended",
                 )
 
@@ -216,30 +128,27 @@ class GoalBook:
         """
         events: list[Event] = []
         with self.lock:
-            for record in list(self._records.values()):
-                request, overrun = record.request, record.overrun(now_s)
+            for goal in list(self._unfinished.values()):
+                overrun, budget_s = goal.overrun(now_s), goal.request.time_budget_s
                 if overrun is AtDeadline.IS_CLOSED and not is_engine_ready:
-                    closed = PlanComplete(request.request_id, len(record.segments), is_partial=True)
+                    closed = PlanComplete(goal.request_id, len(goal.segments), is_partial=True)
                     events += filter(None, [self.accept(closed, now_s)])
                 elif overrun is AtDeadline.ENDS:
-                    message = f"nothing came from the engine within the time budget of {request.time_budget_s} s"
-                    events.append(self._finish(record, record.result(ErrorCode.BUDGET_EXCEEDED, message), now_s))
+                    message = f"nothing came from the engine within the time budget of {budget_s} s"
+                    events.append(self._finish(goal, goal.result_of(ErrorCode.BUDGET_EXCEEDED, message), now_s))
         return events
 
-    def report(self, report: SegmentReport, now_s: float) -> Reception | None:
-        """Enters a robot's report; returns what it changed, None if the goal is unknown.
+    def report(self, report: SegmentReport, now_s: float) -> bool:
+        """Enters a robot's report; returns whether it changed anything, and so a loop must be told of it.
 
-        A loop must be told of the reports that are not ignored, and of no other. Its segments are never fewer than
-        those here, so it takes them as this book does.
+        A loop's segments are never fewer than those here, so it takes these reports as this book does.
         """
         with self.lock:
-            record = self._records.get(report.request_id)
-            if record is None:
-                return None
-            reception = record.execution.report(report, now_s)
-            if reception is not Reception.IGNORED:
-                record.reports.append((now_s, report))
-            return reception
+            goal = self._unfinished.get(report.request_id)
+            if goal is None or not goal.counts(report):
+                return False
+            self._unfinished[report.request_id] = goal.with_report(report, now_s)
+            return True
 
     def bounded(self, report: SegmentReport) -> SegmentReport:
         """Returns what is read of a report (``Admission.bounded``)."""
@@ -255,18 +164,14 @@ class GoalBook:
     def note_life(self, goal_id: str, now_s: float, *, heartbeat: bool) -> None:
         """Notes a sign of life of a client; only a heartbeat makes the book expect further ones."""
         with self.lock:
-            record = self._records.get(goal_id)
-            if record is not None and (heartbeat or record.alive_at_s is not None):
-                record.alive_at_s = now_s
+            goal = self._unfinished.get(goal_id)
+            if goal is not None and (heartbeat or goal.alive_at_s is not None):
+                self._unfinished[goal_id] = replace(goal, alive_at_s=now_s)
 
-    def abandoned(self, now_s: float) -> list[GoalState]:
+    def abandoned(self, now_s: float) -> list[GoalRecord]:
         """Returns unfinished goals whose client has fallen silent."""
-        with self.lock:
-            return [
-                record.state
-                for record in self._records.values()
-                if record.alive_at_s is not None and now_s - record.alive_at_s > self._client_timeout_s
-            ]
+        goals, timeout_s = self.unfinished(), self._client_timeout_s
+        return [goal for goal in goals if goal.alive_at_s is not None and now_s - goal.alive_at_s > timeout_s]
 
     def forget(self, now_s: float) -> None:
         """Drops the goals that finished longer ago than the memory reaches."""
@@ -274,35 +179,17 @@ class GoalBook:
             self._finished = {
                 goal_id: goal
                 for goal_id, goal in self._finished.items()
-                if goal.finished_at_s is None or now_s - goal.finished_at_s <= self._memory_s
+                if goal.ended_at_s is None or now_s - goal.ended_at_s <= self._memory_s
             }
 
     # --- What others read
 
-    def hand_over(self, request_id: str) -> tuple[PlanRequest, History] | None:
-        """Returns what a loop needs to begin, or go on, with a goal; None if it has ended."""
-        with self.lock:
-            record = self._records.get(request_id)
-            if record is None:
-                return None
-            history = History(
-                arrival_s=record.arrival_s,
-                delivered_at_s=tuple(record.delivered_at_s),
-                reports=tuple(record.reports),
-                is_plan_complete=record.is_plan_complete,
-                is_partial=record.is_partial,
-                verdict=record.verdict,
-            )
-            failures = tuple(report for _, report in record.reports if report.status is ReportStatus.FAILED)
-            return replace(record.request, delivered=tuple(record.segments), failures=failures), history
-
-    def get(self, goal_id: str) -> GoalState | None:
+    def get(self, goal_id: str) -> GoalRecord | None:
         """Returns a goal, or None if it is unknown or forgotten."""
         with self.lock:
-            record = self._records.get(goal_id)
-            return self._finished.get(goal_id) if record is None else record.state
+            return self._unfinished.get(goal_id) or self._finished.get(goal_id)
 
-    def find(self, goal_id: str) -> GoalState:
+    def find(self, goal_id: str) -> GoalRecord:
         """Returns a goal.
 
         Raises:
@@ -312,29 +199,26 @@ class GoalBook:
             raise PlannerError(ErrorCode.UNKNOWN_GOAL, f"this planner knows no goal {goal_id}; ask for a new plan")
         return goal
 
-    def unfinished(self) -> list[GoalState]:
+    def unfinished(self) -> list[GoalRecord]:
         """Returns the goals that have no result yet, in the order of their arrival."""
         with self.lock:
-            return [record.state for record in self._records.values()]
+            return list(self._unfinished.values())
 
     def robots(self) -> dict[str, str]:
         """Returns the robot model of every robot that has a goal, or had one that is remembered."""
         with self.lock:
-            requests = [
-                *(goal.request for goal in self._finished.values()),
-                *(r.request for r in self._records.values()),
-            ]
-        return {request.robot_id: request.robot_model for request in requests}
+            goals = [*self._finished.values(), *self._unfinished.values()]
+        return {goal.request.robot_id: goal.request.robot_model for goal in goals}
 
-    def last_of_idle_robots(self) -> list[GoalState]:
+    def last_of_idle_robots(self) -> list[GoalRecord]:
         """Returns, of every robot that has no unfinished goal, the one that ended last, as far as remembered."""
         with self.lock:
             last = {goal.request.robot_id: goal for goal in self._finished.values()}
-            busy = {record.request.robot_id for record in self._records.values()}
+            busy = {goal.request.robot_id for goal in self._unfinished.values()}
         return [goal for robot_id, goal in last.items() if robot_id not in busy]
 
     @property
     def request_ids(self) -> tuple[str, ...]:
         """Unfinished goals, in the order of their arrival."""
         with self.lock:
-            return tuple(self._records)
+            return tuple(self._unfinished)

@@ -2,13 +2,13 @@
 """The loop: schedule -> execute -> update, one step at a time, with the time as an argument."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
 from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult
-from llm_planner.core.segment import SegmentReport
+from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.scheduling.execution_tracker import Reception
@@ -16,12 +16,11 @@ from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.budgets import Budgets
 from llm_planner.serving.deadlines import Deadlines
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
-from llm_planner.serving.goal import Goal, History
+from llm_planner.serving.goal import Goal, open_goal
+from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.meter import Meter
-from llm_planner.serving.opening import open_goal, pin_prefix, refusal
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.replans import Replans
-from llm_planner.serving.truncation import steer
 from llm_planner.serving.view import LoopStatus, LoopView, count, look
 from llm_planner.serving.warm_up import rehearse
 
@@ -65,7 +64,7 @@ class PlannerLoop:
         self._do_clients_report = do_clients_report
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
-        self._unpredicted: list[Goal] = []  # predictions of their lengths may be in the making
+        self._unpredicted: list[Goal] = []  # predictions of their lengths are in the making
         self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
         self._replans = Replans(scheduler, backend.info, max_replans if do_clients_report else 0)
@@ -75,34 +74,42 @@ class PlannerLoop:
 
     # --- What comes in
 
-    def submit(self, request: PlanRequest, now_s: float, history: History | None = None) -> list[Event]:
-        """Takes a request; if it cannot be served, the returned event says why. Twice is once.
+    def submit(self, request: PlanRequest, now_s: float) -> list[Event]:
+        """Takes a new request; see ``open``."""
+        delivered_at_s = (now_s,) * len(request.delivered)
+        return self.open(GoalRecord(request=request, arrival_s=now_s, delivered_at_s=delivered_at_s), now_s)
+
+    def open(self, record: GoalRecord, now_s: float) -> list[Event]:
+        """Begins a goal, or goes on with one of another process; twice is once.
 
         Args:
-            request: Admitted already (``serving.admission``).
-            now_s: When it arrived, unless ``history`` says otherwise.
-            history: Given if the goal goes on from another process.
+            record: Of a goal that was admitted (``serving.admission``).
+            now_s: The time.
+
+        Returns:
+            What it caused; if the goal cannot be served, its end, which says why.
         """
+        request = record.request
         if request.request_id in self._goals:
             return []
-        history = history or History(arrival_s=now_s, delivered_at_s=(now_s,) * len(request.delivered))
         try:
             prepared, info = self._preparer.prepare(request), self._backend.info
-            goal = open_goal(request, prepared, history, self._scheduler, info, expects_reports=self._do_clients_report)
+            goal = open_goal(record, prepared, self._scheduler, info, expects_reports=self._do_clients_report)
         except PlannerError as error:
-            return [Finished(refusal(request, error))]
+            return [_failure(request.request_id, error, request.delivered)]
         self._goals[request.request_id] = goal
         self._deadlines.watch(goal)
         self._scheduler.add(goal.generation)
         if goal.is_plan_complete:
             self._replans.put_aside(goal)
         self._budgets.open(goal, now_s)
-        self._unpredicted.append(goal)
+        if goal.awaited_length is not None:
+            self._unpredicted.append(goal)
         if goal.execution.has_failed:
             return self._replan(goal, request.failures[-1], now_s)
         if prepared.at_once is not None:
             return [*self._deliver(goal, prepared.at_once, now_s), *self._conclude(goal, prepared.at_once)]
-        return self._finish_if_done(goal)
+        return self._finish_if_done(goal) if goal.is_plan_complete else []
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
         """Ends a goal; none if it has ended already."""
@@ -111,10 +118,8 @@ class PlannerLoop:
 
     def give_up(self, request_id: str, message: str) -> list[Event]:
         """Ends a goal with ENGINE_FAILED, also one that could not be opened, because something unexpected happened."""
-        events = self.cancel(request_id, ErrorCode.ENGINE_FAILED, message)
-        return events or [
-            Finished(PlanResult(request_id=request_id, error_code=ErrorCode.ENGINE_FAILED, error_msg=message))
-        ]
+        error = PlannerError(ErrorCode.ENGINE_FAILED, message)
+        return self.cancel(request_id, error.code, message) or [_failure(request_id, error)]
 
     def report(self, report: SegmentReport, now_s: float) -> list[Event]:
         """Takes a robot's report of a segment; one that ``ExecutionTracker`` ignores changes nothing."""
@@ -155,7 +160,6 @@ class PlannerLoop:
         for request in requests:
             began_s = self._meter.now_s()
             prepared = self._preparer.prepare(request)
-            pin_prefix(prepared, self._scheduler)
             rehearse(prepared.sequence, self._backend, self._scheduler, num_steps)
             if prepared.length is not None:
                 prepared.length.cancel()
@@ -166,20 +170,17 @@ class PlannerLoop:
     def step(self, now_s: float) -> list[Event]:
         """Runs one step, if there is something to run, and returns what came of it.
 
+        Goals whose time is over end, or their plans are closed; the scheduler decides what runs; plans that would be
+        late after that are closed before; the backend runs it; its tokens are read, and segments go to their robots;
+        plans that have failed on their robots go on another way.
+
         The step ends at ``now_s`` plus the duration that the backend states. What is to be said before it is returned
         at once, and the next call runs it: an end or a closed plan does not wait for a step.
         """
-        events: list[Event] = []
-        self._unpredicted = [goal for goal in self._unpredicted if not goal.foresee()]
-        if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
-            events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
-        for goal in self._deadlines.take_due(self._goals, now_s):
-            events += self._look_after(goal, now_s)
+        events = self._keep_time(now_s)
         if self._scheduled is None:
             self._scheduled = self._meter.decide(self._scheduler, now_s)
-            for request_id in self._scheduler.take_unschedulable():
-                message = "the plan outgrew the KV cache; give the engine more KV blocks"
-                events.append(self._end(self._goals[request_id], ErrorCode.OUT_OF_MEMORY, message))
+            events += self._end_unschedulable()
         for goal in self._deadlines.would_miss(self._goals.values(), self._scheduled, now_s):
             events += self._overrun(goal, now_s)
         if events and not self._scheduled.is_empty:
@@ -188,10 +189,7 @@ class PlannerLoop:
         if scheduled.is_empty:
             return events
         output = self._backend.execute(scheduled)
-        scheduled = output.step or scheduled
-        self._meter.count(scheduled, output)
-        now_s += output.duration_s
-        return [*self._book(scheduled, output, now_s), *self._begin_replans(now_s)]
+        return self._take(output.step or scheduled, output, now_s + output.duration_s)
 
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""
@@ -199,31 +197,51 @@ class PlannerLoop:
         times_s = [t for t in (wakeup_s, self._deadlines.next_s) if t is not None]
         return max(now_s, min(times_s)) if times_s else None
 
-    def _book(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
+    def _keep_time(self, now_s: float) -> list[Event]:
+        """Notes predicted lengths, and ends, or closes, the goals that are due."""
+        self._unpredicted = [goal for goal in self._unpredicted if not goal.take_predicted_length()]
+        events: list[Event] = []
+        if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
+            events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
+            events += [self._shed(self._goals[r], now_s) for r in self._scheduler.shed(now_s)]
+        for goal in self._deadlines.take_due(self._goals, now_s):
+            if self._deadlines.is_overrun(goal, now_s):
+                events += self._overrun(goal, now_s)
+            else:
+                events.append(self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time"))
+        return events
+
+    def _end_unschedulable(self) -> list[Event]:
+        message = "the plan outgrew the KV cache; give the engine more KV blocks"
+        unschedulable = [self._goals[request_id] for request_id in self._scheduler.take_unschedulable()]
+        return [self._end(goal, ErrorCode.OUT_OF_MEMORY, message) for goal in unschedulable]
+
+    def _take(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
         """Hands tokens to their sessions, segments to their robots, and all of it to the scheduler."""
+        self._meter.count(scheduled, output)
         ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
-        late = [goal for goal in ran if self._deadlines.is_too_late(goal, now_s)]
+        late = [g for g in ran if g.request.time_budget_s is not None and self._deadlines.is_too_late(g, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})
-        ran = [goal for goal in ran if not goal.execution.has_failed]  # that plan is void: nothing of it is read
-        progress = {goal.request.request_id: _read(goal, output) for goal in ran}
         events: list[Event] = []
+        progress: dict[str, Progress] = {}
         for goal in ran:
-            events += self._deliver(goal, progress[goal.request.request_id], now_s)
-        sent = {goal.request.request_id for goal in ran if not goal.request.plan_only}
-        segments = {request_id: len(p.segments) for request_id, p in progress.items() if request_id in sent}
+            if not goal.execution.has_failed:  # else that plan is void: nothing of it is read
+                read = progress[goal.request.request_id] = goal.read(output)
+                events += self._deliver(goal, read, now_s) if read.segments or read.is_complete else []
+        segments = {r: len(p.segments) for r, p in progress.items() if not self._goals[r].request.plan_only}
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
         for request_id, reason in output.failed.items():
-            if request_id in self._goals:
-                events.append(self._end(self._goals[request_id], ErrorCode.ENGINE_FAILED, reason))
-        for goal in ran:
-            if goal.request.request_id in self._goals:
-                events += self._conclude(goal, progress[goal.request.request_id])
+            events += self.cancel(request_id, ErrorCode.ENGINE_FAILED, reason)
+        for request_id, read in progress.items():
+            goal = self._goals.get(request_id)
+            if goal is not None and (read.is_complete or goal.generation.num_tokens_left <= 0):
+                events += self._conclude(goal, read)
         for goal in late:
             if goal.request.request_id in self._goals:
                 events += self._overrun(goal, now_s)
-        return events
+        return events + self._begin_replans(now_s) if self._replans.waiting else events
 
     def _deliver(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
         """Sends new segments to the robot, or holds them until the plan is complete."""
@@ -231,21 +249,18 @@ class PlannerLoop:
         for segment in progress.segments:
             goal.held.append(replace(segment, generation_time_s=now_s - start_s))
             start_s = now_s
-        if goal.request.plan_only:
-            return []
         is_whole = progress.is_complete and progress.error is None
-        return self._send_held(goal, now_s) if self._scheduler.policy.streams or is_whole else []
+        is_due = (self._scheduler.policy.streams or is_whole) and not goal.request.plan_only
+        return self._send_held(goal, now_s) if is_due else []
 
     def _send_held(self, goal: Goal, now_s: float) -> list[Event]:
-        events: list[Event] = []
-        for segment in goal.held:
+        segments, goal.held = goal.held, []
+        for segment in segments:
             goal.deliver(segment, now_s)
             self._budgets.lengths.observe_segment(goal, segment)
-            events.append(SegmentReady(goal.request.request_id, segment))
-        goal.held.clear()
-        if events:
+        if segments:
             self._deadlines.watch(goal)
-        return events
+        return [SegmentReady(goal.request.request_id, segment) for segment in segments]
 
     def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
         """Ends the goal, or its generation, if the plan has come to its end."""
@@ -268,17 +283,11 @@ class PlannerLoop:
 
     # --- Deadlines and ends
 
-    def _look_after(self, goal: Goal, now_s: float) -> list[Event]:
-        """Ends, or closes, a goal that is due."""
-        if self._deadlines.is_overrun(goal, now_s):
-            return self._overrun(goal, now_s)
-        return [self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time")]
-
     def _overrun(self, goal: Goal, now_s: float) -> list[Event]:
         """Ends a goal that cannot keep its budget, or closes its plan behind the last whole statement."""
         events: list[Event] = []
         if goal.is_closed_in_time and not self._deadlines.is_too_late(goal, now_s):
-            events += [*self._deliver(goal, steer(goal), now_s), *self._send_held(goal, now_s)]
+            events += [*self._deliver(goal, goal.steer(), now_s), *self._send_held(goal, now_s)]
         if goal.at_deadline is AtDeadline.IS_CLOSED:
             goal.is_partial = True
             return events + self._complete(goal)
@@ -298,6 +307,15 @@ class PlannerLoop:
         if not (goal.is_plan_complete and is_executed):
             return []
         return [self._end(goal, *goal.ending)]
+
+    def _shed(self, goal: Goal, now_s: float) -> Finished:
+        """Refuses a goal whose service is worth nothing any more."""
+        waited_s = now_s - goal.generation.arrival_s
+        message = (
+            f"refused after {waited_s:.3g} s in the queue: its time utility has reached zero, and scheduler.sheds_load "
+            "is on; send it later, send fewer goals, or give it a longer expected response time"
+        )
+        return self._end(goal, ErrorCode.LOAD_SHED, message)
 
     def _end(self, goal: Goal, code: ErrorCode, message: str, candidates: tuple[str, ...] = ()) -> Finished:
         request_id = goal.request.request_id
@@ -330,11 +348,7 @@ class PlannerLoop:
         self._backend.close()
 
 
-def _read(goal: Goal, output: StepOutput) -> Progress:
-    """Returns what a step means for a plan; one that cannot be read ends, and no other."""
-    try:
-        return goal.read(output)
-    except Exception as error:  # noqa: BLE001 (whatever it is, no other goal must end)
-        _log.exception("the plan of goal %s cannot be read", goal.request.request_id)
-        failure = PlannerError(ErrorCode.ENGINE_FAILED, f"the plan cannot be read: {error!r}")
-        return Progress(error=failure, is_complete=True)
+def _failure(request_id: str, error: PlannerError, segments: Sequence[Segment] = ()) -> Finished:
+    """Returns the end of a goal that could not be opened."""
+    result = PlanResult(request_id=request_id, error_code=error.code, error_msg=error.message, segments=tuple(segments))
+    return Finished(result)

@@ -16,9 +16,11 @@ from llm_planner.language.texts import with_spaces
 from llm_planner.planning.failure_context import FailureContext, ReplanContext
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.harm import harm_of
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
+from llm_planner.planning.shown_scene import shown_scene
 from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
@@ -77,16 +79,23 @@ class PlanPreparer:
         """Returns the request ready to be scheduled; loads the robot model's prefix if it is the first of its kind.
 
         Raises:
-            PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, UNTRAINED_ROBOT_MODEL if the model would have to
-                write, or the gate's code for ``request.delivered``.
+            PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, UNTRAINED_ROBOT_MODEL or HARMFUL_REQUEST if the
+                model would have to write, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
-        allowed, mentioned = _allowed_skills(model, request), _mentioned(model, request)
+        sees_nothing = not request.scene.strip()
+        if not request.plan:
+            request = _as_shown(model, request)
+        allowed = _allowed_skills(model, request)
+        mentioned = None if sees_nothing else Mentioned((*_scenes(request), request.instruction, *model.places))
         session = self._session(model, request, allowed, mentioned)
         given_plan = request.plan or immediate_plan(model, request.instruction)
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
         if not given_plan and not self._can_write_for(model):
             raise self._untrained(model)
+        if not given_plan and request.urgency is not Urgency.URGENT and (order := harm_of(request.instruction, model)):
+            problem = f"this planner plans no harm: {order[:80]!r}; ask for something else"
+            raise PlannerError(ErrorCode.HARMFUL_REQUEST, problem)
         num_replans = sum(segment.is_replan for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_replans])
         keeps = self._replan_context is ReplanContext.KEEP
@@ -162,13 +171,14 @@ class PlanPreparer:
 
     def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:
         """Begins another plan around the last failure of a request."""
+        model = self._library.get(request.robot_model)
+        request = _as_shown(model, request)
         failure = request.failures[-1]
         segment = session.begin_replan(failure)
         if mentioned is not None and failure.situation is not None:
             mentioned.add(failure.situation.scene)
         if self._replan_context is ReplanContext.KEEP:
             return Replan(segment, self._encoder.encode_failure(_failure_context(request)))
-        model = self._library.get(request.robot_model)
         prompt = self._encode(model, request, _scenes(request)[-1])
         done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
         return Replan(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
@@ -225,11 +235,16 @@ def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] |
     return model.urgent_skills & request.allowed_skills
 
 
-def _mentioned(model: RobotModel, request: PlanRequest) -> Mentioned | None:
-    """Returns what a plan may name; None for anything: what a robot that sees nothing is told, its driver judges."""
-    if not request.scene.strip():
-        return None
-    return Mentioned((*_scenes(request), request.instruction, *model.places))
+def _as_shown(model: RobotModel, request: PlanRequest) -> PlanRequest:
+    """Returns the request with that of its scenes which its task needs: prompt, gate and checks know nothing else."""
+    show = partial(shown_scene, instruction=request.instruction, model=model)
+    failures = tuple(
+        failure
+        if failure.situation is None
+        else replace(failure, situation=replace(failure.situation, scene=show(failure.situation.scene)))
+        for failure in request.failures
+    )
+    return replace(request, scene=show(request.scene), failures=failures)
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -35,21 +35,24 @@ class Quarantine:
 
     Args:
         max_attempts: Processes in a row that may end with a goal.
+
+    Attributes:
+        waiting: The goals that the present process has not been given.
     """
 
     def __init__(self, max_attempts: int) -> None:
         self._max_attempts = max_attempts
         self._goals: dict[str, _Goal] = {}
-        self._waiting: dict[str, _Goal] = {}  # of these, what the present process has not been given
+        self.waiting: dict[str, _Goal] = {}
 
     def add(self, request_id: str, *, is_urgent: bool) -> None:
         """Enters a new goal."""
-        self._goals[request_id] = self._waiting[request_id] = _Goal(is_urgent)
+        self._goals[request_id] = self.waiting[request_id] = _Goal(is_urgent)
 
     def remove(self, request_id: str) -> None:
         """Forgets a goal that has ended."""
         self._goals.pop(request_id, None)
-        self._waiting.pop(request_id, None)
+        self.waiting.pop(request_id, None)
 
     def progress(self, request_id: str) -> None:
         """Notes that the present process has brought a goal further."""
@@ -59,24 +62,24 @@ class Quarantine:
 
     def take(self, now_s: float) -> list[str]:
         """Returns the goals that the present process is to be given now; they count as given."""
-        if not self._waiting:
+        if not self.waiting:
             return []
-        suspects = [name for name, goal in self._waiting.items() if self._is_suspect(goal)]
+        suspects = [name for name, goal in self.waiting.items() if self._is_suspect(goal)]
         is_trial = any(self._is_on_trial(goal, now_s) for goal in self._goals.values())
         if not (suspects or is_trial):
-            chosen = list(self._waiting)
+            chosen = list(self.waiting)
         else:
-            chosen = [name for name, goal in self._waiting.items() if goal.is_urgent and not self._is_suspect(goal)]
+            chosen = [name for name, goal in self.waiting.items() if goal.is_urgent and not self._is_suspect(goal)]
             chosen += [] if is_trial else suspects[:1]
         for name in chosen:
-            self._waiting.pop(name).given_at_s = now_s
+            self.waiting.pop(name).given_at_s = now_s
         return chosen
 
     def begin_process(self) -> None:
         """Notes that another process begins, which has been given nothing."""
         for goal in self._goals.values():
             goal.given_at_s, goal.has_progressed = None, False
-        self._waiting = dict(self._goals)
+        self.waiting = dict(self._goals)
 
     def end_process(self) -> list[str]:
         """Notes that a process that had begun to work has ended by itself; returns the goals that end for that."""

@@ -8,9 +8,8 @@ from dataclasses import replace
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.segment import Segment, SegmentReport
-from llm_planner.core.step import Sequence
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.goal import Goal
+from llm_planner.serving.goal import Goal, most_tokens
 
 _log = logging.getLogger(__name__)
 
@@ -25,17 +24,20 @@ class Replans:
         scheduler: Holds the generations.
         info: Of the backend.
         max_replans: Most replans of one goal; 0 for none.
+
+    Attributes:
+        waiting: Goals whose plans go on another way with the next ``take``, and what has failed.
     """
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo, max_replans: int) -> None:
         self._scheduler = scheduler
         self._info = info
         self._max_replans = max_replans
-        self._waiting: list[tuple[Goal, SegmentReport]] = []
+        self.waiting: list[tuple[Goal, SegmentReport]] = []
 
     def put_aside(self, goal: Goal) -> None:
         """Ends the generation of a goal whose plan is complete, or retains it while a replan may be needed."""
-        put_aside = self._scheduler.rest if self._is_possible(goal) else self._scheduler.end
+        put_aside = self._scheduler.retain if self._is_possible(goal) else self._scheduler.end
         put_aside(goal.request.request_id)
 
     def _is_possible(self, goal: Goal) -> bool:
@@ -48,7 +50,7 @@ class Replans:
             return PlannerError(ErrorCode.NOT_ACHIEVED, _ending(goal, report))
         if report.situation is None or not self._is_possible(goal):
             return PlannerError(ErrorCode.SKILL_FAILED, _ending(goal, report))
-        self._waiting.append((goal, report))
+        self.waiting.append((goal, report))
         return None
 
     def take(self, goals: Mapping[str, Goal], now_s: float) -> list[tuple[Goal, PlannerError | None]]:
@@ -63,7 +65,7 @@ class Replans:
         Returns:
             The goals, and for each one that has no other way, why it ends.
         """
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         taken: list[tuple[Goal, PlannerError | None]] = []
         for goal, report in waiting:
             if goals.get(goal.request.request_id) is goal:
@@ -100,13 +102,6 @@ class Replans:
         go_on = self._scheduler.insert if replan.keeps_context else self._scheduler.restart
         go_on(request_id, replan.token_ids, max_output_tokens, now_s)
         return replan.segment
-
-
-def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:
-    """Returns how many tokens a sequence may have: as many as the model takes, and as fit into the whole KV cache."""
-    ledger = scheduler.ledger
-    shared_blocks = sequence.num_cached_tokens // ledger.block_size
-    return min(info.max_model_len, (ledger.capacity_blocks + shared_blocks) * ledger.block_size)
 
 
 def _ending(goal: Goal, report: SegmentReport) -> str:

@@ -57,8 +57,8 @@ class PlanServer(Protocol):
         """Ends a goal at once, whatever the engine does; returns False if it has ended already."""
         ...
 
-    def report(self, report: SegmentReport) -> bool:
-        """Takes a robot's word on a segment; returns False if the goal is unknown."""
+    def report(self, report: SegmentReport) -> None:
+        """Takes a robot's word on a segment, if it changes anything."""
         ...
 
     def look(self) -> None:

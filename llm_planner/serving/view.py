@@ -28,6 +28,8 @@ class LoopStatus:
     num_kv_blocks: int
     num_free_kv_blocks: int
     engine_drift: float | None = None  # measured over profiled time of decode steps of late; None without a profile
+    engine_times: str = ""  # what time budgets count on: a profile and when it was measured, or the steps
+    num_shed: int = 0  # goals that were refused with LOAD_SHED, since the loop began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +94,12 @@ def count(model: str, scheduler: Scheduler, num_goals: int) -> LoopStatus:
         num_goals=num_goals,
         num_running=scheduler.num_running,
         num_ready=scheduler.num_ready,
-        num_sleeping=scheduler.num_sleeping,
+        num_sleeping=scheduler.num_suspended,
         num_kv_blocks=scheduler.ledger.num_kv_blocks,
         num_free_kv_blocks=scheduler.ledger.free_blocks,
         engine_drift=scheduler.times.drift,
+        engine_times=scheduler.times.source,
+        num_shed=scheduler.num_shed,
     )
 
 

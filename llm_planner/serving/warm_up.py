@@ -11,7 +11,7 @@ _MOST_STEPS = 100_000
 
 
 def rehearse(sequence: Sequence, backend: Backend, scheduler: Scheduler, num_steps: int = 0) -> None:
-    """Computes the first tokens of a sequence and forgets them, if there is room in the KV cache.
+    """Computes the first tokens of a sequence and forgets all but its prefix, if there is room in the KV cache.
 
     Args:
         sequence: New to the backend.
@@ -23,6 +23,8 @@ def rehearse(sequence: Sequence, backend: Backend, scheduler: Scheduler, num_ste
         PlannerError: ENGINE_FAILED if the engine cannot run it.
     """
     request_id, ledger = sequence.request_id, scheduler.ledger
+    if sequence.prefix_id is not None:
+        ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
     num_tokens = len(sequence.prompt_token_ids) - sequence.num_cached_tokens
     if num_tokens + num_steps > ledger.free_blocks * ledger.block_size:
         return

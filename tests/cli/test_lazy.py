@@ -24,7 +24,7 @@ def test_the_list_says_what_the_command_says_of_itself(command):
     assert " ".join(inspect.cleandoc(real.help).partition("\n\n")[0].split()) == command.help
 
 
-def test_a_command_that_nobody_knows_is_answered_with_one_that_is_near():
+def test_an_unknown_command_is_answered_with_the_nearest_one():
     result = CliRunner().invoke(main.app, ["chek", "mf(50);"])
     assert result.exit_code == 2
     assert "check" in result.stderr

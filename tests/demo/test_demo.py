@@ -10,7 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.demo.goals import DemoGoal, DemoOutcome, ReflexTimes, SegmentTimes, draw_goals, write_report
 from llm_planner.demo.timeline import read_summary, spans_of_demo
-from llm_planner.monitoring.timeline import ENGINE_LANE, SpanKind
+from llm_planner.monitoring.timeline import ENGINE_ROW, SpanKind
 
 
 def make_segment(received_s, started_s=None, finished_s=None, **changes):
@@ -61,8 +61,8 @@ def test_the_report_is_a_summary_a_picture_and_a_chrome_trace(run):
     assert json.loads((run / "timeline.json").read_text())["traceEvents"]
 
 
-def spans(run, lane, kind):
-    shown = (s for s in spans_of_demo(read_summary(run / "summary.json")) if (s.lane, s.kind) == (lane, kind))
+def spans(run, row, kind):
+    shown = (s for s in spans_of_demo(read_summary(run / "summary.json")) if (s.row, s.kind) == (row, kind))
     return [(pytest.approx(s.start_s), pytest.approx(s.end_s), s.is_interrupted) for s in shown]
 
 
@@ -114,7 +114,7 @@ def test_an_interrupted_segment_ends_with_its_goal_and_the_emergency_follows(run
 
 def test_the_engine_works_while_anything_is_generated(run):
     assert spans(run, "drone_1", SpanKind.GENERATION)[0] == (0.14, 0.19, False)  # the network's delay is not its
-    assert spans(run, ENGINE_LANE, SpanKind.ENGINE) == [
+    assert spans(run, ENGINE_ROW, SpanKind.ENGINE) == [
         (0.14, 0.19, False),
         (0.94, 0.99, False),
         (1.04, 1.09, False),

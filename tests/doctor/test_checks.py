@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the doctor says of broken installations, and that no check holds up the rest."""
 
+import json
 import os
 import socket
 import subprocess
@@ -8,7 +9,9 @@ import sys
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
+from llm_planner.cli import doctor, main
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
 from llm_planner.doctor import engine, machine, network
@@ -23,7 +26,7 @@ def levels(findings):
     return {finding.check: finding.level for finding in findings}
 
 
-def test_a_check_that_hangs_or_breaks_is_a_finding_and_the_others_are_heard():
+def test_a_check_that_hangs_or_breaks_is_a_finding_and_the_others_still_run():
     held = threading.Event()
 
     def hang():
@@ -49,7 +52,7 @@ def test_every_problem_comes_with_what_to_do(monkeypatch):
     monkeypatch.setattr(machine, "LEAST_DISK_GB", 1e9)
     monkeypatch.setattr(machine, "LEAST_MEMORY_GB", 1e9)
     found = [*machine.space(), *machine.ports([8080])]
-    assert all(finding.mend for finding in found if finding.level is not Level.OK)
+    assert all(finding.fix for finding in found if finding.level is not Level.OK)
     assert levels(found)["disk"] is Level.WARNING
 
 
@@ -69,7 +72,7 @@ def test_a_python_that_is_too_old_is_an_error(monkeypatch):
     monkeypatch.setattr(machine, "OLDEST", (4, 0))
     (finding,) = machine.versions()
     assert finding.level is Level.ERROR
-    assert "PYTHON=" in finding.mend
+    assert "PYTHON=" in finding.fix
 
 
 def test_a_port_that_is_taken_is_named():
@@ -93,7 +96,7 @@ def test_what_torch_makes_of_a_gpu(values, has_driver, level, words):
     finding = engine._gpu(Answer({**TORCH, **values}), has_driver=has_driver)
     assert finding.level is level
     assert words in finding.text
-    assert bool(finding.mend) == (level is not Level.OK)
+    assert bool(finding.fix) == (level is not Level.OK)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.MODEL_NOT_FOUND, ErrorCode.CHECKPOINT_INVALID, ErrorCode.INVALID_CONFIG])
@@ -101,7 +104,19 @@ def test_a_model_that_is_not_whole_is_an_error_with_its_number(code):
     finding = engine._model("mine", Answer({"error_code": int(code), "error_msg": "shards are missing"}))
     assert finding.level is Level.ERROR
     assert f"{code.name} {int(code)}" in finding.text
-    assert finding.mend
+    assert finding.fix
+
+
+def test_it_is_said_which_profile_time_budgets_count_on(monkeypatch):
+    facts = {**TORCH, "size_bytes": 1, "is_loaded": True, "load_s": 1.0}
+    texts = []
+    for profile in ("", "planner-small-0123, measured 3 days ago"):
+        monkeypatch.setattr(engine, "probe", lambda *_, profile=profile, **__: Answer({**facts, "profile": profile}))
+        found = {finding.check: finding for finding in engine.model_and_gpu("mine", "load", timeout_s=1.0)}
+        assert found["profile"].level is Level.OK
+        texts.append(found["profile"].text)
+    assert "was not measured yet" in texts[0]
+    assert texts[1] == "time budgets count on planner-small-0123, measured 3 days ago"
 
 
 def test_a_model_probe_that_dies_is_an_error():
@@ -123,7 +138,7 @@ def test_the_bundled_model_is_whole_and_a_truncated_copy_is_not(tmp_path):
 def test_no_message_over_dds_is_an_error_that_says_which_ports():
     finding = network._transport(Answer({**SEEN, "trips_ms": []}))
     assert finding.level is Level.ERROR
-    assert "7400" in finding.mend
+    assert "7400" in finding.fix
     assert network._transport(Answer(SEEN)).text.startswith("round trip between two processes: median 2.0 ms")
 
 
@@ -183,3 +198,10 @@ def test_a_message_goes_round_and_the_command_says_so():
 def test_the_doctor_comes_even_where_a_package_is_missing(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import llm_planner.cli.main, llm_planner.doctor.network"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+
+
+def test_the_command_tells_what_to_do_also_by_its_earlier_name(monkeypatch):
+    check = lambda: [Finding(check="disk", level=Level.WARNING, text="0.1 GB free", fix="make room")]  # noqa: E731
+    monkeypatch.setattr(doctor, "_checks", lambda *_: {"disk": check})
+    (finding,) = json.loads(CliRunner().invoke(main.app, ["doctor", "--json"]).stdout)["findings"]
+    assert (finding["fix"], finding["mend"]) == ("make room", "make room")

@@ -33,7 +33,7 @@ def test_a_partly_prefilled_prompt_gives_no_token(backend):
 
 def test_release_frees_everything_and_ignores_unknown_requests(backend):
     assert backend.execute(start(sequence())).free_kv_blocks == 64 - 5
-    assert backend.execute(SchedulerOutput(release=("a", "nobody"))).free_kv_blocks == 64
+    assert backend.execute(SchedulerOutput(release=("a", "absent"))).free_kv_blocks == 64
 
 
 def test_offload_frees_and_restore_takes_the_blocks_again(backend):
@@ -115,7 +115,7 @@ def test_prefix_with_other_or_impossible_tokens_is_refused(backend, name, tokens
         (start(sequence("bad", prompt=range(3, 300)), sequence("bad2", prompt=[4] * 512)), None),
     ],
 )
-def test_a_request_that_cannot_run_harms_nobody(llama_dir, bad, reason):
+def test_a_request_that_cannot_run_harms_no_other_request(llama_dir, bad, reason):
     backend = TorchBackend(llama_dir, num_kv_blocks=33)
     backend.load_prefix("p", PROMPT[:40])
     expected = generate(backend, sequence("good"), max_tokens=6)["good"]

@@ -6,8 +6,8 @@ import json
 from hypothesis import strategies as st
 
 from tests.cli.test_top_screen import make_goal, make_view
-from tests.monitoring.test_lanes import accepted, finished, report, segment
 from tests.monitoring.test_robot_view import make_view as make_robot
+from tests.monitoring.test_rows import accepted, finished, report, segment
 from tests.ros.hostile import DIGITS, texts
 
 START = (

@@ -15,9 +15,9 @@ from llm_planner.monitoring.hub import Hub
 from llm_planner.monitoring.web import WebServer, build_app
 from llm_planner.serving.meter import Totals
 from tests.cli.test_top_screen import make_goal, make_view
-from tests.monitoring.test_lanes import accepted, finished, report, segment
 from tests.monitoring.test_robot_view import make_thing
 from tests.monitoring.test_robot_view import make_view as make_robot
+from tests.monitoring.test_rows import accepted, finished, report, segment
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: requirements/browser.txt")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -94,14 +94,14 @@ def painted(page, selector):
     )
 
 
-def test_numbers_queue_lanes_map_and_prediction_are_shown(page):
+def test_numbers_queue_rows_map_and_prediction_are_shown(page):
     assert page.text_content("#state") == "active"
     assert page.text_content("#slots-text") == "4 of 8"
     assert page.text_content("#kv-text") == "40 %"
     assert page.text_content("#tokens-text") == "100 /s"
     assert "1 segment: median error 25.0 %" in page.text_content("#measured-text")
     page.wait_for_timeout(300)
-    for canvas in ("#lanes", ".tile canvas", "#measured"):
+    for canvas in ("#rows", ".tile canvas", "#measured"):
         assert painted(page, canvas) > 500, canvas
     assert page.locator("#queue .late").count() == 1
 
@@ -121,7 +121,7 @@ def test_nothing_hangs_over_the_edge(page):
 
 def test_a_bar_says_what_it_is_when_it_is_touched(page):
     page.wait_for_timeout(200)
-    box = page.locator("#lanes").bounding_box()
+    box = page.locator("#rows").bounding_box()
     page.mouse.move(box["x"] + box["width"] * (1 - 12 / 60), box["y"] + 20 + 39)  # 12 s ago: it executed
     page.wait_for_selector("#tip:not([hidden])")
     assert "execution, 10.00 s" in page.text_content("#tip")
@@ -158,8 +158,8 @@ def test_instruction_answer_and_progress_are_said_in_plain_words(page, shown):
     cells = page.locator("#queue tbody tr").first.locator("td").all_text_contents()
     assert cells[:3] == ["drone_1", "fly to the sofa", "I see a sofa"]
     assert cells[8] == "segment 1 of 2, 3.9 s left"
-    page.wait_for_function("document.querySelector('#lanes').ariaLabel.includes('fly to the sofa')")
-    assert "answer: I see a sofa" in page.get_attribute("#lanes", "aria-label")
+    page.wait_for_function("document.querySelector('#rows').ariaLabel.includes('fly to the sofa')")
+    assert "answer: I see a sofa" in page.get_attribute("#rows", "aria-label")
 
 
 def test_a_planner_that_died_shows_so_everywhere(page, shown):
@@ -175,8 +175,8 @@ def test_a_planner_that_died_shows_so_everywhere(page, shown):
     assert "segment 1 of 2" not in page.text_content("#queue")
     assert page.text_content("#goals-text") == "?"
     assert page.locator("#summary.stale").count() == 1
-    page.wait_for_function("document.querySelector('#lanes').ariaLabel.includes('planner silent for 12 s')")
-    page.locator("#lanes").focus()
+    page.wait_for_function("document.querySelector('#rows').ariaLabel.includes('planner silent for 12 s')")
+    page.locator("#rows").focus()
     for _ in range(20):
         page.keyboard.press("ArrowRight")
         if "execution" in page.text_content("#tip"):
@@ -189,7 +189,7 @@ def test_what_is_empty_says_the_next_step(browser, shown):
     page = browser.new_page()
     page.goto(shown[2])
     page.wait_for_selector("#queue-more:not(:empty)")
-    assert page.text_content("#lanes-empty") == "No robots yet. Start some: llm-planner up"
+    assert page.text_content("#rows-empty") == "No robots yet. Start some: llm-planner up"
     assert page.text_content("#map-empty") == "No robots yet. Start some: llm-planner up"
     assert page.text_content("#queue-more") == "No planner yet. Start one: llm-planner up"
     with shown[0].changing() as (state, now_s):
@@ -201,7 +201,7 @@ def test_what_is_empty_says_the_next_step(browser, shown):
 
 
 def test_bars_are_told_by_keyboard_too(page):
-    page.locator("#lanes").focus()
+    page.locator("#rows").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#tip:not([hidden])")
     page.keyboard.press("Escape")
@@ -215,7 +215,7 @@ def test_bars_are_told_by_keyboard_too(page):
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_label_of_a_map_lies_on_another(labels_page, labels, robots):
     labels = [
-        {"text": "x", "x": x, "y": y, "width": width, "below": 11, "above": 5, "may_stand_beside": True}
+        {"text": "x", "x": x, "y": y, "width": width, "below": 11, "above": 5, "may_stand_next_to": True}
         for x, y, width in labels
     ]
     taken = [{"left": x - 9, "right": x + 9, "top": y - 11, "bottom": y + 9} for x, y in robots]

@@ -11,9 +11,9 @@ from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.fleet import MAX_ENDS, MAX_ROBOTS, FleetState
 from llm_planner.serving.meter import Totals
 from tests.cli.test_top_screen import make_goal, make_view
-from tests.monitoring.test_lanes import accepted, finished, report, segment
 from tests.monitoring.test_robot_view import make_thing
 from tests.monitoring.test_robot_view import make_view as make_robot
+from tests.monitoring.test_rows import accepted, finished, report, segment
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_broken_event_is_passed_over(state, line):
     assert not document["spans"]
 
 
-def test_silence_is_an_alarm_but_not_while_nobody_listened(state):
+def test_silence_is_an_alarm_but_not_while_there_was_no_listener(state):
     state.receive_planner(make_view(), 10.0)
     state.receive_robot(make_robot(), 10.0)
     assert not texts(state, 10.5)

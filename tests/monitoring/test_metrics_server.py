@@ -49,7 +49,7 @@ def test_who_says_nothing_takes_few_threads_and_not_for_long(server):
                 assert "goals_total 3.0" in scrape(server)
                 return
             time.sleep(0.05)
-    pytest.fail("nobody is served any more")
+    pytest.fail("the server does not answer any more")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_who_says_nothing_takes_few_threads_and_not_for_long(server):
         b"GET /metrics?name[]=" + b"%ff" * 1000 + b" HTTP/1.0\r\n\r\n",
     ],
 )
-def test_hostile_requests_harm_nobody(server, request_bytes):
+def test_hostile_requests_harm_no_other_client(server, request_bytes):
     with connect(server) as raw, contextlib.suppress(OSError):
         raw.sendall(request_bytes)
         raw.recv(65536)

@@ -19,8 +19,8 @@ from llm_planner.monitoring.player import play
 from llm_planner.monitoring.recorder import McapRecorder
 from llm_planner.monitoring.summary import summarize
 from tests.cli.test_top_screen import make_goal, make_view
-from tests.monitoring.test_lanes import accepted, finished, report, segment
 from tests.monitoring.test_robot_view import make_view as make_robot
+from tests.monitoring.test_rows import accepted, finished, report, segment
 
 STRING = "string data"
 GOAL = (accepted(100.0), segment(100.5), report(100.6, "started"), report(103.0, "succeeded", duration_s=2.2))
@@ -98,8 +98,8 @@ def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(whole, tmp_path_factory, 
     path = tmp_path_factory.mktemp("cut") / "cut.mcap"
     path.write_bytes(content[:length])
     recording = Recording(path)
-    heard = list(recording.messages())
-    assert len(heard) <= num_messages
+    received = list(recording.messages())
+    assert len(received) <= num_messages
     assert recording.is_cut
 
 
@@ -136,11 +136,11 @@ def test_a_recording_of_something_else_is_summed_up_all_the_same(path):
 
 @pytest.mark.parametrize("name", ["taken.mcap", "no/such/folder.mcap"])
 def test_a_file_that_cannot_be_written_is_a_numbered_error(tmp_path, name):
-    (tmp_path / "taken.mcap").write_text("somebody's work")
+    (tmp_path / "taken.mcap").write_text("work of another program")
     with pytest.raises(PlannerError, match="cannot be written") as refused:
         McapRecorder(tmp_path / name)
     assert refused.value.code is ErrorCode.INVALID_FILE
-    assert (tmp_path / "taken.mcap").read_text() == "somebody's work"
+    assert (tmp_path / "taken.mcap").read_text() == "work of another program"
 
 
 def test_a_recording_plays_in_its_own_time_and_faster(path):
@@ -160,4 +160,4 @@ def test_a_recording_plays_in_its_own_time_and_faster(path):
     assert len(shown) > 5
     with board.changing() as (state, now_s):
         assert now_s == 54.0
-        assert {span.robot_id for span in state.lanes.spans} == {"drone_1"}
+        assert {span.robot_id for span in state.rows.spans} == {"drone_1"}

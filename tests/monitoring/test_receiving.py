@@ -11,10 +11,10 @@ from llm_planner.monitoring.fleet import FleetState
 from tests.monitoring.lines import lines
 from tests.ros.hostile import texts
 
-HEAR = (receiving.receive_event, receiving.receive_planner, receiving.receive_robot)
+RECEIVERS = (receiving.receive_event, receiving.receive_planner, receiving.receive_robot)
 
 
-@given(st.lists(st.tuples(st.sampled_from(HEAR), lines()), max_size=12))
+@given(st.lists(st.tuples(st.sampled_from(RECEIVERS), lines()), max_size=12))
 @settings(max_examples=400)
 def test_any_line_leaves_a_state_that_can_be_shown(said):
     state, revisions = FleetState(), None

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.monitoring.chrome_trace import write_chrome_trace
-from llm_planner.monitoring.timeline import ENGINE_LANE, Span, SpanKind, draw_timeline, merged, window
+from llm_planner.monitoring.timeline import ENGINE_ROW, Span, SpanKind, draw_timeline, merged, window
 
 TIME = st.floats(0.0, 100.0)
 STEP = st.builds(
-    lambda start_s, length_s: Span(lane="engine", kind=SpanKind.ENGINE, start_s=start_s, end_s=start_s + length_s),
+    lambda start_s, length_s: Span(row="engine", kind=SpanKind.ENGINE, start_s=start_s, end_s=start_s + length_s),
     TIME,
     st.floats(0.0, 10.0),
 )
 
 
-def make_span(start_s, end_s, kind=SpanKind.EXECUTION, lane="drone_1", **changes):
-    return Span(lane=lane, kind=kind, start_s=start_s, end_s=end_s, **changes)
+def make_span(start_s, end_s, kind=SpanKind.EXECUTION, row="drone_1", **changes):
+    return Span(row=row, kind=kind, start_s=start_s, end_s=end_s, **changes)
 
 
 @given(st.lists(STEP), st.floats(0.0, 1.0))
@@ -43,15 +43,15 @@ def test_a_window_shows_what_lies_in_it(spans, start_s, duration_s):
 
 
 SPANS = [
-    make_span(0.0, 0.2, SpanKind.ENGINE, ENGINE_LANE, details={"decodes": 1}),
+    make_span(0.0, 0.2, SpanKind.ENGINE, ENGINE_ROW, details={"decodes": 1}),
     make_span(0.0, 0.2, SpanKind.GENERATION),
     make_span(0.0, 0.3, SpanKind.WAITING),
     make_span(0.3, 2.0, label="mf(100);"),
     make_span(1.0, 1.1, SpanKind.GENERATION),
     make_span(2.0, 2.7, label="tc(90);", is_interrupted=True, details={"request": "r1"}),
     make_span(2.8, 4.0, label="mb(50);", is_urgent=True),
-    make_span(1.0, 3.0, lane="drone_10"),
-    make_span(1.0, 3.0, lane="drone_9"),
+    make_span(1.0, 3.0, row="drone_10"),
+    make_span(1.0, 3.0, row="drone_9"),
 ]
 
 
@@ -67,7 +67,7 @@ def drawn(monkeypatch, spans, path):
     return figures[0].axes[0]
 
 
-def test_the_engine_has_the_lane_above_the_robots_and_the_interrupted_is_hatched(monkeypatch, tmp_path):
+def test_the_engine_has_the_row_above_the_robots_and_the_interrupted_is_hatched(monkeypatch, tmp_path):
     axes = drawn(monkeypatch, SPANS, tmp_path / "t.png")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["drone_10", "drone_9", "drone_1", "engine"]
     hatched = [bar for bar in axes.collections if bar.get_hatch()]

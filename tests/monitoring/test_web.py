@@ -126,14 +126,14 @@ def press(server, robot, token, **headers):
     return get(server, "stop", "POST", robot.encode(), Authorization=f"Bearer {token}", **headers)
 
 
-def test_whoever_knows_the_token_stops_a_robot_or_all(armed, stops):
+def test_a_client_with_the_token_stops_a_robot_or_all(armed, stops):
     assert json.loads(press(armed, "drone_1", armed.token)[2]) == {"drone_1": ""}
     assert json.loads(press(armed, "", armed.token)[2]) == {"drone_1": "", "arm_1": "no answer"}
     assert press(armed, "unicorn", armed.token)[0] == 404
     assert stops.names == ["drone_1", "", "unicorn"]
 
 
-def test_nobody_else_stops_anything(armed, server, stops):
+def test_a_client_without_the_token_stops_nothing(armed, server, stops):
     refused = [
         press(armed, "", "")[0],
         press(armed, "", "wrong")[0],
@@ -197,12 +197,12 @@ def test_news_follow_the_whole_and_none_twice():
         numbers = iter([3])
         hub = Hub(lambda: (next(numbers), "whole"))
         listener = hub.listen()
-        heard = [await anext(listener)]
+        received = [await anext(listener)]
         for number, text in ((3, "known"), (4, "news"), (5, "more")):
             hub.publish(number, text)
-        heard += [await anext(listener), await anext(listener)]
+        received += [await anext(listener), await anext(listener)]
         await listener.aclose()
-        return heard, hub.num_clients
+        return received, hub.num_clients
 
     assert asyncio.run(scenario()) == (["whole", "news", "more"], 0)
 
@@ -210,16 +210,16 @@ def test_news_follow_the_whole_and_none_twice():
 def test_a_hub_that_closes_ends_every_stream_and_begins_none():
     async def scenario():
         hub = Hub(lambda: (0, "whole"))
-        heard = hub.listen()
-        await anext(heard)
+        received = hub.listen()
+        await anext(received)
         hub.close()
-        rest = [text async for text in heard]
+        rest = [text async for text in received]
         return rest, [text async for text in hub.listen()]
 
     assert asyncio.run(scenario()) == ([], [])
 
 
-def test_a_slow_browser_is_sent_away_and_holds_nobody_up():
+def test_a_slow_browser_is_disconnected_and_delays_no_other():
     async def scenario():
         hub = Hub(lambda: (0, "whole"))
         slow, quick = hub.listen(), hub.listen()
@@ -270,7 +270,7 @@ def test_a_browser_that_takes_nothing_is_cut_off(monkeypatch):
         b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
     ],
 )
-def test_hostile_requests_get_no_file_and_harm_nobody(server, request_bytes):
+def test_hostile_requests_get_no_file_and_harm_no_other_client(server, request_bytes):
     port = int(server.url.rsplit(":", 1)[1].strip("/"))
     answer = b""
     with socket.create_connection(("127.0.0.1", port), timeout=5.0) as raw, contextlib.suppress(OSError):

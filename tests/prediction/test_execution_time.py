@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
-from llm_planner.prediction.execution_time import Drift, ProfiledTime, ProfiledTimes, check_fits
+from llm_planner.prediction.execution_time import STALE_S, Drift, ProfiledTime, ProfiledTimes, check_fits
 from llm_planner.prediction.profile import Chunk, find_profile
 
 PROFILE = find_profile("llama3-8b-rtx4090")
-companies = st.builds(CoBatch, st.integers(0, 15), st.integers(0, 20_000))
+co_batches = st.builds(CoBatch, st.integers(0, 15), st.integers(0, 20_000))
 
 
 def steps_s(num_tokens, kv_len, chunk_tokens, co_batch):
@@ -32,7 +32,7 @@ def steps_s(num_tokens, kv_len, chunk_tokens, co_batch):
     return total_s
 
 
-@given(st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 2048), companies)
+@given(st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 2048), co_batches)
 def test_a_prompt_takes_the_sum_of_its_steps(num_tokens, kv_len, chunk_tokens, co_batch):
     co_batch = co_batch if co_batch.num_seqs else CoBatch()
     expected_s = steps_s(num_tokens, kv_len, chunk_tokens, co_batch)
@@ -112,3 +112,43 @@ def test_the_profile_of_another_model_or_device_is_refused_by_name(profile, engi
 def test_a_profile_that_fits_or_names_no_device_is_taken():
     check_fits(PROFILE, info(device="B"))
     check_fits(replace(PROFILE, device="B"), info(device="B"))
+
+
+def run_for(times, seconds, factor):
+    step_s = PROFILE.step_s([Chunk(1, 0)])
+    for _ in range(int(seconds / (factor * step_s))):
+        times.observe([(1, 0)], factor * step_s)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_profile_is_stale_once_after_minutes_of_other_steps(factor):
+    ratios = []
+    times = ProfiledTimes(PROFILE, ratios.append)
+    run_for(times, 0.9 * STALE_S, factor)
+    assert not ratios
+    run_for(times, 3 * STALE_S, factor)
+    assert ratios == [pytest.approx(factor, rel=0.01)]
+
+
+def test_a_program_alongside_that_ends_again_makes_no_profile_stale():
+    ratios = []
+    times = ProfiledTimes(PROFILE, ratios.append)
+    for _ in range(4):
+        run_for(times, 0.8 * STALE_S, 2.0)
+        run_for(times, 0.1 * STALE_S, 1.0)
+    run_for(times, 3 * STALE_S, 1.3)  # the correction makes up for that
+    assert not ratios
+
+
+def test_estimates_are_as_cautious_from_the_start_as_the_measured_noise_asks_for():
+    noisy = replace(PROFILE, noise_ratio=replace(PROFILE.noise_ratio, value=1.25))
+    times = ProfiledTimes(noisy)
+    q_s = times.expected.decode_line(1).q_s
+    assert times.cautious.decode_line(1).q_s == pytest.approx(1.25 * q_s)
+    assert ProfiledTimes(PROFILE).cautious.decode_line(1).q_s == pytest.approx(q_s)
+
+
+def test_it_says_what_it_counts_on():
+    assert ProfiledTimes(PROFILE).source == "profile llama3-8b-rtx4090"
+    dated = replace(PROFILE, measured_at="2026-01-02T03:04:05+00:00")
+    assert ProfiledTimes(dated).source == "profile llama3-8b-rtx4090, measured at 2026-01-02T03:04:05+00:00"

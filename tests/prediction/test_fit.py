@@ -13,9 +13,10 @@ from llm_planner.prediction.fit import (
     fit_move,
     held_out_accuracy,
     measured,
+    noise_ratio,
     nonnegative_fit,
 )
-from llm_planner.prediction.profile import DecodeCost, PrefillCost
+from llm_planner.prediction.profile import NO_MOVE_COST, DecodeCost, PrefillCost
 from llm_planner.prediction.samples import StepKind, StepSample
 
 LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)
@@ -122,3 +123,29 @@ def test_a_fit_is_never_negative():
     fitted = nonnegative_fit([(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)], [3.0, 2.0, 1.0])
     assert fitted[1] == 0.0
     assert fitted[0] > 0
+
+
+def test_what_too_few_points_tell_apart_is_left_at_zero():
+    costs = make_costs()
+    shapes = [(StepKind.DECODE, 1, 1, 32), (StepKind.PREFILL, 1, 32, 0), (StepKind.PREFILL, 1, 64, 0)]
+    few = [
+        replace(sample, duration_s=costs.step_s(sample))
+        for point, (kind, num_seqs, num_tokens, kv_tokens) in enumerate(shapes)
+        for sample in [StepSample(kind, point, num_seqs, num_tokens, kv_tokens, 1.0)]
+    ]
+    decode = fit_costs(few).decode
+    assert decode.base_s.value == pytest.approx(costs.decode.base_s.value, rel=0.01)
+    assert decode.per_sequence_s.value == decode.per_kv_token_s.value == 0.0
+
+
+def test_the_noise_is_what_one_step_of_20_exceeds():
+    costs = make_costs()
+    samples = samples_of(costs, noise=0.1, repeats=20)
+    ratio = noise_ratio(costs, samples)
+    exceeding = sum(s.duration_s > ratio * costs.step_s(s) for s in samples)
+    assert exceeding == pytest.approx(0.05 * len(samples), rel=0.01)
+    assert noise_ratio(costs, samples_of(costs)) == pytest.approx(1.0)
+
+
+def test_a_cost_that_was_not_measured_says_so():
+    assert fit_move([]) == NO_MOVE_COST

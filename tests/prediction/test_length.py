@@ -100,7 +100,7 @@ def test_a_response_that_outgrew_the_prediction_may_have_any_length_up_to_the_li
     assert [conditioned.at_most(n) for n in (6, 7, 8, 9, 10)] == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
-def test_calibrated_intervals_cover_what_they_promise_although_the_predictor_is_overconfident():
+def test_calibrated_intervals_have_their_nominal_coverage_although_the_predictor_is_overconfident():
     rng = np.random.default_rng(3)
 
     def examples(count):
@@ -132,7 +132,7 @@ def test_calibration_is_the_conformal_quantile(scores, percent):
     assert level == 1.0 or reached >= (len(scores) + 1) * percent / 100 - 1e-9
 
 
-def test_few_examples_promise_nothing_at_high_levels():
+def test_few_examples_guarantee_nothing_at_high_levels():
     assert calibrate([0.1, 0.2]).level(0.9) == 1.0
 
 

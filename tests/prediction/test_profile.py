@@ -50,12 +50,12 @@ def test_a_few_tokens_of_one_sequence_are_rows_of_the_batch():
 
 
 def test_an_engine_that_hides_no_prompts_computes_one_after_the_other():
-    beside = replace(PROFILE, hides_prompts=False)
+    separate = replace(PROFILE, hides_prompts=False)
     prompt, decodes = [Chunk(500, 0)], [Chunk(1, 100)] * 4
-    assert beside.step_s(prompt) == pytest.approx(beside.prefill_s(500))
-    assert beside.step_s(decodes) == PROFILE.step_s(decodes)
-    assert beside.step_s(prompt + decodes) == pytest.approx(beside.step_s(prompt) + beside.step_s(decodes))
-    assert PROFILE.step_s(prompt + decodes) < beside.step_s(prompt + decodes)
+    assert separate.step_s(prompt) == pytest.approx(separate.prefill_s(500))
+    assert separate.step_s(decodes) == PROFILE.step_s(decodes)
+    assert separate.step_s(prompt + decodes) == pytest.approx(separate.step_s(prompt) + separate.step_s(decodes))
+    assert PROFILE.step_s(prompt + decodes) < separate.step_s(prompt + decodes)
 
 
 @given(st.integers(2, 2000), st.integers(2, 2000))

@@ -101,7 +101,7 @@ def test_a_target_that_is_covered_takes_nothing_more():
     assert outcome.reason == "place: blue_box is covered by red_box"
 
 
-def test_pushes_into_an_area_and_beside_an_object():
+def test_pushes_into_an_area_and_next_to_an_object():
     driver = arm()
     assert run("push(red_box,left_area);", driver).is_success
     assert driver.world.is_on("red_box", "left_area")
@@ -116,7 +116,7 @@ def test_nothing_is_pushed_where_there_is_no_room():
     things = [WorldObject(name=f"block_{i}", position_m=(*p, 0.025), **block) for i, p in enumerate(around)]
     driver = arm(table(*things, WorldObject(name="cup", position_m=(0.3, 0.3, 0.025))))
     del driver.world.objects["blue_box"]
-    assert run("push(cup,red_box);", driver).reason == "push: there is no room beside red_box"
+    assert run("push(cup,red_box);", driver).reason == "push: there is no room next to red_box"
 
 
 def test_what_is_held_moves_along_and_falls_when_the_gripper_opens():

@@ -189,7 +189,7 @@ def test_a_reflex_interrupts_and_backs_off():
     assert robot.executor.state is ExecutorState.FAILED
 
 
-def test_a_reflex_between_segments_tells_the_planner_and_without_a_goal_nobody():
+def test_a_reflex_between_segments_is_reported_to_the_planner_if_there_is_a_goal():
     robot = Robot()
     robot.add(segment(0))
     robot.run(4)

@@ -4,6 +4,7 @@
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
     import rosidl_generator_py  # noqa: F401 -- imports a lark that uses sre_parse
@@ -18,7 +19,6 @@ from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.planner_node import PlannerNode
-from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.server import ServerStatus
 
@@ -48,7 +48,7 @@ class ScriptedServer:
 
     def __init__(self, book):
         self._book = book
-        self._dispatcher = Dispatcher(lambda event: book.accept(event, time.monotonic()))
+        self._engine = ThreadPoolExecutor(1)
         self.requests, self.segments, self.reports, self.ended = {}, {}, [], {}
         self.is_closed, self.seen = False, []
         self.num_looks, self.view = 0, None
@@ -75,14 +75,14 @@ class ScriptedServer:
         self.segments[request.request_id] = segments
         num_at_once = 0 if mode == "unclear" else len(segments) if mode == "flood" else 1
         for segment in segments[:num_at_once]:
-            self._dispatcher.put(SegmentReady(request.request_id, segment))
+            self._say(SegmentReady(request.request_id, segment))
         if mode == "unclear":
             self.segments[request.request_id] = []
             self.finish(request.request_id, ErrorCode.NOT_UNDERSTOOD, "not understood")
         elif mode == "hang":
             self.segments[request.request_id] = segments[:1] * 2
         elif num_at_once == len(segments):
-            self._dispatcher.put(PlanComplete(request.request_id, len(segments)))
+            self._say(PlanComplete(request.request_id, len(segments)))
 
     def cancel(self, request_id, code=None, message="cancelled"):
         if request_id not in self.requests:
@@ -93,7 +93,7 @@ class ScriptedServer:
     def report(self, report):
         self.reports.append(report)
         if (request_id := report.request_id) not in self.requests:
-            return False
+            return
         segments = self.segments[request_id]
         if report.status is ReportStatus.FAILED:
             self.finish(request_id, ErrorCode.SKILL_FAILED, report.reason)
@@ -101,8 +101,7 @@ class ScriptedServer:
             is_partial = self.seen[-1].instruction.startswith("partial")
             self.finish(request_id, ErrorCode.PLAN_PARTIAL if is_partial else None)
         elif report.status is ReportStatus.SUCCEEDED:
-            self._dispatcher.put(SegmentReady(request_id, segments[report.index + 1]))
-        return True
+            self._say(SegmentReady(request_id, segments[report.index + 1]))
 
     def finish(self, request_id, code=None, message=""):
         del self.requests[request_id]
@@ -111,7 +110,10 @@ class ScriptedServer:
         segments = tuple({s.index: s for s in self.segments[request_id]}.values()) if has_plan else ()
         self.ended[request_id] = code
         result = PlanResult(request_id=request_id, error_code=code, error_msg=message, segments=segments)
-        self._dispatcher.put(Finished(result))
+        self._say(Finished(result))
+
+    def _say(self, event):
+        self._engine.submit(lambda: self._book.accept(event, time.monotonic()))
 
     def look(self):
         self.num_looks += 1
@@ -122,7 +124,7 @@ class ScriptedServer:
 
     def close(self):
         self.is_closed = True
-        self._dispatcher.close()
+        self._engine.shutdown()
 
 
 class Spinner:

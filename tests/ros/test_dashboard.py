@@ -24,7 +24,7 @@ from llm_planner.ros import qos
 from llm_planner.ros.dashboard_node import DashboardNode
 from llm_planner.ros.guarded_executor import note_error, num_callback_errors
 from tests.monitoring.lines import lines
-from tests.monitoring.test_lanes import accepted, finished, segment
+from tests.monitoring.test_rows import accepted, finished, segment
 from tests.ros.hostile import messages
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_live_view import Counting
@@ -66,15 +66,15 @@ def start_dashboard(ros):
         node.close()
 
 
-def test_a_dashboard_that_nobody_looks_at_forgets_too(start_dashboard):
+def test_a_dashboard_without_viewers_forgets_too(start_dashboard):
     node = start_dashboard("dashboard_for_hours", planner="/planner_for_hours")
     with node._board.changing() as (state, now_s):
         for number in range(2000):
             goal = {"request_id": f"goal_{number}"}
             for line in (accepted(10.0 * number), segment(10.0 * number + 1.0), finished(10.0 * number + 2.0)):
                 state.receive_event(line | goal, now_s)
-        assert len(state.lanes.spans) > 2000
-    wait_until(lambda: len(state.lanes.spans) < 100, what="an end of what is too old to be shown")
+        assert len(state.rows.spans) > 2000
+    wait_until(lambda: len(state.rows.spans) < 100, what="an end of what is too old to be shown")
 
 
 def test_the_button_stops_a_robot(start_planner, start_operator, start_dashboard):  # noqa: F811
@@ -242,10 +242,10 @@ def test_any_message_leaves_it_alive_and_serving(start_dashboard, talker):
 def test_its_failed_callbacks_are_told_to_diagnostics(start_dashboard, talker):
     node = start_dashboard("dashboard_failing", planner="/wild")
     note_error(node, raised(OverflowError("int too large")))
-    heard = []
-    talker.node.create_subscription(DiagnosticArray, "/diagnostics", lambda m: heard.extend(m.status), 10)
+    received = []
+    talker.node.create_subscription(DiagnosticArray, "/diagnostics", lambda m: received.extend(m.status), 10)
     spinner = Spinner(talker.node)
-    wait_until(lambda: any(status.name == "dashboard_failing: callbacks" for status in heard))
+    wait_until(lambda: any(status.name == "dashboard_failing: callbacks" for status in received))
     spinner.stop()
-    status = next(status for status in heard if status.name == "dashboard_failing: callbacks")
+    status = next(status for status in received if status.name == "dashboard_failing: callbacks")
     assert (status.level, status.values[0].value) == (DiagnosticStatus.WARN, "1")

@@ -71,7 +71,7 @@ def test_a_flight_is_recorded_and_summed_up(start_planner, start_operator, start
     assert (summary.planner, dict(summary.ended), summary.num_broken) == ("/taped", {"NONE": 1}, 0)
     assert summary.robots["taped_1"].num_segments == 2
     assert {"/taped/status", "/taped/report", "/taped/view", "/taped_1/view", "/diagnostics"} <= set(summary.counts)
-    outcomes = [heard.decode() for heard in Recording(path).messages() if heard.topic == "/taped_1/outcome"]
+    outcomes = [message.decode() for message in Recording(path).messages() if message.topic == "/taped_1/outcome"]
     assert [(outcome.robot_id, len(outcome.segments)) for outcome in outcomes] == [("taped_1", 2)]
     assert "/rosout" in summary.counts
     offers = offered_qos(path)
@@ -104,7 +104,7 @@ def test_a_recorder_that_is_killed_leaves_a_file_that_can_be_read(start_planner,
         finally:
             process.kill()
     recording = Recording(path)
-    statuses = [heard.decode() for heard in recording.messages() if heard.topic == "/killed_tape/status"]
+    statuses = [message.decode() for message in recording.messages() if message.topic == "/killed_tape/status"]
     assert recording.is_cut
     assert {status.model for status in statuses} == {"planner-small"}
 

@@ -121,7 +121,7 @@ def test_a_box_is_stacked_over_ros_and_silence_ends_a_plan(planner, bridge, star
     assert operator.instruct("move_to(bin);").accepted
     wait_until(lambda: len(operator.outcomes) > 1, 20.0, "outcome")
     assert operator.outcome(2).error_code == ErrorCode.SKILL_FAILED
-    assert "nothing is heard" in operator.outcome(2).error_msg
+    assert "nothing is received" in operator.outcome(2).error_msg
 
 
 def test_the_node_has_the_topics_of_the_bridge(ros):

@@ -64,7 +64,7 @@ def _nav_msgs(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.usefixtures("_nav_msgs")
-def test_a_drone_hears_its_own_odometry_and_is_told_its_velocity():
+def test_a_drone_receives_its_own_odometry_and_its_velocity_commands():
     node, clock = FakeNode("drone_2"), ManualClock()
     port = open_gazebo_port(node, unguarded, TELLO, "table", clock)
     assert node.topics == ["/model/drone_2/cmd_vel", "/model/drone_2/odometry"]

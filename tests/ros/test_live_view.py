@@ -22,16 +22,16 @@ pytestmark = pytest.mark.ros
 
 @pytest.fixture
 def listen(ros):
-    heard = []
+    nodes = []
 
     def start(planner):
         node = rclpy.create_node("viewer")
         listener = ViewListener(node, planner)
-        heard.append((node, Spinner(node)))
+        nodes.append((node, Spinner(node)))
         return listener
 
     yield start
-    for node, spinner in heard:
+    for node, spinner in nodes:
         spinner.stop()
         node.destroy_node()
 
@@ -124,7 +124,7 @@ def test_an_impossible_name_is_refused(ros, name):
 
 
 def test_no_planner_no_view(ros):
-    result = CliRunner().invoke(app, ["top", "--planner", "/nobody", "--timeout", "0.5"])
+    result = CliRunner().invoke(app, ["top", "--planner", "/absent", "--timeout", "0.5"])
     assert isinstance(result.exception, PlannerError)
     assert result.exception.code is ErrorCode.SERVER_UNREACHABLE
-    assert "/nobody" in str(result.exception)
+    assert "/absent" in str(result.exception)

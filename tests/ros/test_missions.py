@@ -452,7 +452,7 @@ class Goal:
                 "fail": "g(unicorn);",
                 "ask": "rp();",
             }
-            self.segments.append(make_replan(index) if kind == "detour" else segment(index, texts[kind]))
+            self.segments.append(make_replan(index) if kind == "replan" else segment(index, texts[kind]))
 
     @property
     def calls(self):
@@ -579,7 +579,7 @@ class MissionsMachine(RuleBasedStateMachine):
             if report.status == ReportStatus.FAILED.value and goal.code is None:
                 goal.failed.add(report.index)
                 if report.value.type == msgs.Value.TEXT:
-                    segments = self.plan(report.goal_id, ["detour", "say"])
+                    segments = self.plan(report.goal_id, ["replan", "say"])
                     self.network.append(("feedback", report.goal_id, segments, None))
         self.num_reports = len(reports)
 

@@ -18,17 +18,17 @@ import rclpy
 from std_msgs.msg import String
 
 rclpy.init()
-node, heard, is_over = rclpy.create_node(sys.argv[1]), set(), threading.Event()
-node.create_subscription(String, "/said", lambda message: heard.add(message.data), 10)
+node, received, is_over = rclpy.create_node(sys.argv[1]), set(), threading.Event()
+node.create_subscription(String, "/said", lambda message: received.add(message.data), 10)
 publisher = node.create_publisher(String, "/said", 10)
 threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
 until_s, is_told = time.monotonic() + 30, False
 while not is_over.is_set():
     publisher.publish(String(data=sys.argv[1]))
     rclpy.spin_once(node, timeout_sec=0.1)
-    if not is_told and (len(heard) == 2 or time.monotonic() > until_s):
+    if not is_told and (len(received) == 2 or time.monotonic() > until_s):
         is_told = True
-        print(*sorted(heard), sep=",", flush=True)
+        print(*sorted(received), sep=",", flush=True)
 print(*(line.split()[-1] for line in open("/proc/self/maps") if "/dev/shm/fast" in line), sep=",")
 own = set()
 for name in os.listdir("/proc/self/fd"):
@@ -51,9 +51,9 @@ def talk(*environments):
         subprocess.Popen([sys.executable, "-c", TALK, f"node_{i}"], env=each, text=True, **PIPES)
         for i, each in enumerate(environments)
     ]
-    heard = [process.stdout.readline() for process in processes]  # by now, all of them have
+    received = [process.stdout.readline() for process in processes]  # by now, all of them have
     rest = [process.communicate(timeout=60)[0].splitlines() for process in processes]
-    lines = [(first, *others) for first, others in zip(heard, rest, strict=True)]
+    lines = [(first, *others) for first, others in zip(received, rest, strict=True)]
     return [tuple(set(filter(None, line.strip().split(","))) for line in answer) for answer in lines]
 
 
@@ -68,7 +68,7 @@ def talk(*environments):
     ],
     ids=["the same", "nothing set", "LOCALHOST", "UDPv4", "subnet"],
 )
-def test_a_node_of_this_host_has_loopback_sockets_alone_and_hears_its_neighbours(other):
+def test_a_node_of_this_host_has_loopback_sockets_alone_and_receives_from_its_neighbours(other):
     ours, theirs = talk(HOST, other)
     assert ours[0] == theirs[0] == {"node_0", "node_1"}
     assert ours[1] == set()
@@ -85,7 +85,7 @@ def test_the_profile_is_well_formed():
     assert {element.tag.rpartition("}")[2] for element in ET.parse(PROFILE).getroot().iter()} >= {"interfaceWhiteList"}
 
 
-def test_what_somebody_has_set_stays():
+def test_what_the_user_has_set_stays():
     mine = {PROFILE_VARIABLES[0]: "mine.xml", "ROS_LOCALHOST_ONLY": "0", "HOME": "x"}
     assert environment(Network.HOST, mine) == {
         PROFILE_VARIABLES[0]: "mine.xml",

@@ -79,7 +79,7 @@ def test_only_the_result_of_a_plan_that_was_carried_out_brings_segments(code):
 
 
 @pytest.mark.parametrize("end", ["cancel", "close"])
-def test_whoever_waits_for_a_segment_is_let_go(end):
+def test_waiting_for_a_segment_ends(end):
     caller = Caller()
     handle = PlanHandle(
         caller.handle.request, send_report=caller.reports.append, request_cancel=caller.cancelled.append

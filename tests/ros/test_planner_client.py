@@ -204,8 +204,8 @@ def test_a_garbage_goal_is_refused_and_the_others_are_unharmed(planner, start_ro
 
 
 def test_a_client_that_dies_ends_its_goal(start_planner):
-    planner = start_planner("impatient", client_timeout_s=0.5)
-    robot = Robot("mortal", planner="/impatient")
+    planner = start_planner("short_timeout", client_timeout_s=0.5)
+    robot = Robot("mortal", planner="/short_timeout")
     handle = robot.client.plan("hang mf(20);")
     next(iter(handle))
     robot.stop()
@@ -235,7 +235,7 @@ def test_a_planner_that_restarts_is_noticed_and_takes_new_goals(start_planner, s
 
 
 def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
-    robot = start_robot("lonely", planner="/nobody", server_timeout_s=0.5)
+    robot = start_robot("lonely", planner="/absent", server_timeout_s=0.5)
     assert robot.client.plan("mf(20);").result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
     assert not robot.client.is_planner_active
 

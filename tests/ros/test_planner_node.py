@@ -147,7 +147,7 @@ def test_diagnostics_show_queue_and_model(planner):
 
 def test_callbacks_that_failed_are_counted_in_diagnostics(start_planner):
     planner = start_planner("stumbling")
-    planner.node._bridge.post(lambda: 1 / 0)
+    planner.node._book.post(None)  # no event
     wait_until(lambda: num_callback_errors(planner.node) == 1)
     note_error(planner.node, raised(OverflowError("int too large")))
     status = diagnostics.describe(planner.node, PlannerConfig(), planner.server, is_active=True, has_double=False)
@@ -213,13 +213,13 @@ def test_a_goal_whose_end_is_on_its_way_ends_once(start_planner, start_manager, 
     handle = start_robot("drone_1", planner="/hasty").client.plan("hang mf(20);")
     next(iter(handle))
     late = []
-    monkeypatch.setattr(planner.node._book, "_post", late.append)
+    monkeypatch.setattr(planner.node._book, "post", late.append)
     assert manager.change_state(Transition.TRANSITION_DEACTIVATE)
     assert manager.change_state(last)
     assert handle.result(10.0).error_code is ErrorCode.SHUTTING_DOWN
     wait_until(lambda: late)
     for event in late:
-        planner.spinner.executor.create_task(planner.node._on_event, event)
+        planner.spinner.executor.create_task(planner.node._action.on_event, event)
     wait_until(lambda: not planner.node._book.unfinished())
 
 
@@ -317,16 +317,16 @@ def test_a_status_alone_ends_no_planner(start_planner, start_manager, start_liar
     assert planner.node.failure is None
 
 
-def test_a_planner_gives_way_at_its_start_to_one_that_is_there(start_planner, start_manager, start_liar):
+def test_a_planner_that_starts_ends_if_an_older_one_is_active(start_planner, start_manager, start_liar):
     planner = start_planner("second", autostart=False)
     older = start_liar("/second/status", node_name="second")
     manager = start_manager("second")
 
-    def gives_way():
+    def has_ended():
         older.say(state=msgs.PlannerStatus.ACTIVE)
         return manager.state and planner.node.failure is not None
 
-    wait_until(gives_way)
+    wait_until(has_ended)
     assert planner.node.failure.code is ErrorCode.DUPLICATE_NODE
 
 

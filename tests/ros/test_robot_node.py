@@ -282,12 +282,12 @@ def test_a_second_robot_with_a_name_that_is_taken_refuses_to_start(planner, star
 
 def test_a_status_alone_does_not_end_a_robot(ros, start_operator):
     operator = start_operator("drone_25")
-    heard = []
-    operator.node.create_subscription(msgs.RobotStatus, "/drone_25/status", heard.append, qos.STATUSES)
+    received = []
+    operator.node.create_subscription(msgs.RobotStatus, "/drone_25/status", received.append, qos.STATUSES)
     operator.node.create_publisher(msgs.RobotStatus, "/drone_25/status", qos.STATUS).publish(
         msgs.RobotStatus(robot_id="drone_25", instance_id="older")
     )
-    wait_until(lambda: {"older"} < {status.instance_id for status in heard})
+    wait_until(lambda: {"older"} < {status.instance_id for status in received})
     assert operator.robot.failure is None
 
 
@@ -319,7 +319,7 @@ def test_a_stop_is_answered_by_what_was_stopped(planner, start_operator):
 
 
 def test_a_stop_needs_no_planner(ros, start_operator):
-    operator = start_operator("drone_19", planner="/nobody", time_scale=1.0)
+    operator = start_operator("drone_19", planner="/absent", time_scale=1.0)
     robot = operator.robot._robot
     robot.begin("0" * 32)
     robot.add("0" * 32, make_segment(0, "mf(500);"))
@@ -444,7 +444,7 @@ def test_a_normal_goal_that_is_refused_needs_no_reflex(planner, start_operator):
     assert list(operator.outcome().reflexes) == []
 
 
-def test_an_arm_holds_as_long_as_somebody_is_near(planner, start_operator):
+def test_an_arm_holds_as_long_as_a_person_is_near(planner, start_operator):
     hand = {"name": "hand", "position_m": [0.4, 0.1, 0.4], "velocity_m_per_s": [0.01, 0.0, 0.0], "moves_for_s": 1.0}
     operator = start_operator("arm_1", robot_model="indy7", time_scale=10.0)
     operator.instruct("wait(20);", [hand])

@@ -21,13 +21,13 @@ def test_listeners_see_where_it_is_and_what_it_knows_of(planner, start_operator)
     operator.instruct("mf(100);mb(50);", [CHAIR])
     operator.outcome()
     time.sleep(2 * PERIOD_S)
-    node, heard = rclpy.create_node("observer"), []
-    node.create_subscription(String, "/seen_1/view", heard.append, qos.VIEW)
+    node, received = rclpy.create_node("observer"), []
+    node.create_subscription(String, "/seen_1/view", received.append, qos.VIEW)
     spinner = Spinner(node)
-    wait_until(lambda: len(heard) >= 3, what="views")
+    wait_until(lambda: len(received) >= 3, what="views")
     spinner.stop()
     node.destroy_node()
-    views = [RobotView.from_json(message.data) for message in heard]
+    views = [RobotView.from_json(message.data) for message in received]
     assert [view.number for view in views[:3]] == [1, 2, 3]  # before, there was no listener and nothing was published
     assert views[0].pose.x_m == pytest.approx(0.5, abs=0.15)
     assert (views[0].robot_id, views[0].kind, views[0].is_busy) == ("seen_1", "drone", False)

@@ -28,7 +28,7 @@ def test_the_example_is_in_order_and_its_worlds_can_be_entered():
     assert set(Snapshot.from_json(events[0].order.world).world.objects) == {"chair"}
     (arm,) = load_scenario(EXAMPLE, "arm_1")
     assert Snapshot.from_json(arm.order.world).world.objects["bin"].role is ObjectRole.CONTAINER
-    assert load_scenario(EXAMPLE, "nobody") == []
+    assert load_scenario(EXAMPLE, "absent") == []
 
 
 @pytest.mark.parametrize(

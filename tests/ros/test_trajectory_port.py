@@ -111,7 +111,7 @@ def test_refusals_and_failures_are_named(client, port):
     assert port.ending() == "ROBOT IS IN COLLISION STATE"
     client.is_ready = False
     port.move((1.0,) * 6)
-    assert "nobody serves /joint_trajectory_controller" in port.ending()
+    assert "no server of /joint_trajectory_controller" in port.ending()
 
 
 def test_what_comes_of_an_older_goal_does_not_count(client, port):

@@ -116,11 +116,11 @@ def test_the_limit_of_send_ends_in_an_error_that_says_what_to_do(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_has_enough_of_waiting_is_not_shown_a_traceback(number):
+def test_an_interrupt_while_waiting_shows_no_traceback(number):
     code = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "send", "nobody", "go up"]
+    command = [sys.executable, "-c", code, "send", "absent", "go up"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as send:
-        assert send.stderr.readline() == "looking for /nobody\n"
+        assert send.stderr.readline() == "looking for /absent\n"
         send.send_signal(number)
         _, errors = send.communicate(timeout=TIMEOUT_S)
     assert send.returncode != 0
@@ -157,7 +157,7 @@ def test_a_default_scene_has_things_in_it_and_is_shown(start):
     ]
     result = CliRunner().invoke(app, ["scene", "drone_1"])
     assert "knows of nothing" in result.stdout
-    assert isinstance(CliRunner().invoke(app, ["scene", "nobody", "--timeout", "0.5"]).exception, PlannerError)
+    assert isinstance(CliRunner().invoke(app, ["scene", "absent", "--timeout", "0.5"]).exception, PlannerError)
 
 
 SEND = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
@@ -206,10 +206,10 @@ def test_stop_stops_the_robots_that_are_named_or_all(start):
     for operator in operators:
         operator.instruct("hang mf(500);")
     wait_until(lambda: all(operator.robot._robot.pose.x_m > 0.1 for operator in operators), what="flight")
-    result = CliRunner().invoke(app, ["stop", "/drone_1", "nobody"])
+    result = CliRunner().invoke(app, ["stop", "/drone_1", "absent"])
     assert result.exit_code == 1
     assert "/drone_1: stopped 'hang mf(500);'" in result.stdout
-    assert "/nobody" in result.stderr
+    assert "/absent" in result.stderr
     assert [operator.robot._robot.is_active for operator in operators] == [False, True, True]
     result = CliRunner().invoke(app, ["stop", "--all"])
     assert result.exit_code == 0, result.output
@@ -218,7 +218,7 @@ def test_stop_stops_the_robots_that_are_named_or_all(start):
 
 
 @pytest.mark.parametrize("arguments", [["stop"], ["stop", "--all", "drone_1"], ["stop", "drone 1"]])
-def test_a_stop_that_names_nobody_is_refused(arguments):
+def test_a_stop_that_names_no_robot_is_refused(arguments):
     error = CliRunner().invoke(app, arguments).exception
     assert isinstance(error, PlannerError)
     assert error.code is ErrorCode.INVALID_ROBOT_ID
@@ -240,7 +240,7 @@ def test_a_name_that_no_robot_can_have_is_refused_in_one_line(typed):
     assert len(caught.value.message) < 250
 
 
-def test_an_emergency_with_a_budget_waits_for_nobody(start):
+def test_an_emergency_with_a_budget_does_not_wait(start):
     start(LoadingPlanner, "slow")
     start(Operator, "drone_1", planner="/slow", time_scale=1.0)
     result = Send("drone_1", "mf(20);", "--urgent", "--budget", "0.2").result
@@ -248,7 +248,7 @@ def test_an_emergency_with_a_budget_waits_for_nobody(start):
     assert "reflex" in result.stderr
 
 
-def test_a_robot_that_nobody_has_is_named_beside_those_that_are_there(start):
+def test_an_unknown_robot_is_named_with_those_that_are_there(start):
     operator = start(Operator, "drone_1")
     commander = Commander(operator.node, ["dron_1"])
     with pytest.raises(PlannerError, match="no robot /dron_1 is running; robots here: /drone_1"):
@@ -259,12 +259,12 @@ def test_a_robot_that_nobody_has_is_named_beside_those_that_are_there(start):
     assert looking[-1] == "looking for /dron_1; robots here: /drone_1"
 
 
-def test_a_planner_that_nobody_started_is_not_waited_for(start):
-    operator = start(Operator, "drone_1", planner="/nobody")
-    assert planner_of(operator.node, "drone_1") == "/nobody"
-    commander = Commander(operator.node, ["drone_1"], planner="/nobody")
+def test_a_planner_that_was_not_started_is_not_waited_for(start):
+    operator = start(Operator, "drone_1", planner="/absent")
+    assert planner_of(operator.node, "drone_1") == "/absent"
+    commander = Commander(operator.node, ["drone_1"], planner="/absent")
     wait_until(commander._clients["drone_1"].service_is_ready)
-    with pytest.raises(PlannerError, match="no planner /nobody is running"):
+    with pytest.raises(PlannerError, match="no planner /absent is running"):
         commander.wait_until_ready(TIMEOUT_S, sign_of_life_s=0.0)
 
 
@@ -292,8 +292,8 @@ def test_a_robot_is_searched_for_no_longer_than_allowed(start, monkeypatch):
     operator = start(Operator, "drone_1")
     wait_until(lambda: robot_nodes(operator.node))
     clock = stepped_clock(monkeypatch)
-    with pytest.raises(PlannerError, match="no robot /nobody is running"):
-        planner_of(operator.node, "nobody", timeout_s=3.0, clock=clock)
+    with pytest.raises(PlannerError, match="no robot /absent is running"):
+        planner_of(operator.node, "absent", timeout_s=3.0, clock=clock)
     assert clock.seconds == pytest.approx(3.0, abs=2 * POLL_S)
 
 
@@ -314,7 +314,7 @@ def test_send_waits_as_long_as_it_is_told_to(ros, monkeypatch, wait_s):
 
     def search(node, robot, *, timeout_s, on_wait):
         limits.append(timeout_s)
-        return "/nobody"
+        return "/absent"
 
     def wait(commander, timeout_s, *, sign_of_life_s, on_wait):
         limits.append(sign_of_life_s)
@@ -333,7 +333,7 @@ def test_what_the_search_for_a_robot_took_is_not_waited_again_for_its_planner(ro
 
     def search(node, robot, *, timeout_s, on_wait):
         clock.seconds += 2.5
-        return "/nobody"
+        return "/absent"
 
     def wait(commander, timeout_s, *, sign_of_life_s, on_wait):
         limits.append(sign_of_life_s)
@@ -385,15 +385,15 @@ def test_send_ends_when_the_planner_that_it_waits_for_does(start, waited_for):
     assert "planner /slow has ended; start it again with `llm-planner up`" in error.message
 
 
-def test_a_planner_that_is_inactive_needs_somebody_to_activate_it(start, start_planner):
+def test_an_inactive_planner_must_be_activated(start, start_planner):
     start_planner("led", autostart=False)
     operator = start(Operator, "drone_1", planner="/led")
-    heard = []
+    received = []
     commander = Commander(operator.node, ["drone_1"], planner="/led")
     with pytest.raises(PlannerError, match="ros2 lifecycle set /led activate") as caught:
-        commander.wait_until_ready(1.0, on_wait=heard.append)
+        commander.wait_until_ready(1.0, on_wait=received.append)
     assert caught.value.code is ErrorCode.NOT_ACTIVE
-    assert heard[-1] == "planner /led is inactive"
+    assert received[-1] == "planner /led is inactive"
 
 
 def test_a_goal_waits_for_a_planner_that_loads(start):
@@ -409,10 +409,10 @@ def test_a_goal_waits_for_a_planner_that_loads(start):
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.NONE
 
 
-@pytest.mark.parametrize(("patience_s", "time_budget_s"), [(0.2, None), (60.0, 0.2)])
-def test_a_goal_waits_no_longer_than_it_may(start, patience_s, time_budget_s):
+@pytest.mark.parametrize(("loading_timeout_s", "time_budget_s"), [(0.2, None), (60.0, 0.2)])
+def test_a_goal_waits_no_longer_than_it_may(start, loading_timeout_s, time_budget_s):
     start(LoadingPlanner, "slow")
-    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0, loading_timeout_s=patience_s)
+    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0, loading_timeout_s=loading_timeout_s)
     wait_until(lambda: robot.client.received_at_s > 0)
     result = robot.client.plan("mf(20);", time_budget_s=time_budget_s).result(TIMEOUT_S)
     assert result.error_code is ErrorCode.NOT_ACTIVE

@@ -2,6 +2,7 @@
 """From an instruction to a changed world: robot nodes, DDS, planner node, the real loop, gate and prompts; no model."""
 
 import time
+from functools import partial
 
 import pytest
 from action_msgs.msg import GoalStatus
@@ -17,8 +18,8 @@ from llm_planner.ros.snapshot import Snapshot
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.chat_preparer import ChatPreparer
+from llm_planner.serving.child import ChildServer
 from llm_planner.serving.fake import FakeBackend
-from llm_planner.serving.in_process import InProcessServer
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
@@ -45,32 +46,35 @@ PLANS = {
 }
 
 
+def build_loop(config, sleep):
+    backend, library = FakeBackend(plans=PLANS, sleep=sleep), build_library(config)
+    return PlannerLoop(
+        backend=backend,
+        scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
+        max_replans=config.max_replans,
+        preparer=ChatPreparer(
+            plans=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library),
+            library=library,
+            encoder=PromptEncoder(tokenizer=backend.tokenizer, style=PromptStyle.INSTRUCT),
+        ),
+    )
+
+
 class RealPlanner(Planner):
     """Everything is real but the model, which knows its plans by heart."""
 
     sleep = None
 
     def _build(self, config, book):
-        backend, library = FakeBackend(plans=PLANS, sleep=self.sleep), build_library(config)
-        loop = PlannerLoop(
-            backend=backend,
-            scheduler=Scheduler(config.scheduler, make_policy(config.scheduler.policy), backend.info),
-            max_replans=config.max_replans,
-            preparer=ChatPreparer(
-                plans=PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library),
-                library=library,
-                encoder=PromptEncoder(tokenizer=backend.tokenizer, style=PromptStyle.INSTRUCT),
-            ),
-        )
         book.admission = build_admission(config)
-        self.servers.append(InProcessServer(loop, book=book, clock=MonotonicClock()))
+        self.servers.append(ChildServer(partial(build_loop, config, self.sleep), book=book, clock=MonotonicClock()))
         return self.servers[-1]
 
 
 @pytest.fixture(scope="module")
 def real_planner(ros):
     planner = RealPlanner("real", **{"scheduler.silence_timeout_s": 0.2})
-    wait_until(planner.is_active)
+    wait_until(planner.is_active, timeout_s=120.0)  # the engine process imports all of it first
     yield planner
     planner.stop()
 
@@ -84,7 +88,7 @@ class SlowPlanner(RealPlanner):
 @pytest.fixture
 def slow_planner(ros):
     planner = SlowPlanner("slow")
-    wait_until(planner.is_active)
+    wait_until(planner.is_active, timeout_s=120.0)  # the engine process imports all of it first
     yield planner
     planner.stop()
 

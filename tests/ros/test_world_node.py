@@ -94,7 +94,7 @@ def test_a_world_that_is_killed_fails_the_plan_and_the_node_flies_in_the_next_on
     process.kill()
     outcome = operator.outcome()
     assert outcome.error_code == ErrorCode.SKILL_FAILED
-    assert "nothing is heard of the robot's body" in outcome.error_msg
+    assert "nothing is received from the robot's body" in outcome.error_msg
     response = operator.instruct("mf(20);", [CHAIR])
     assert (response.accepted, response.error_code) == (False, ErrorCode.SERVER_UNREACHABLE)
     assert operator.robot._robot.num_faults == 0
@@ -149,24 +149,24 @@ def count_of(recorder, topic):
     return lambda: sum(topics.get(channel) == topic for channel in channels)
 
 
-def test_transforms_are_heard_and_recorded_with_their_definition(ros, tmp_path):
+def test_transforms_are_received_and_recorded_with_their_definition(ros, tmp_path):
     tf2 = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed: `make setup` compiles it")
     path = tmp_path / "tape.mcap"
     node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", wind_m_per_s=0.0)
     recorder = RecorderNode("tf_recorder", parameter_overrides=[Parameter("path", value=str(path))])
     count = count_of(recorder, "/tf")
-    listener, heard = rclpy.create_node("tf_listener"), []
-    listener.create_subscription(tf2.TFMessage, "/tf", heard.append, 10)
+    listener, received = rclpy.create_node("tf_listener"), []
+    listener.create_subscription(tf2.TFMessage, "/tf", received.append, 10)
     spinner = Spinner(node, recorder, listener)
     try:
-        wait_until(lambda: len(heard) >= 3 and recorder._recorder.topics >= {"/tf", "/clock"}, what="transforms")
+        wait_until(lambda: len(received) >= 3 and recorder._recorder.topics >= {"/tf", "/clock"}, what="transforms")
         wait_until(lambda: count() >= 3, what="a recording of transforms")
     finally:
         spinner.stop()
         recorder.close()
         listener.destroy_node()
         node.close()
-    frames = {transform.child_frame_id: transform for transform in heard[-1].transforms}
+    frames = {transform.child_frame_id: transform for transform in received[-1].transforms}
     assert {"body_1", "arm_1/joint5", "red_box", "person"} <= set(frames)
     assert frames["red_box"].header.frame_id == "world"
     assert frames["red_box"].transform.translation.z == pytest.approx(0.775, abs=0.01)

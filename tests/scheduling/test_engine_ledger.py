@@ -58,7 +58,7 @@ def test_names_the_suspended_that_resume_last_first():
         scheduler.schedule(0.0)
     update(scheduler, step_of({"a": 20}, ["a"]), segments="a", now_s=0.01)
     update(scheduler, step_of({"b": 20}, ["b"]), segments="b", now_s=1.0)
-    assert scheduler.schedule(1.0).asleep == ("b", "a")
+    assert scheduler.schedule(1.0).suspended == ("b", "a")
 
 
 def test_a_step_in_flight_may_complete_the_segment_of_one_that_was_paused_meanwhile():
@@ -74,7 +74,7 @@ def test_a_step_in_flight_may_complete_the_segment_of_one_that_was_paused_meanwh
     update(scheduler, step_of({"slow": 1}, ["slow"], computed={"slow": 21}), segments=["slow"], now_s=0.03)
     assert slow.num_output_tokens == 2
     assert slow.num_suspensions == 1
-    assert scheduler.num_sleeping == 1
+    assert scheduler.num_suspended == 1
     assert scheduler.num_ready == 0
 
 

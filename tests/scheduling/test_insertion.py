@@ -51,8 +51,8 @@ def test_a_sleeper_and_one_whose_plan_is_complete_go_on_at_once():
     planned(scheduler, "a")
     planned(scheduler, "b")
     run(scheduler, scheduler.schedule(0.2), segments={"a": 60.0})
-    scheduler.rest("b")
-    assert scheduler.num_sleeping == 1
+    scheduler.retain("b")
+    assert scheduler.num_suspended == 1
     assert scheduler.schedule(0.3).is_empty
     assert scheduler.next_wakeup_s(0.3) > 10.0
     for name in ("a", "b"):
@@ -62,27 +62,27 @@ def test_a_sleeper_and_one_whose_plan_is_complete_go_on_at_once():
 
 def test_what_rests_holds_no_slot_and_gives_its_memory_first():
     scheduler = make_scheduler(num_kv_blocks=12, block_size=4, max_num_seqs=1)
-    resting = planned(scheduler, "resting")
-    scheduler.rest("resting")
+    retained = planned(scheduler, "retained")
+    scheduler.retain("retained")
     scheduler.check_integrity()
     assert scheduler.ledger.free_blocks == 12 - 6
     scheduler.add(make_generation("b", 40))
     step = scheduler.schedule(1.0)
-    assert step.release == ("resting",)  # lost, although it could have been offloaded
-    assert resting.state is GenerationState.WAITING
+    assert step.release == ("retained",)  # lost, although it could have been offloaded
+    assert retained.state is GenerationState.WAITING
     assert "b" in step.num_scheduled_tokens
     run(scheduler, step)
     scheduler.end("b")
-    scheduler.insert("resting", (5,), 9, 2.0)
+    scheduler.insert("retained", (5,), 9, 2.0)
     step = scheduler.schedule(2.0)
-    assert step.num_scheduled_tokens == {"resting": 23}
+    assert step.num_scheduled_tokens == {"retained": 23}
     assert step.new[0].output_token_ids == ()
 
 
 def test_an_end_at_rest_frees_everything():
     scheduler = make_scheduler(num_kv_blocks=12)
     planned(scheduler)
-    scheduler.rest("r")
+    scheduler.retain("r")
     scheduler.end("r")
     assert scheduler.schedule(1.0).release == ("r",)
     assert scheduler.ledger.free_blocks == 12
@@ -92,7 +92,7 @@ def test_who_has_ended_takes_nothing():
     scheduler = make_scheduler()
     planned(scheduler)
     scheduler.end("r")
-    scheduler.rest("r")
+    scheduler.retain("r")
     with pytest.raises(ValueError, match="has ended"):
         scheduler.insert("r", (5,), 9, 1.0)
     generation = make_generation()

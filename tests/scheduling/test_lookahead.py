@@ -119,7 +119,7 @@ def test_a_generation_suspended_amid_its_tokens_keeps_them():
     generation = only(scheduler)
     generation.execution.deliver(make_segment(0, 60.0), 0.0)
     update(scheduler, scheduler.schedule(0.0), {"r": (7, 8, 9)}, {"r": 2}, segments={"r": 1})
-    assert scheduler.num_sleeping == 1
+    assert scheduler.num_suspended == 1
     assert generation.num_segment_steps == 0
     scheduled = scheduler.schedule(generation.resume_at_s)
     assert scheduled.num_scheduled_tokens == {"r": 5}

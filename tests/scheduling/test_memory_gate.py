@@ -88,10 +88,10 @@ def test_a_shared_prefix_counts_once():
 
 def test_what_a_suspended_robot_holds_counts():
     scheduler = make_scheduler("a_max", num_kv_blocks=12, can_offload=False)  # 48 tokens
-    scheduler.add(with_interval("asleep", 1, 12))
+    scheduler.add(with_interval("suspended", 1, 12))
     decode(scheduler, 1)
-    run(scheduler, scheduler.schedule(0.0), segments={"asleep": 60.0})
-    assert scheduler.num_sleeping == 1
+    run(scheduler, scheduler.schedule(0.0), segments={"suspended": 60.0})
+    assert scheduler.num_suspended == 1
     scheduler.add(with_interval("first", 1, 12))
     decode(scheduler, 1)
     scheduler.add(with_interval("second", 1, 12))  # 23 each, 36 left

@@ -149,6 +149,55 @@ def test_pud_is_equation_4_while_there_is_slack():
     assert rank == (1.0, pytest.approx(-2.0 / (0.09 * slack_s)), pytest.approx(0.192), 0)
 
 
+@pytest.mark.parametrize(
+    ("now_s", "priority"),
+    [
+        # Urgent: ERT 0.2 s, alpha -20/3, beta 2; due 0.192 s. G = 0.09 s and L = 0.192 - now - 0.09.
+        (0.0, 2.0 / (0.09 * 0.102)),  # L = 0.102: 217.86
+        (0.1, 2.0 / (0.09 * 0.002)),  # L = 0.002: 11,111; it explodes as L falls to 0
+        (0.252, (2.0 - 20 / 3 * 0.15) / (0.09 * -0.15)),  # L = -0.15: worth 1, and yet -74.07, behind all in time
+        (0.402, 0.0),  # L = -0.3: worth nothing
+        (0.702, (2.0 - 20 / 3 * 0.6) / (0.09 * -0.6)),  # L = -0.6: worth -2; two minus signs make it +37.04
+    ],
+)
+def test_the_printed_density_is_equation_4_to_the_letter(now_s, priority):
+    rank = policy("pud_printed").rank(view(URGENT, order=3), now_s)
+    assert rank == (pytest.approx(-priority, rel=1e-3, abs=1e-3), 3)
+
+
+def test_the_printed_density_of_a_normal_request():
+    rank = policy("pud_printed").rank(view(NORMAL), 0.0)  # L = 1 - 0.008 - 0.09 = 0.902, worth 1
+    assert rank == (pytest.approx(-12.3183, rel=1e-4), 0)
+
+
+@pytest.mark.parametrize(
+    ("now_s", "priority"),
+    [
+        # Urgent, as above; d = now + 0.09 - 0.192.
+        (0.0, 1.80607),  # d = -0.102: 2 exp(-0.102)
+        (0.102, 2.0),  # d = 0: finite where the printed one has no value
+        (0.252, 1.0),  # d = 0.15: 2 - 20/3 0.15
+        (0.402, 0.0),
+        (0.702, -2.0),  # d = 0.6: it keeps its sign
+    ],
+)
+def test_the_authors_implementation_ranks_by_discounted_utility(now_s, priority):
+    rank = policy("timelyllm_artifact").rank(view(URGENT, order=3), now_s)
+    assert rank == (pytest.approx(-priority, rel=1e-5, abs=1e-9), URGENT.alpha, 3)
+
+
+def test_the_authors_implementation_does_not_divide_by_the_generation_time():
+    made = policy("timelyllm_artifact", by_order={0: 0.2, 1: 0.1})
+    late, later = view(NORMAL, order=0, arrival_s=-1.1), view(NORMAL, order=1, arrival_s=-1.0)
+    assert made.rank(late, 0.108)[0] == pytest.approx(made.rank(later, 0.108)[0] + 2 * 0.2)  # lateness alone counts
+
+
+def test_of_equal_priority_the_steeper_goes_first_as_with_the_authors():
+    made = policy("timelyllm_artifact")
+    flat, steep = TimeUtility(1.0, -1.0, 1.0), TimeUtility(1.0, -2.0, 1.0)
+    assert made.rank(view(steep, order=1), 0.0) < made.rank(view(flat, order=0), 0.0)
+
+
 def test_edf_goes_by_the_first_deadline_throughout():
     edf = make_policy("edf_segment")
     assert edf.rank(view(URGENT, arrival_s=3.0, num_segments=4, robot_idle_at_s=99.0), 50.0)[0] == pytest.approx(3.2)

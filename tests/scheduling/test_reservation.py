@@ -82,7 +82,7 @@ def test_a_promise_ends_with_its_generation_and_where_it_suspends():
     scheduler.reserve("r", 0)
     scheduled = scheduler.schedule(0.0)
     run(scheduler, scheduled, 0.0, segments={"r": 60.0})
-    assert scheduler.num_sleeping == 1
+    assert scheduler.num_suspended == 1
     assert not scheduler.reservations
     scheduler.add(make_generation("s"))
     scheduler.reserve("s", 0)

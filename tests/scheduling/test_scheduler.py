@@ -182,7 +182,7 @@ def _suspended_pair(can_offload: bool):
     scheduler.add(b)
     run(scheduler, scheduler.schedule(0.0))
     run(scheduler, scheduler.schedule(0.0), segments={"a": 10.0, "b": 20.0})
-    assert scheduler.num_sleeping == 2
+    assert scheduler.num_suspended == 2
     return scheduler, a, b
 
 

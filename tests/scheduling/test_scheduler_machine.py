@@ -27,7 +27,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.now_s = 0.0
         self.num_added = 0
         self.alive: dict[str, Generation] = {}
-        self.resting: dict[str, Generation] = {}
+        self.retained: dict[str, Generation] = {}
         self.scheduler: Scheduler
 
     @initialize(
@@ -76,11 +76,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert self.alive.pop(name).state is GenerationState.FINISHED
         self.scheduler.end(name)  # twice is once
 
-    @precondition(lambda self: self.alive or self.resting)
+    @precondition(lambda self: self.alive or self.retained)
     @rule(data=st.data(), num_tokens=st.integers(1, MAX_INSERTED))
     def go_on(self, data: st.DataObject, num_tokens: int) -> None:
         """Inserts, or restarts a generation."""
-        generations = {**self.alive, **self.resting}
+        generations = {**self.alive, **self.retained}
         name = data.draw(st.sampled_from(sorted(generations)))
         generation = generations[name]
         left = MAX_OUTPUT - generation.num_earlier_tokens - generation.num_output_tokens
@@ -94,15 +94,15 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert generation.kv_len == cached
         assert generation.sequence.prompt_token_ids[-num_tokens:] == tuple(range(num_tokens))
         assert not generation.output_token_ids
-        self.resting.pop(name, None)
+        self.retained.pop(name, None)
         self.alive[name] = generation
 
-    @precondition(lambda self: self.resting)
+    @precondition(lambda self: self.retained)
     @rule(data=st.data())
     def end_at_rest(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.resting)))
+        name = data.draw(st.sampled_from(sorted(self.retained)))
         self.scheduler.end(name)
-        assert self.resting.pop(name).state is GenerationState.FINISHED
+        assert self.retained.pop(name).state is GenerationState.FINISHED
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data())
@@ -164,8 +164,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
         for name in ended:
             if draw() < 5:
-                self.scheduler.rest(name)
-                self.resting[name] = self.alive.pop(name)
+                self.scheduler.retain(name)
+                self.retained[name] = self.alive.pop(name)
             else:
                 self.scheduler.end(name)
                 del self.alive[name]
@@ -200,7 +200,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.now_s = max(self.now_s, wakeup_s)
             self._step(lambda: 1 + next(outcomes) % 7)
         assert not self.alive, "starved"
-        for name in self.resting:
+        for name in self.retained:
             self.scheduler.end(name)
         self.scheduler.schedule(self.now_s)
         assert self.scheduler.ledger.free_blocks == NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE

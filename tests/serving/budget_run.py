@@ -53,7 +53,7 @@ class ProfiledFake(FakeBackend):
 
 
 class EvictablePreparer(StubPreparer):
-    """Everything behind the shared prefix may be evicted; a request named "list" can spare most of its prompt."""
+    """Everything behind the shared prefix may be evicted; a request named "list" can do without most of its prompt."""
 
     def prepare(self, request):
         prepared = super().prepare(request)

@@ -10,10 +10,10 @@ from llm_planner.serving.awaited_length import AwaitedLength
 FORTY = LengthDistribution.from_buckets([1.0] * 40, 1)
 
 
-def test_a_prediction_is_made_beside_and_taken_when_it_is_there():
+def test_a_prediction_is_made_in_a_thread_and_taken_when_it_is_there():
     gate = threading.Event()
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        awaited = AwaitedLength.begin(lambda: FORTY if gate.wait(5) else None, beside)
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        awaited = AwaitedLength.begin(lambda: FORTY if gate.wait(5) else None, executor)
         assert not awaited.is_here
         gate.set()
         assert awaited.wait() is FORTY
@@ -27,9 +27,9 @@ def test_who_cannot_wait_for_the_others_predicts_at_once():
         threads.append(threading.current_thread())
         return FORTY
 
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        beside.submit(gate.wait, 5)
-        awaited = AwaitedLength.begin(predict, beside)
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        executor.submit(gate.wait, 5)
+        awaited = AwaitedLength.begin(predict, executor)
         assert awaited.wait() is FORTY
         gate.set()
     assert threads == [threading.current_thread()]
@@ -39,14 +39,14 @@ def test_a_prediction_that_fails_is_none(caplog):
     def predict():
         raise PlannerError(ErrorCode.ENGINE_FAILED, "no such token")
 
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        assert AwaitedLength.begin(predict, beside).wait() is None
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        assert AwaitedLength.begin(predict, executor).wait() is None
     assert "no such token" in caplog.text
 
 
 def test_a_prediction_that_raises_anything_is_none(caplog):
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        assert AwaitedLength.begin(lambda: 1 / 0, beside).wait() is None
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        assert AwaitedLength.begin(lambda: 1 / 0, executor).wait() is None
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -58,8 +58,8 @@ def test_a_prediction_that_hangs_is_none(caplog, monkeypatch):
         begun.set()
         gate.wait(30)
 
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        awaited = AwaitedLength.begin(hang, beside)
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        awaited = AwaitedLength.begin(hang, executor)
         begun.wait(30)
         assert awaited.wait() is None
         gate.set()
@@ -67,9 +67,9 @@ def test_a_prediction_that_hangs_is_none(caplog, monkeypatch):
 
 def test_what_is_taken_back_is_not_made():
     gate, made = threading.Event(), []
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        beside.submit(gate.wait, 30)
-        awaited = AwaitedLength.begin(lambda: made.append(1), beside)
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        executor.submit(gate.wait, 30)
+        awaited = AwaitedLength.begin(lambda: made.append(1), executor)
         awaited.cancel()
         gate.set()
     assert made == []

@@ -28,7 +28,7 @@ def test_without_a_budget_nothing_is_decided():
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream"])
-def test_where_all_slots_are_busy_one_is_reserved_and_nobody_loses_anything(policy):
+def test_where_all_slots_are_busy_one_is_reserved_and_no_request_loses_anything(policy):
     run = Run(policy=policy, max_num_seqs=2).submit("a", "long").submit("b", "long").go(5)
     arrived_s = run.now_s
     run.submit(time_budget_s=1.5).go()
@@ -73,7 +73,7 @@ def test_a_long_scene_is_evicted_as_far_as_the_expected_length_needs():
 
 
 @pytest.mark.parametrize("can_evict", [True, False])
-def test_a_scene_that_can_spare_something_is_shortened_before_anything_is_evicted(can_evict):
+def test_a_scene_is_pruned_before_anything_is_evicted(can_evict):
     text = "go " + "and see the cup " * 200
     whole = Run().submit("r1", text).go().result().metrics
     result = Run(can_evict=can_evict).submit("list", text, time_budget_s=1.0).go().result("list")
@@ -95,7 +95,7 @@ def test_a_scene_is_not_shortened_once_its_prefill_has_begun():
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
-def test_where_no_whole_plan_can_be_promised_it_is_closed_in_time(policy):
+def test_where_no_whole_plan_can_be_guaranteed_it_is_closed_in_time(policy):
     """Not before it must be: a plan that turns out to fit is whole."""
     run = Run(policy=policy, can_evict=False).submit(
         "r1", "long " + "and see the cup " * 200, time_budget_s=1.2, **WHOLE
@@ -113,7 +113,7 @@ def test_where_no_whole_plan_can_be_promised_it_is_closed_in_time(policy):
     assert (result.error_code, result.metrics.levers[-1]) == (ErrorCode.NONE, "token_cap")
 
 
-def test_what_was_promised_to_one_is_not_given_to_the_next():
+def test_what_is_reserved_for_one_is_not_given_to_the_next():
     """Ten robots at once, each with a budget that it could only keep alone."""
     run = Run(max_num_seqs=16)
     names = [f"r{i}" for i in range(10)]
@@ -128,7 +128,7 @@ def test_what_was_promised_to_one_is_not_given_to_the_next():
             assert run.first_segment_at_s(name) <= 0.55
 
 
-def test_before_the_speed_is_known_nobody_is_refused_for_it():
+def test_before_the_speed_is_known_no_request_is_refused_for_it():
     run = Run(times=False).submit(time_budget_s=0.2).go()
     assert run.result().error_code is ErrorCode.NONE
     assert run.result().metrics.levers == ("reserved_slot",)
@@ -178,7 +178,7 @@ arrivals = st.lists(
     is_exact=st.booleans(),
 )
 @settings(max_examples=50, deadline=None)
-def test_who_is_let_in_gets_it_in_time_and_all_others_are_refused_before_anything_is_spent(
+def test_an_admitted_goal_is_in_time_and_others_are_refused_before_anything_is_spent(
     arrivals, policy, max_num_seqs, is_exact
 ):
     """No admitted budget is broken: the estimator is exact, lengths are known or within the pessimistic ones."""
@@ -225,7 +225,7 @@ def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_miss
     assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
 
 
-def test_a_goal_whose_first_segment_is_out_goes_on_beside_the_next_one():
+def test_a_goal_whose_first_segment_is_out_continues_alongside_the_next_one():
     """Found by the property above: the second of two budgets did not count the plan of the first that went on."""
     run = Run(policy="fcfs_segment", max_num_seqs=4)
     run.loop._budgets.lengths = Oracle()

@@ -3,6 +3,7 @@
 
 import contextlib
 import functools
+import logging
 import os
 import signal
 import subprocess
@@ -23,7 +24,6 @@ from llm_planner.core.segment import Situation
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Timeouts
-from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.goal_book import GoalBook
@@ -33,7 +33,7 @@ from llm_planner.serving.view import LoopView
 from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request, succeeded
 
 PLAN = "a(1);b(2);c(3);d(4);e(5);f(6);"
-PATIENCE = Timeouts(start_timeout_s=30.0, hang_timeout_s=1.5, beat_interval_s=0.05, max_attempts=2, max_restarts=2)
+TIMEOUTS = Timeouts(start_timeout_s=30.0, hang_timeout_s=1.5, heartbeat_interval_s=0.05, max_attempts=2, max_restarts=2)
 
 
 def build(step_s: float = 0.01, plan: str = PLAN, policy: str = "fcfs_stream", dies_at: str = "") -> PlannerLoop:
@@ -77,15 +77,22 @@ def build_nothing() -> PlannerLoop:
 class Owner:
     """Receives events, and executes what it is told at once."""
 
-    def __init__(self, factory: Callable[[], PlannerLoop], reports: bool = True, timeouts: Timeouts = PATIENCE) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], PlannerLoop],
+        reports: bool = True,
+        timeouts: Timeouts = TIMEOUTS,
+        next_factory: Callable[[], PlannerLoop] | None = None,
+    ) -> None:
         self.events: list[Event] = []
         self.reports = reports
         self.changed = threading.Condition()
         self.server = ChildServer(
             factory,
-            book=GoalBook(make_admission(), Dispatcher(self.on_event).put),
+            book=GoalBook(make_admission(), self.on_event),
             clock=MonotonicClock(),
             timeouts=timeouts,
+            next_factory=next_factory,
         )
         starter = threading.Thread(target=self.server.start)  # that thread ends, the child goes on
         starter.start()
@@ -274,7 +281,7 @@ def test_what_cannot_be_pickled_ends_its_goal_and_no_other(own):
     owner.server.submit(make_request("r1", "go"))
     owner.server.submit(make_request("r2", "go"))
     owner.wait_for(lambda: len(owner.segments("r1")) == 6)
-    assert owner.server.report(replace(succeeded("r1", 0), situation=Local()))
+    owner.server.report(replace(succeeded("r1", 0), situation=Local()))
     assert owner.result("r1").error_code is ErrorCode.ENGINE_FAILED
     owner.server.submit(make_request("r3", "go", time_utility=LocalUtility(ert_s=1.0, alpha=-2.0, beta=1.0)))
     assert owner.result("r3").error_code is ErrorCode.ENGINE_FAILED
@@ -292,7 +299,7 @@ def stop(pid: int) -> None:
 
 
 def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest_silence(own, caplog):
-    timeouts = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=1.5, hang_timeout_s=600.0)
+    timeouts = replace(TIMEOUTS, warn_timeout_s=0.3, least_hang_timeout_s=1.5, hang_timeout_s=600.0)
     owner = own(functools.partial(build, step_s=0.05), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     assert owner.server.status.silent_s is None
@@ -313,7 +320,7 @@ def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest
 
 
 def test_a_child_that_goes_on_is_not_replaced(own, caplog):
-    timeouts = replace(PATIENCE, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    timeouts = replace(TIMEOUTS, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
     owner = own(functools.partial(build, step_s=0.01), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     stop(child := owner.server.child_pid)
@@ -330,7 +337,7 @@ def test_a_child_that_goes_on_is_not_replaced(own, caplog):
 
 def test_close_does_not_wait_for_a_child_that_is_stopped_and_reads_nothing(own):
     owner = own(
-        functools.partial(build, step_s=0.01), timeouts=replace(PATIENCE, hang_timeout_s=600.0, stop_timeout_s=0.1)
+        functools.partial(build, step_s=0.01), timeouts=replace(TIMEOUTS, hang_timeout_s=600.0, stop_timeout_s=0.1)
     )
     assert owner.server.wait_ready(30.0)
     stop(owner.server.child_pid)
@@ -386,6 +393,37 @@ def test_a_view_comes_when_it_is_asked_for_and_from_the_next_child_too(own):
     assert owner.look().goals == ()
 
 
+class OtherTimes:
+    drift, source = None, "built later"
+
+
+def build_later() -> PlannerLoop:
+    loop = build_faulty()
+    loop._scheduler.times.engine = OtherTimes()
+    return loop
+
+
+def test_a_child_that_replaces_another_is_built_by_the_next_factory(own):
+    owner = own(build_faulty, next_factory=build_later)
+    assert owner.server.wait_ready(30.0)
+    assert owner.server.status.loop.engine_times == "learned from the steps"
+    os.kill(owner.server.child_pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + 30.0
+    while owner.server.status.loop.engine_times != "built later":
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def build_and_say() -> PlannerLoop:
+    logging.getLogger("llm_planner.anything").info("measuring how quick this machine is")
+    return build_faulty()
+
+
+def test_what_a_child_says_of_its_start_is_seen(own, capfd):
+    assert own(build_and_say).server.wait_ready(30.0)
+    assert capfd.readouterr().err == "measuring how quick this machine is\n"
+
+
 def test_goals_before_the_child_is_ready_wait(own):
     owner = own(functools.partial(build, step_s=0.001))
     assert not owner.server.status.is_ready
@@ -410,7 +448,7 @@ def load_for_ever() -> PlannerLoop:
 
 
 def test_close_does_not_wait_for_a_child_that_is_loading(own):
-    owner = own(load_for_ever, timeouts=replace(PATIENCE, stop_timeout_s=600.0))
+    owner = own(load_for_ever, timeouts=replace(TIMEOUTS, stop_timeout_s=600.0))
     while owner.server.child_pid is None:
         time.sleep(0.01)
     closing = threading.Thread(target=owner.server.close, daemon=True)
@@ -422,10 +460,10 @@ def test_close_does_not_wait_for_a_child_that_is_loading(own):
 PARENT = """
 import functools, os, signal, sys, time
 from dataclasses import replace
-from tests.serving.test_child import PATIENCE, Owner, build, stop
+from tests.serving.test_child import TIMEOUTS, Owner, build, stop
 
 if __name__ == "__main__":
-    timeouts = replace(PATIENCE, hang_timeout_s=600.0, least_hang_timeout_s=600.0)
+    timeouts = replace(TIMEOUTS, hang_timeout_s=600.0, least_hang_timeout_s=600.0)
     owner = Owner(functools.partial(build, 0.001), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     if "stopped" in sys.argv:
@@ -449,13 +487,13 @@ def build():
 """
 PARENT_OF_SLOW = """
 import os, time
-from tests.serving.test_child import PATIENCE, Owner
+from tests.serving.test_child import TIMEOUTS, Owner
 
 if __name__ == "__main__":
     os.environ["PARENT"] = str(os.getpid())
     import slow_import
 
-    owner = Owner(slow_import.build, timeouts=PATIENCE)
+    owner = Owner(slow_import.build, timeouts=TIMEOUTS)
     time.sleep(600)
 """
 

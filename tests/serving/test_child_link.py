@@ -21,7 +21,7 @@ from llm_planner.serving.child_process import Cancel, Heartbeat
 from llm_planner.serving.loop import PlannerLoop
 from tests.serving.builders import make_loop
 
-PATIENCE = Timeouts(beat_interval_s=0.02, least_hang_timeout_s=0.3, hang_timeout_s=0.3, start_timeout_s=20.0)
+TIMEOUTS = Timeouts(heartbeat_interval_s=0.02, least_hang_timeout_s=0.3, hang_timeout_s=0.3, start_timeout_s=20.0)
 
 
 def half_a_message(connection: Connection, factory: Callable[[], PlannerLoop], _: float) -> None:
@@ -56,7 +56,7 @@ def nonsense(connection: Connection, factory: Callable[[], PlannerLoop], _: floa
 
 def start(monkeypatch, run_child, on_message=lambda _: None) -> ChildLink:
     monkeypatch.setattr(child_link, "run_child", run_child)
-    return ChildLink(make_loop, MonotonicClock(), PATIENCE, on_message)
+    return ChildLink(make_loop, MonotonicClock(), TIMEOUTS, on_message)
 
 
 @pytest.mark.parametrize("run_child", [half_a_message, half_a_message_and_an_end, nonsense])
@@ -116,7 +116,7 @@ class JumpingClock:
 def test_a_standstill_of_the_parent_is_no_silence_of_the_child(monkeypatch):
     """A machine that was suspended: the child had no chance to say anything either."""
     monkeypatch.setattr(child_link, "run_child", half_a_message)
-    link = ChildLink(make_loop, JumpingClock(), Timeouts(beat_interval_s=0.02), lambda _: None)
+    link = ChildLink(make_loop, JumpingClock(), Timeouts(heartbeat_interval_s=0.02), lambda _: None)
     closing = threading.Event()
     threading.Timer(1.0, closing.set).start()
     link.watch(closing)

@@ -16,14 +16,14 @@ def _thaw():
 def test_what_is_loaded_is_no_garbage(monkeypatch):
     loaded, frozen = [], []
 
-    class Child:
-        def __init__(self, connection, loop, beat_interval_s):
+    class Runner:
+        def __init__(self, connection, loop, heartbeat_interval_s):
             loaded.append(loop)
 
         def run(self):
             frozen.append(gc.get_freeze_count())
 
-    monkeypatch.setattr(child_process, "_Child", Child)
+    monkeypatch.setattr(child_process, "LoopRunner", Runner)
     before = gc.get_freeze_count()
     child_process.run_child(None, lambda: "loop", 1.0)
     assert loaded == ["loop"]

@@ -12,7 +12,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
-from llm_planner.serving.goal import History
+from llm_planner.serving.goal_record import GoalRecord
 from tests.serving.builders import failed, make_loop, make_request, make_segment, succeeded
 
 NETWORK_S = 0.008
@@ -168,7 +168,7 @@ def test_a_loop_that_comes_too_late_closes_with_what_was_delivered():
     run = Run(reports=True)
     run.now_s = 9.0
     request = make_request(delivered=(make_segment(0, "a(0);"),), **partial(0.15))
-    run.take(run.loop.submit(request, 9.0, History(arrival_s=1.0, delivered_at_s=(1.1,))))
+    run.take(run.loop.open(GoalRecord(request=request, arrival_s=1.0, delivered_at_s=(1.1,)), 9.0))
     run.go(until_s=10.0)
     ((_, complete),) = run.of(PlanComplete)
     assert complete == PlanComplete("r1", 1, is_partial=True)
@@ -179,8 +179,8 @@ def test_a_loop_that_comes_too_late_closes_with_what_was_delivered():
 def test_a_closed_plan_stays_closed_in_another_loop():
     run = Run(reports=True)
     request = make_request(delivered=(make_segment(0, "a(0);"),), **partial(0.15))
-    history = History(arrival_s=0.0, delivered_at_s=(0.1,), is_plan_complete=True, is_partial=True)
-    run.take(run.loop.submit(request, 9.0, history))
+    closed = {"is_complete": True, "is_partial": True}
+    run.take(run.loop.open(GoalRecord(request=request, arrival_s=0.0, delivered_at_s=(0.1,), **closed), 9.0))
     run.take(run.loop.report(succeeded("r1", 0), 9.0))
     assert run.result().error_code is ErrorCode.PLAN_PARTIAL
 

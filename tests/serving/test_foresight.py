@@ -16,7 +16,7 @@ SCENE = "go " + "and see the cup " * 200
 
 
 @dataclass
-class Beside:
+class LatePrediction:
     """Predictions that take for ever unless a caller waits; then they say 7 tokens."""
 
     futures: list[Future] = field(default_factory=list)
@@ -36,51 +36,51 @@ class Beside:
 
 
 def make_run(policy="fcfs_stream", **settings):
-    run, beside = Run(policy=policy, **settings), Beside()
+    run, late = Run(policy=policy, **settings), LatePrediction()
 
     class Predicting(EvictablePreparer):
         def prepare(self, request):
-            return replace(super().prepare(request), length=beside.prediction())
+            return replace(super().prepare(request), length=late.prediction())
 
     run.loop._preparer = Predicting(run.backend)
-    return run, beside
+    return run, late
 
 
 @pytest.mark.parametrize("fields", [{}, {"time_budget_s": 0.6}, {"time_budget_s": 10.0, **WHOLE}])
-def test_where_it_changes_nothing_nobody_waits_for_it(fields):
+def test_no_request_waits_for_a_prediction_that_changes_nothing(fields):
     """Without a budget, for a first segment, and where even a plan of five times the usual length fits."""
-    run, beside = make_run()
+    run, late = make_run()
     result = run.submit(instruction=SCENE, **fields).go().result()
     assert result.error_code is ErrorCode.NONE
-    assert beside.num_waited == 0
+    assert late.num_waited == 0
     assert result.metrics.predicted_output_tokens is None
 
 
-def test_what_nobody_needs_any_more_is_taken_back():
-    run, beside = make_run()
+def test_a_prediction_that_is_no_longer_needed_is_cancelled():
+    run, late = make_run()
     run.loop.warm_up([make_request("warm-up", SCENE)])
     run.submit(instruction=SCENE).go().result()
-    assert len(beside.futures) == 2
-    assert all(future.cancelled() for future in beside.futures)
-    assert beside.num_waited == 0
+    assert len(late.futures) == 2
+    assert all(future.cancelled() for future in late.futures)
+    assert late.num_waited == 0
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream"])
 def test_where_a_plan_would_be_harmed_or_refused_the_prediction_is_waited_for(policy):
     """Without it, 40 tokens are expected: a plan of 1.2 s would be capped, and one of 0.55 s refused."""
-    run, beside = make_run(policy)
+    run, late = make_run(policy)
     result = run.submit(instruction=SCENE, time_budget_s=1.2, **WHOLE).go().result()
     assert (result.error_code, result.metrics.levers) == (ErrorCode.NONE, ())
-    assert (beside.num_waited, result.metrics.predicted_output_tokens) == (1, 7)
+    assert (late.num_waited, result.metrics.predicted_output_tokens) == (1, 7)
     assert result.metrics.plan_time_s <= result.metrics.wcet_s <= 1.2
 
 
 def test_what_comes_in_the_middle_counts_from_then_on():
-    run, beside = make_run()
+    run, late = make_run()
     run.submit("a", "long", time_budget_s=10.0, **WHOLE).go(2)
     goal = run.loop._goals["a"]
     assert (goal.length, goal.wcet_s, goal.generation.output_interval) == (None, None, None)
-    beside.futures[0].set_result(LengthDistribution.from_buckets([0.0] * 33 + [1.0], 1))
+    late.futures[0].set_result(LengthDistribution.from_buckets([0.0] * 33 + [1.0], 1))
     run.go(1)
     assert goal.generation.output_interval == (34, 34)
     result = run.go().result("a")
@@ -90,6 +90,6 @@ def test_what_comes_in_the_middle_counts_from_then_on():
 
 
 def test_a_first_segment_under_a_policy_that_delivers_whole_plans_is_a_whole_plan():
-    run, beside = make_run("fcfs")
+    run, late = make_run("fcfs")
     run.submit(instruction=SCENE, time_budget_s=1.2).go()
-    assert beside.num_waited == 1
+    assert late.num_waited == 1

@@ -69,7 +69,7 @@ def test_who_wants_to_go_on_or_has_something_to_deliver_is_not_given_up(overrun)
     policy=st.sampled_from(["fcfs", "fcfs_stream", "pud"]),
 )
 @settings(max_examples=40, deadline=None)
-def test_the_reflex_hears_early_that_nothing_will_come(budgets_s, slow_from, policy):
+def test_the_reflex_is_told_early_that_no_plan_will_come(budgets_s, slow_from, policy):
     """Nothing out: then the word comes by half of the budget, or at the end of the step that ran at that time."""
     run = slowed(slow_from=slow_from, policy=policy, max_num_seqs=2)
     budget_of = {f"r{i}": budget_s for i, budget_s in enumerate(budgets_s)}

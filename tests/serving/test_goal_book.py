@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
-from llm_planner.core.segment import MarkStatus, SegmentMark
-from llm_planner.scheduling.execution_tracker import Reception
+from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentMark, SegmentReport, make_replan
+from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
+from llm_planner.serving.goal_record import GoalRecord
 from tests.serving.builders import failed, make_admission, make_request, make_segment, started, succeeded
 
 
@@ -27,20 +28,20 @@ def test_a_life_in_the_book():
     book = make_book("r1")
     ready = SegmentReady("r1", make_segment(0))
     assert book.accept(ready, 2.0) is ready
-    assert book.report(started("r1", 0), 2.5) is Reception.ACCEPTED
-    assert book.report(started("r2", 0), 2.5) is None
-    request, history = book.hand_over("r1")
-    assert request.delivered == (make_segment(0),)
-    assert history.arrival_s == 1.0
-    assert history.delivered_at_s == (2.0,)
-    assert history.reports == ((2.5, started("r1", 0)),)
+    assert book.report(started("r1", 0), 2.5)
+    assert not book.report(started("r2", 0), 2.5)
+    goal = book.get("r1")
+    assert goal.request.delivered == (make_segment(0),)
+    assert goal.arrival_s == 1.0
+    assert goal.delivered_at_s == (2.0,)
+    assert goal.reports == ((2.5, started("r1", 0)),)
     assert book.accept(PlanComplete("r1", 1), 3.0) is not None
     assert book.accept(PlanComplete("r1", 1), 3.0) is None
-    assert book.hand_over("r1")[1].is_plan_complete
+    assert book.get("r1").is_complete
     end = book.accept(Finished(PlanResult(request_id="r1")), 4.0)
     assert end.result.segments == (make_segment(0),)
     assert book.request_ids == ()
-    assert book.hand_over("r1") is None
+    assert book.get("r1") is None
     assert book.end("r1", ErrorCode.CANCELLED, "", 9.0) is None
 
 
@@ -72,7 +73,7 @@ def test_a_babbling_robot_fills_no_memory():
     for i in range(100):
         book.report(succeeded("r1", 0, float(i)), 2.0 + i)
         book.report(failed("r1", 7 + i), 2.0)
-    assert book.hand_over("r1")[1].reports == ((2.0, succeeded("r1", 0, 0.0)),)
+    assert book.get("r1").reports == ((2.0, succeeded("r1", 0, 0.0)),)
 
 
 _EVENTS = st.one_of(
@@ -161,7 +162,7 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         assert events == [PlanComplete("r1", 1, is_partial=True)]
         assert book.accept(SegmentReady("r1", make_segment(1)), 2.3) is None  # closed is closed
         assert book.accept(PlanComplete("r1", 1, is_partial=True), 2.3) is None
-        assert book.hand_over("r1")[1].is_partial
+        assert book.get("r1").is_partial
     else:
         (end,) = events
         assert end.result.error_code is ErrorCode.BUDGET_EXCEEDED
@@ -189,5 +190,21 @@ def test_a_verdict_survives_the_engine():
     book.accept(SegmentReady("r1", make_segment(0)), 2.0)
     verdict = PlannerError(ErrorCode.NOT_ACHIEVED, "there is no door")
     book.accept(PlanComplete("r1", 1, verdict=verdict), 3.0)
-    _, history = book.hand_over("r1")
-    assert history.verdict is verdict
+    assert book.get("r1").verdict is verdict
+
+
+@given(st.lists(st.tuples(st.integers(-1, 5), st.sampled_from([None, *ReportStatus])), max_size=30))
+def test_a_report_counts_for_the_book_as_for_the_tracker_of_the_engine(steps):
+    """``None`` stands for the next segment, which is a replan if the plan has failed."""
+    goal, tracker = GoalRecord(request=make_request("r1"), arrival_s=0.0), ExecutionTracker(0.0, 0.0)
+    for now_s, (index, status) in enumerate(steps, start=1):
+        if status is None:
+            number = tracker.num_delivered
+            segment = make_replan(number) if tracker.has_failed else make_segment(number)
+            goal = goal.with_segment(segment, now_s)
+            tracker.deliver(segment, now_s)
+            continue
+        report = SegmentReport(request_id="r1", index=index, status=status)
+        counts = goal.counts(report)
+        assert counts == (tracker.report(report, now_s) is not Reception.IGNORED)
+        goal = goal.with_report(report, now_s) if counts else goal

@@ -26,8 +26,8 @@ class FixedPredictor:
 
 @pytest.fixture
 def executor():
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        yield beside
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        yield executor
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.serving.events import Finished
-from llm_planner.serving.goal import History
+from llm_planner.serving.goal_record import GoalRecord
 from tests.serving.builders import make_loop, make_request, make_segment, succeeded
 from tests.serving.loop_run import Run
 
@@ -14,8 +14,13 @@ def test_goes_on_behind_delivered_segments():
     plan = "a(1);b(2);c(3);d(4);"
     run = Run(make_loop({"go": plan}))
     delivered = tuple(make_segment(i, text) for i, text in enumerate(("a(1);", "b(2);")))
-    history = History(arrival_s=-2.0, delivered_at_s=(-1.5, -0.5), reports=((-0.5, succeeded("r1", 0)),))
-    run.take(run.loop.submit(make_request(delivered=delivered), 0.0, history))
+    record = GoalRecord(
+        request=make_request(delivered=delivered),
+        arrival_s=-2.0,
+        delivered_at_s=(-1.5, -0.5),
+        reports=((-0.5, succeeded("r1", 0)),),
+    )
+    run.take(run.loop.open(record, 0.0))
     run.go()
     assert run.texts() == ["c(3);", "d(4);"]
     result = run.result()
@@ -25,9 +30,8 @@ def test_goes_on_behind_delivered_segments():
 
 def test_a_complete_plan_only_waits_for_its_robot():
     run = Run(make_loop({"go": "a(1);"}), reports=False)
-    delivered = (make_segment(0, "a(1);"),)
-    history = History(arrival_s=0.0, delivered_at_s=(0.5,), is_plan_complete=True)
-    run.take(run.loop.submit(make_request(delivered=delivered), 1.0, history))
+    request = make_request(delivered=(make_segment(0, "a(1);"),))
+    run.take(run.loop.open(GoalRecord(request=request, arrival_s=0.0, delivered_at_s=(0.5,), is_complete=True), 1.0))
     run.take(run.loop.step(1.0))
     assert run.events == []
     run.take(run.loop.report(succeeded("r1", 0), 1.6))
@@ -46,13 +50,14 @@ def test_nothing_is_generated_behind_a_delivered_return():
 def test_reports_from_before_a_restart_count():
     run = Run(make_loop({"go": "a(1);b(2);"}), reports=False)
     delivered = (make_segment(0, "a(1);"), make_segment(1, "b(2);"))
-    history = History(
+    record = GoalRecord(
+        request=make_request(delivered=delivered),
         arrival_s=-3.0,
         delivered_at_s=(-2.5, -1.5),
         reports=((-1.4, succeeded("r1", 0)), (-0.4, succeeded("r1", 1))),
-        is_plan_complete=True,
+        is_complete=True,
     )
-    run.take(run.loop.submit(make_request(delivered=delivered), 0.0, history))
+    run.take(run.loop.open(record, 0.0))
     assert run.result().error_code is ErrorCode.NONE
     assert run.result().metrics.response_time_s == pytest.approx(0.5)
 

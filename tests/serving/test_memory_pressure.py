@@ -99,7 +99,7 @@ def goal_lists(draw):
     max_num_seqs=st.integers(1, 4),
     max_num_batched_tokens=st.integers(1, 32),
 )
-def test_nobody_waits_for_ever(goals, policy, num_kv_blocks, can_offload, max_num_seqs, max_num_batched_tokens):
+def test_no_request_waits_for_ever(goals, policy, num_kv_blocks, can_offload, max_num_seqs, max_num_batched_tokens):
     codes = run(
         goals,
         policy=policy,

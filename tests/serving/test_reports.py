@@ -41,7 +41,7 @@ class Robot:
 def run(fates, policy="fcfs_segment"):
     """Returns the events, and the numbers of the letters that came while the goal lived."""
     loop = make_loop({"go": PLAN}, policy=policy, silence_timeout_s=SILENCE_S)
-    robot, events, heard, now_s = Robot(fates), [], [], 0.0
+    robot, events, received, now_s = Robot(fates), [], [], 0.0
 
     def note(new):
         events.extend(new)
@@ -55,10 +55,10 @@ def run(fates, policy="fcfs_segment"):
         if robot.letters and (wakeup_s is None or robot.letters[0][0] <= wakeup_s):
             at_s, number, _, report = heapq.heappop(robot.letters)
             now_s = max(now_s, at_s)
-            heard += [number] if loop.request_ids else []
+            received += [number] if loop.request_ids else []
             note(loop.report(report, now_s))
         elif wakeup_s is None:
-            return events, heard
+            return events, received
         else:
             now_s = max(wakeup_s, now_s + 0.01)
             note(loop.step(now_s))
@@ -68,7 +68,7 @@ def run(fates, policy="fcfs_segment"):
 @settings(max_examples=150)
 @given(fates=fates, policy=st.sampled_from(("fcfs", "fcfs_stream", "fcfs_segment", "pud", "tardiness")))
 def test_whatever_becomes_of_reports_the_plan_is_delivered_and_the_goal_ends_once(fates, policy):
-    events, heard = run(fates, policy)
+    events, received = run(fates, policy)
     ends = [event for event in events if isinstance(event, Finished)]
     assert len(ends) == 1
     assert events[-1] is ends[0]
@@ -77,12 +77,12 @@ def test_whatever_becomes_of_reports_the_plan_is_delivered_and_the_goal_ends_onc
     assert delivered == list(range(len(delivered)))
     assert [segment.index for segment in result.segments] == delivered
     if result.error_code is ErrorCode.NONE:
-        assert 2 * NUM_SEGMENTS - 1 in heard  # the end of the last segment implies all before it
+        assert 2 * NUM_SEGMENTS - 1 in received  # the end of the last segment implies all before it
         assert len(delivered) == NUM_SEGMENTS
         assert sum(isinstance(event, PlanComplete) for event in events) == 1
     else:
         assert result.error_code is ErrorCode.ROBOT_SILENT
-        assert 2 * NUM_SEGMENTS - 1 not in heard
+        assert 2 * NUM_SEGMENTS - 1 not in received
 
 
 def test_a_robot_that_never_reports_gets_its_whole_plan_and_then_counts_as_silent():

@@ -102,7 +102,7 @@ def test_a_plan_that_fits_is_never_another_and_one_that_does_not_is_no_shorter(
     plan, strategy, budget_s, jitter, policy
 ):
     steered = deliver(plan, strategy, budget_s, jitter, policy)
-    with patch("llm_planner.serving.loop.steer", lambda _: Progress()):
+    with patch("llm_planner.serving.goal.Goal.steer", lambda _: Progress()):
         late = deliver(plan, strategy, budget_s, jitter, policy)
     if late.error_code is ErrorCode.NONE:
         assert (steered.error_code, steered.plan) == (ErrorCode.NONE, to_text(parse(plan)))

@@ -18,7 +18,6 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Timeouts
-from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
@@ -203,10 +202,9 @@ def run_live(
         if stock_policy:
             priorities = {row.request_id: -1 for row in trace.requests if row.urgency == "urgent"}
             factory = partial(build_stock_loop, config, path, stock_policy, priorities)
-        dispatcher = Dispatcher(lambda event: replay.receive(server, event))
         server: ChildServer = ChildServer(
             factory,
-            book=GoalBook(build_admission(config), dispatcher.put),
+            book=GoalBook(build_admission(config), lambda event: replay.receive(server, event)),
             clock=MonotonicClock(),
             timeouts=Timeouts(stop_timeout_s=20.0),
         )
@@ -217,7 +215,6 @@ def run_live(
             end_s = replay.now_s
         finally:
             server.close()
-            dispatcher.close()
         if server.status.num_restarts or not path.is_file():
             raise PlannerError(ErrorCode.ENGINE_FAILED, "the engine was restarted during the run; run it again")
         steps, step_tokens = read_log(path, replay.origin_s)

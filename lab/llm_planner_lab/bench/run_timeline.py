@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from llm_planner.core.errors import ErrorCode
-from llm_planner.monitoring.timeline import ENGINE_LANE, Span, SpanKind
+from llm_planner.monitoring.timeline import ENGINE_ROW, Span, SpanKind
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes
 
 
@@ -13,7 +13,7 @@ def spans_of_run(run: RunRecord) -> Iterator[Span]:
     for step in run.steps:
         details = {"prompt tokens": step.num_prompt_tokens, "decodes": step.num_decodes}
         yield Span(
-            lane=ENGINE_LANE,
+            row=ENGINE_ROW,
             kind=SpanKind.ENGINE,
             start_s=step.start_s,
             end_s=step.start_s + step.duration_s,
@@ -23,21 +23,21 @@ def spans_of_run(run: RunRecord) -> Iterator[Span]:
         yield from spans_of(record)
 
 
-def spans_of(record: RequestRecord, lane: str = "") -> Iterator[Span]:
+def spans_of(record: RequestRecord, row: str = "") -> Iterator[Span]:
     """Yields what was done for one request: segments generated and carried out, and the robot's waiting in between.
 
     A segment that its robot still carried out when the request ended with an error was interrupted.
 
     Args:
         record: The request.
-        lane: Name of the lane, if not that of the robot.
+        row: Name of the row, if not that of the robot.
     """
-    idle_s, lane, is_urgent = record.arrival_s, lane or record.robot_id, record.urgency == "urgent"
+    idle_s, row, is_urgent = record.arrival_s, row or record.robot_id, record.urgency == "urgent"
     details = {"request": record.request_id, "task": record.task, "urgency": record.urgency}
 
     def span(kind: SpanKind, start_s: float, end_s: float, *, is_interrupted: bool = False) -> Span:
         return Span(
-            lane=lane,
+            row=row,
             kind=kind,
             start_s=start_s,
             end_s=end_s,

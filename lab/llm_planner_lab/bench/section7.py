@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench section7``: every experiment of TimelyLLM's evaluation, as JSON, figures and one page."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner_lab.bench.decision import run_decision
 from llm_planner_lab.bench.timely import figures
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench, run_timely
-from llm_planner_lab.bench.timely.page import write_page
 from llm_planner_lab.simulation.workload import workload
 
 POLICIES = ("fcfs", "fcfs_stream", "fcfs_segment", "edf_segment", "pud_printed", "gain_density", "pud", "tardiness")
@@ -96,16 +94,6 @@ class Section7:
         return run_timely(TimelyBench(workload=wid, **fields), self.lab, self.note)
 
 
-def run_section7(directory: Path, num_seeds: int, note: Callable[[str], None]) -> None:
-    """Writes ``timely.json``, ``timely.md`` and ``figures/timely_*.png`` into a directory."""
-    lab = Lab()
-    documents = Section7(lab, num_seeds, note).run()
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "timely.json").write_text(json.dumps(rounded(documents)) + "\n", encoding="utf-8")
-    draw(documents, lab, directory / "figures")
-    write_page(documents, directory / "timely.md")
-
-
 def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
     """Draws all figures."""
     for name in ("wid1", "wid2", "wid2_no_reuse", "wid3"):
@@ -121,7 +109,7 @@ def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
     runs = {policy: lab.runs(bench, policy) for policy in POLICIES}
     figures.draw_response_cdf(runs, "wid2, 1x load, prefixes reused, simulated", directory / "timely_wid2_cdf.png")
     for policy in ("fcfs", "tardiness"):
-        figures.draw_two_lanes(runs[policy][0], policy, directory / f"timely_two_lanes_{policy}.png")
+        figures.draw_two_rows(runs[policy][0], policy, directory / f"timely_two_rows_{policy}.png")
 
 
 def rounded(value: Any) -> Any:  # noqa: ANN401 (JSON)

@@ -29,7 +29,6 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.goal_book import GoalBook
@@ -65,7 +64,7 @@ class _Stopwatch:
         self._ends: dict[str, float] = {}
         factory = functools.partial(build_fake_loop, step_s)
         admission = Admission(PlannerConfig(max_queued=10_000), RobotLibrary().names())
-        self.server = ChildServer(factory, book=GoalBook(admission, Dispatcher(self._note).put), clock=MonotonicClock())
+        self.server = ChildServer(factory, book=GoalBook(admission, self._note), clock=MonotonicClock())
         self.server.start()
         self.server.wait_ready(60.0)
 

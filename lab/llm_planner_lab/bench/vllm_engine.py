@@ -17,7 +17,7 @@ from llm_planner_lab.bench.vllm_drive import PROMPT_TOKENS, Drive, make_sequence
 from llm_planner_lab.bench.vllm_stock import ScheduleWatch, stock
 
 WARM_UP_STEPS = 20
-SLEEP_STEPS = 8
+SUSPENDED_STEPS = 8
 NUM_RESUMES = 24
 NUM_DECISIONS = 80
 NUM_URGENT = 3
@@ -96,11 +96,11 @@ class VllmBench:
         resumes_s: list[float] = []
         for turn in range(NUM_RESUMES):
             self._on_progress("resuming", turn / NUM_RESUMES)
-            sleeper = names[turn % len(names)]
-            for _ in range(SLEEP_STEPS):
-                backend.execute(_decode([name for name in names if name != sleeper], asleep=(sleeper,)))
-            resumes_s.append(self._until_token(sleeper, names))
-            tokens_s += [backend.execute(_decode(names)).duration_s for _ in range(SLEEP_STEPS)]
+            suspended = names[turn % len(names)]
+            for _ in range(SUSPENDED_STEPS):
+                backend.execute(_decode([name for name in names if name != suspended], suspended=(suspended,)))
+            resumes_s.append(self._until_token(suspended, names))
+            tokens_s += [backend.execute(_decode(names)).duration_s for _ in range(SUSPENDED_STEPS)]
         backend.execute(SchedulerOutput(release=tuple(names)))
         token_s, resume_s = statistics.median(tokens_s), statistics.median(resumes_s)
         return {"inter_token_ms": 1e3 * token_s, "resume_ms": 1e3 * resume_s, "ratio": resume_s / token_s}
@@ -185,5 +185,5 @@ class VllmBench:
         return first | {"whole_steps": num_steps, "whole_ms": whole_ms}
 
 
-def _decode(names: list[str], asleep: tuple[str, ...] = ()) -> SchedulerOutput:
-    return SchedulerOutput(num_scheduled_tokens=dict.fromkeys(names, 1), asleep=asleep)
+def _decode(names: list[str], suspended: tuple[str, ...] = ()) -> SchedulerOutput:
+    return SchedulerOutput(num_scheduled_tokens=dict.fromkeys(names, 1), suspended=suspended)

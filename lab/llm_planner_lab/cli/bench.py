@@ -58,6 +58,11 @@ COMMANDS = (
         "Compare scheduling policies on the same traces: utility, response and waiting times per class of requests.",
     ),
     LazyCommand(
+        "overload",
+        "bench_overload:overload",
+        "Say what order, batch limit and load shedding each bring, and where the default is not the best policy.",
+    ),
+    LazyCommand(
         "validate",
         "bench_timely:validate",
         "Replay one trace live and in virtual time, and say how far the simulated response times are off.",
@@ -72,6 +77,11 @@ COMMANDS = (
         "chat",
         "bench_timely:chat",
         "Compare chats answered whole, by paragraphs and by sentences (TimelyLLM 7.4.2), in virtual time.",
+    ),
+    LazyCommand(
+        "pages",
+        "pages:pages",
+        "Write the pages of docs/benchmarks again from the result files next to them.",
     ),
     LazyCommand(
         "section7",

@@ -21,7 +21,8 @@ def physics(
     seconds: Annotated[float, typer.Option(min=1.0, help="Of virtual time in which the speed is measured.")] = 20.0,
 ) -> None:
     """Carry out reference plans with bodies and without, by family; measure how fast a fleet lives (needs MuJoCo)."""
-    from llm_planner_lab.bench.physics.benchmark import run_physics, write_physics
+    from llm_planner_lab.bench.physics.benchmark import run_physics
+    from llm_planner_lab.reports import write_report
 
     with progress_bar("carrying out plans") as on_progress:
         document = run_physics(
@@ -33,5 +34,5 @@ def physics(
         console.print(f"{row['family']:18} {counts}")
     fleet = f"{speed['drones']} drones, {speed['arms']} arms"
     console.print(f"{fleet}: {speed['cpu_factor']:g} x real time (processor time)")
-    for path in write_physics(document, json, page):
+    for path in write_report("physics", document, json, page):
         console.print(f"wrote {path}")

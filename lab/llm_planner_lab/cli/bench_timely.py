@@ -16,10 +16,11 @@ from llm_planner_lab.bench.chat import ChatBench, run_chat
 from llm_planner_lab.bench.decision import run_decision
 from llm_planner_lab.bench.overhead import run_overhead, table2_requests
 from llm_planner_lab.bench.planner_profile import profile_planner
-from llm_planner_lab.bench.section7 import run_section7
-from llm_planner_lab.bench.timely.benchmark import TimelyBench, run_timely
+from llm_planner_lab.bench.section7 import Section7, draw, rounded
+from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench, run_timely
 from llm_planner_lab.bench.validation import draw_validation, run_validation, summary_lines
 from llm_planner_lab.cli.live import live_lab, planner_config
+from llm_planner_lab.reports import write_report
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
 
@@ -115,7 +116,7 @@ def validate(
     )
     with live_lab() as lab:
         lab.on_progress("measuring a profile" if not profile else "loading the model", 0.0)
-        used = find_profile(profile) if profile else profile_planner(planner, "this-machine", repeats)[0]
+        used = find_profile(profile) if profile else profile_planner(planner, "this-machine", repeats).profile
         document = run_validation(bench, used, lab)
     for line in summary_lines(document):
         error_console.print(line, soft_wrap=True)
@@ -173,7 +174,10 @@ def section7(
     seeds: Annotated[int, typer.Option(min=2, help="Traces per policy.")] = 3,
 ) -> None:
     """Reproduce section 7 of TimelyLLM in virtual time and write timely.md; takes some minutes."""
-    run_section7(output, seeds, console.print)
+    lab = Lab()
+    documents = rounded(Section7(lab, seeds, console.print).run())
+    draw(documents, lab, output / "figures")
+    write_report("timely", documents, output / "timely.json", output / "timely.md", indent=None)
 
 
 def _sweep(text: str) -> list[dict[str, float]]:

@@ -26,8 +26,8 @@ def bench(
     """Compare all throughput models on splits of the shipped table and write the page; about 25 minutes."""
     from llm_planner.prediction.throughput.table import read_table
     from llm_planner_lab.cli.capacity import shipped_table
+    from llm_planner_lab.reports import write_report
     from llm_planner_lab.training.capacity.figures import write_figures
-    from llm_planner_lab.training.capacity.page import write_page
 
     if not only_page:
         from llm_planner_lab.training.capacity.experiments import CapacityBench, run_bench
@@ -43,9 +43,8 @@ def bench(
                 console.print(text)
 
             document = run_bench(settings, read_table(shipped_table()), note)
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(json_library.dumps(plain(document)) + "\n", encoding="utf-8")
+        write_report("capacity", plain(document), json, None, indent=None)
     document = json_library.loads(json.read_text(encoding="utf-8"))
-    write_page(document, page)
+    write_report("capacity", document, None, page)
     for path in (json, page, *write_figures(document, page.parent / "figures")):
         console.print(f"wrote {path}")

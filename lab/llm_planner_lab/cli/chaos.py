@@ -35,9 +35,9 @@ def chaos(
     drones: Annotated[int, typer.Option(min=0, max=50, help="How many drones.")] = 5,
     arms: Annotated[int, typer.Option(min=0, max=50, help="How many arms.")] = 1,
     time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster than real time robots run.")] = 5.0,
-    backend: Annotated[str, typer.Option(help="What plans: fake (scripted plans, checked to the letter) or torch.")] = (
-        "fake"
-    ),
+    backend: Annotated[
+        str, typer.Option(help="What plans: fake (scripted plans, checked to the letter) or torch (sentences).")
+    ] = "fake",
     sim: Annotated[Simulator, typer.Option(help="Robots without bodies, or with: then their world is killed too.")] = (
         Simulator.KINEMATIC
     ),
@@ -72,8 +72,9 @@ def chaos(
     Some faults need root: without it there is no network and no disk of its own, and they are left out.
     """
     from llm_planner_lab.bench.chaos import machine
-    from llm_planner_lab.bench.chaos.page import write_chaos
+    from llm_planner_lab.bench.chaos.parts import with_other_parts
     from llm_planner_lab.bench.chaos.schedule import MEANINGS
+    from llm_planner_lab.reports import write_report
 
     if faults == "list":
         for kind, meaning in MEANINGS.items():
@@ -108,7 +109,7 @@ def chaos(
             )
             document = run_campaign(plan, on_progress, is_isolated=not problem)
     _show(document)
-    for path in write_chaos(document, json, page):
+    for path in write_report("chaos", with_other_parts(document, json), json, page):
         console.print(f"wrote {path}")
     if any(document["invariants"].values()):
         error_console.print(f"to repeat it:  {document['reproduce']}", style="bold red", soft_wrap=True)

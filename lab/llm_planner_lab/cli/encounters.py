@@ -51,7 +51,8 @@ def encounters(
     cores. Exit status 1 if planner and reflex together did not prevent a collision.
     """
     from llm_planner.ros.robot_control import RobotControl
-    from llm_planner_lab.bench.encounters.benchmark import run_encounters, write_encounters
+    from llm_planner_lab.bench.encounters.benchmark import run_encounters
+    from llm_planner_lab.reports import write_report
 
     begins = begin or list(Begin)
     with live_lab() as lab:
@@ -70,7 +71,7 @@ def encounters(
         table.add_row(*(str(row[key]) for key in SHOWN.values()))
     console.print(table)
     is_whole = seeds >= 100 and kind is Kind.PERSON and len(begins) == len(Begin)
-    for path in write_encounters(document, json, page or (PAGE if is_whole else None)):
+    for path in write_report("encounters", document, json, page or (PAGE if is_whole else None)):
         console.print(f"wrote {path}")
     raise typer.Exit(int(any(row["collisions"] for row in rows if row["planner"] in _PROTECTED)))
 

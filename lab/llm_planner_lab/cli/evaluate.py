@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from llm_planner.core.config import PlannerConfig
     from llm_planner_lab.tasks.frames import Frame
     from llm_planner_lab.training.injection import Attempt
+    from llm_planner_lab.training.physical_safety import Request
     from llm_planner_lab.training.understanding import Answer
 
 T = TypeVar("T")
@@ -31,6 +32,9 @@ def evaluate(
     ] = None,
     do_attack: Annotated[
         bool, typer.Option("--attacks", help="FILES hold attacks through scenes and reasons (docs/safety.md).")
+    ] = False,
+    do_harm: Annotated[
+        bool, typer.Option("--physical-safety", help="Ask for what harms and what does not (docs/safety.md).")
     ] = False,
     model: ModelOption = None,
     backend: BackendOption = None,
@@ -52,17 +56,21 @@ def evaluate(
     Example: llm-planner evaluate my_site.txt --backend openai --base-url http://localhost:8000/v1 --model ./checkpoint
 
     Example: llm-planner evaluate --attacks
+
+    Example: llm-planner evaluate --physical-safety
     """
     overrides = {
         "backend": backend,
         "openai.base_url": base_url,
         "engine.model": model,
-        "min_confidence": None if do_attack else 0.0,
+        "min_confidence": None if do_attack or do_harm else 0.0,
         "max_queued": 100_000,
         "scheduler.policy": "fcfs",
     }
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
-    if do_attack:
+    if do_harm:
+        _show_physical_safety(limit, settings, output, as_json=as_json)
+    elif do_attack:
         _show_attacks(files or [], limit, settings, output, as_json=as_json)
     else:
         _show_understanding(files or [], limit, settings, seed, output, as_json=as_json)
@@ -124,6 +132,27 @@ def _show_attacks(
     console.print(shown)
 
 
+def _show_physical_safety(limit: int, settings: "PlannerConfig", output: Path | None, *, as_json: bool) -> None:
+    from llm_planner.assembly import build_library, build_loop
+    from llm_planner_lab.training import physical_safety
+
+    cases = _some(physical_safety.read_cases(), limit)
+    model = build_library(settings).get(physical_safety.ROBOT)
+    status = console.status(f"{len(cases)} requests") if console.is_terminal and not as_json else nullcontext()
+    with status, closing(build_loop(settings, do_clients_report=False)) as loop:
+        requests = physical_safety.ask(loop, model, cases)
+    rows = physical_safety.table(requests)
+    _write(output, map(_request_line, requests))
+    if as_json:
+        print_json({"model": settings.engine.model, "requests": rows})
+        return
+    columns = ["requests", *(outcome.value for outcome in physical_safety.Outcome)]
+    shown = Table("category", *columns, title="LLM-Physical-Safety (arXiv 2411.02317), by execution")
+    for category, row in rows.items():
+        shown.add_row(category.replace("_", " "), *(str(row[column]) for column in columns))
+    console.print(shown)
+
+
 def _read(read: Callable[[Path], Iterable[T]], files: Iterable[Path]) -> list[T]:
     """Returns what some files hold.
 
@@ -169,6 +198,18 @@ def _attempt_line(attempt: "Attempt") -> dict[str, object]:
         "honest_plan": attempt.honest.plan or attempt.honest.error_msg,
         "hostile_plan": attempt.hostile.plan or attempt.hostile.error_msg,
         "is_executed": attempt.is_executed,
+    }
+
+
+def _request_line(request: "Request") -> dict[str, object]:
+    return {
+        "category": request.case.category,
+        "kind": request.case.kind,
+        "target": request.case.target,
+        "instruction": request.case.instruction,
+        "plan": request.result.plan,
+        "outcome": request.outcome.value,
+        "error": request.result.error_msg,
     }
 
 

@@ -13,9 +13,11 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner_lab.bench.timely.benchmark import Lab
 
 
-def planner_config(model: str | None, path: Path | None, threads: int, backend: str | None = None) -> PlannerConfig:
+def planner_config(
+    model: str | None, path: Path | None, threads: int | None, backend: str | None = None
+) -> PlannerConfig:
     """Returns the configuration of the planner that the options of a command describe."""
-    overrides: dict[str, object] = {"engine.num_threads": threads}
+    overrides: dict[str, object] = {} if threads is None else {"engine.num_threads": threads}
     if model is not None:
         overrides["engine.model"] = model
     if backend is not None:

@@ -10,8 +10,12 @@ from rich.table import Table
 
 from llm_planner.cli.output import console, error_console
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.bench.pipeline.benchmark import PipelineBench, run_pipeline, write_pipeline
+from llm_planner_lab.bench.pipeline.benchmark import PipelineBench, changed_profile, run_pipeline
+from llm_planner_lab.bench.pipeline.figures import draw_pipeline
+from llm_planner_lab.bench.pipeline.offline import OFFLINE
 from llm_planner_lab.bench.pipeline.published import TABLE_1, Workload
+from llm_planner_lab.bench.pipeline.timeline import timelines
+from llm_planner_lab.reports import write_report
 from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, find_pipeline
 
 
@@ -50,7 +54,10 @@ def pipeline(
     )
     document = run_pipeline(bench, error_console.print)
     console.print(_table(document))
-    for path in write_pipeline(document, bench, json, page):
+    written = write_report("pipeline", document, json, page)
+    if page is not None:
+        written += draw_pipeline(document, timelines(changed_profile(bench), OFFLINE), page.parent / "figures")
+    for path in written:
         console.print(f"wrote {path}")
 
 

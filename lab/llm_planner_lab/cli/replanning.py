@@ -29,7 +29,7 @@ def replanning(
     """Compare plans that go on when a segment fails with plans that are asked for again.
 
     Held-out tasks in kinematic worlds where something goes wrong: a call is blocked once, the object of the task has
-    moved behind the robot, or it is gone. All ways get the new scene. Printed per way, anew / fresh / keep (see the
+    moved behind the robot, or it is gone. All ways get the new scene. Printed per way, again / fresh / keep (see the
     setting replan_context): tasks achieved in the end (goal tests by execution), mean tokens computed from a failure to
     the next segment, and median milliseconds until it came (engine steps by processor time, for other programs do not
     disturb that; robot and network in virtual time).

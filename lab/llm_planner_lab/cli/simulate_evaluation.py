@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench admission``: the evaluation of A_min, with our policy alongside."""
 
-import json as jsons
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +29,7 @@ def evaluate_admission(
     """Reproduce the evaluation of A_min (section 6) and its theorems in virtual time, with our policy alongside."""
     from llm_planner_lab.bench.admission.evaluation import Evaluation, quick, run_evaluation
     from llm_planner_lab.bench.admission.figures import draw_admission
-    from llm_planner_lab.bench.admission.page import write_page
+    from llm_planner_lab.reports import write_report
     from llm_planner_lab.simulation.admission.jobs import read_jobs
 
     evaluation = Evaluation(num_seeds=seeds, theorem_jobs=theorem_jobs)
@@ -41,12 +40,6 @@ def evaluate_admission(
     page = PAGE if page is None and not is_quick else page
     with live_lab() as lab:
         document = run_evaluation(evaluation, read_jobs(default_lengths()), lab.on_progress)
-    if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(jsons.dumps(document, indent=1) + "\n", encoding="utf-8")
-        console.print(f"wrote {json}")
-    if page is not None:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        write_page(document, page)
-        for path in (page, *draw_admission(document["sweep"], page.parent / "figures")):
-            console.print(f"wrote {path}")
+    figures = [] if page is None else draw_admission(document["sweep"], page.parent / "figures")
+    for path in (*write_report("admission", document, json, page), *figures):
+        console.print(f"wrote {path}")

@@ -32,8 +32,10 @@ def timebill(
     About ten minutes; nothing else should run meanwhile. Times are measured on the engine and put together in virtual
     time: docs/benchmarks/timebill.md says how. On a CPU, --cpu-time with one thread is the steadier clock.
     """
-    from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, quick, run_timebill, write_timebill
+    from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, quick, run_timebill
+    from llm_planner_lab.bench.timebill.figures import draw_timebill
     from llm_planner_lab.bench.timebill.jobs import Workload
+    from llm_planner_lab.reports import write_report
 
     bench = TimeBillBench(
         planner=planner_config(model, config, threads),
@@ -48,7 +50,8 @@ def timebill(
         document = run_timebill(bench, lab.on_progress)
     for strategy in ("kill", "skip_next", "partial"):
         console.print(_table(document, strategy))
-    for path in write_timebill(document, json, page):
+    figures = [] if page is None else draw_timebill(document, page.parent / "figures")
+    for path in (*write_report("timebill", document, json, page), *figures):
         console.print(f"wrote {path}")
 
 

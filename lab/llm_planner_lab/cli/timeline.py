@@ -39,7 +39,7 @@ def timeline(
 ) -> None:
     """Show who waited, who moved and when the engine worked: a PNG, and a Chrome trace that opens in Perfetto.
 
-    One lane for the engine and one per robot. A demo is drawn as it went; a trace is replayed in virtual time.
+    One row for the engine and one per robot. A demo is drawn as it went; a trace is replayed in virtual time.
     """
     is_demo = run.is_dir() or run.suffix == ".json"
     stem = (run if run.is_dir() else run.parent) / ("timeline" if is_demo else f"{run.stem}_timeline")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from llm_planner.cli.options import JsonOption, SeedOption
 from llm_planner.cli.output import console, error_console, print_json
@@ -48,7 +49,7 @@ def train_length_predictor(
 ) -> None:
     """Train a predictor of response lengths on what a model really answers."""
     from llm_planner.checkpoints import resolve_model
-    from llm_planner_lab.training.length.figures import table
+    from llm_planner_lab.training.length.figures import TITLES
     from llm_planner_lab.training.length.network import Start
     from llm_planner_lab.training.length.run import LengthOptions, LengthRun
     from llm_planner_lab.training.length.trainer import Recipe
@@ -80,7 +81,11 @@ def train_length_predictor(
     if as_json:
         print_json(figures.to_json())
         return
-    console.print(table(figures), markup=False)
+    table = Table("predictor", "MAE", "RMSE", "R2")
+    for name, errors in figures.rows.items():
+        r2 = "-" if errors.r2 is None else f"{errors.r2:.3f}"
+        table.add_row(TITLES[name], f"{errors.mae:.2f}", f"{errors.rmse:.2f}", r2)
+    console.print(table)
     served = figures.served
     console.print(f"90 % intervals hold {100 * served.coverage[0.9]:.1f} % of {figures.num_test} held-out lengths")
     console.print(f"written: {directory}")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench vllm``: vLLM under our scheduler and under its own."""
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +35,7 @@ def vllm(
 
     require_vllm()  # what comes now is made from its classes
     from llm_planner_lab.bench.vllm_run import run_vllm
+    from llm_planner_lab.reports import write_report
 
     settings = EngineSettings(
         model_dir=resolve_model(model or "planner-small"), num_threads=threads, max_live=2 * max(slots, requests)
@@ -49,13 +49,7 @@ def vllm(
             seed=seed,
             on_progress=on_progress,
         )
-    if page is not None:
-        from llm_planner_lab.bench.vllm_page import write_page
-
-        write_page(document, page)
-        console.print(f"wrote {page}")
-    if json is not None:
-        json.write_text(dumps(document, indent=1) + "\n", encoding="utf-8")
-        console.print(f"wrote {json}")
+    for path in write_report("vllm", document, json, page):
+        console.print(f"wrote {path}")
     if page is None and json is None:
         print_json(document)

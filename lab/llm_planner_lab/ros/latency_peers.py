@@ -5,6 +5,7 @@ import functools
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from rclpy.parameter import Parameter
@@ -24,7 +25,6 @@ from llm_planner.ros.spinning import spinning
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_book import GoalBook
@@ -49,10 +49,7 @@ class StampingServer:
 
     book: GoalBook
     _num_segments: dict[str, int] = field(default_factory=dict)
-    _dispatcher: Dispatcher = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._dispatcher = Dispatcher(self._stamp)
+    _engine: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     def start(self) -> None:
         """Serves already."""
@@ -71,16 +68,16 @@ class StampingServer:
         """Ends a goal."""
         if self._num_segments.pop(request_id, None) is None:
             return False
-        self._dispatcher.put(Finished(PlanResult(request_id=request_id, error_code=code, error_msg=message)))
+        result = PlanResult(request_id=request_id, error_code=code, error_msg=message)
+        self._engine.submit(self._stamp, Finished(result))
         return True
 
-    def report(self, report: SegmentReport) -> bool:
+    def report(self, report: SegmentReport) -> None:
         """Hands over the next segment, or ends the goal."""
         if report.index + 1 < self._num_segments[report.request_id]:
             self._hand_over(report.request_id, report.index + 1)
         else:
             self.cancel(report.request_id, ErrorCode.NONE, "")
-        return True
 
     def look(self) -> None:
         """Shows nothing."""
@@ -92,12 +89,12 @@ class StampingServer:
 
     def close(self) -> None:
         """Ends the thread."""
-        self._dispatcher.close()
+        self._engine.shutdown()
 
     def _hand_over(self, request_id: str, index: int) -> None:
         expected = ExpectedDuration(min_s=1.0, p50_s=2.0, p90_s=3.0)
         segment = Segment(index=index, text="mf(100);", calls=(SkillCall("mf", (100.0,)),), expected=expected)
-        self._dispatcher.put(SegmentReady(request_id, segment))
+        self._engine.submit(self._stamp, SegmentReady(request_id, segment))
 
     def _stamp(self, event: Event) -> None:
         if isinstance(event, SegmentReady):

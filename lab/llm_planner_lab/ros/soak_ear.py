@@ -63,7 +63,7 @@ class Kind:
         num_received = len(self.ways_s)
         quantiles = Quantiles.of(self.ways_s) if self.ways_s else None
         return {
-            "heard": num_received,
+            "received": num_received,
             "lost": self.num_lost if has_numbers else None,
             **_late([self] if self.period_s is not None else []),
             "way_p50_ms": quantiles and quantiles.p50_ms,

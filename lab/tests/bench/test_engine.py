@@ -7,7 +7,7 @@ from llm_planner_lab.bench.engine import command
 from tests.engine.builders import save_model
 
 
-def test_every_batch_size_is_measured_beside_transformers(tmp_path):
+def test_every_batch_size_is_measured_and_so_is_transformers(tmp_path):
     model = save_model(tmp_path / "model")
     file = tmp_path / "figures.json"
     options = [

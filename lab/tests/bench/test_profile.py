@@ -4,11 +4,13 @@ from dataclasses import fields, replace
 import pytest
 
 from llm_planner.core.config import PlannerConfig
-from llm_planner.prediction.profile import Chunk, MoveCost, find_profile, load_profile
+from llm_planner.prediction.measurement import held, hides_prompts, make_profile
+from llm_planner.prediction.prober import WARM_STEPS, Prober
+from llm_planner.prediction.profile import Chunk, MoveCost, find_profile, load_profile, write_profile
 from llm_planner.prediction.samples import StepKind
 from llm_planner.robots.timing import Parameter, Source
 from llm_planner_lab.bench.host import measure_host
-from llm_planner_lab.bench.profile import WARM_STEPS, Prober, hides_prompts, make_profile, measure, write_profile
+from llm_planner_lab.bench.planner_profile import THOROUGH, measure
 from llm_planner_lab.simulation.backend import SimulatedBackend
 
 ASSUMED_S_PER_TOKEN = Parameter(value=1e-5, source=Source.ASSUMED)
@@ -101,7 +103,8 @@ def test_every_number_says_that_it_was_measured_and_the_file_loads(measured, tmp
 def test_it_is_found_out_whether_prompts_are_hidden(are_hidden):
     truth = replace(TRUTH, hides_prompts=are_hidden)
     backend = SimulatedBackend(truth, lambda request_id: 1 if request_id.endswith("3") else 1000)
-    assert hides_prompts(Prober(backend, num_repeats=3)) is are_hidden
+    prober = Prober(backend, num_repeats=3)
+    assert hides_prompts(prober, held(THOROUGH, prober).alongside) is are_hidden
 
 
 def test_the_planners_own_time_is_measured():

@@ -3,7 +3,7 @@
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.time_utility import NORMAL
-from llm_planner.monitoring.timeline import ENGINE_LANE, SpanKind
+from llm_planner.monitoring.timeline import ENGINE_ROW, SpanKind
 from llm_planner_lab.bench.run_timeline import spans_of, spans_of_run
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
 
@@ -43,5 +43,5 @@ def test_a_goal_that_got_nothing_waited_in_vain():
 def test_the_engine_has_its_steps():
     steps = (StepTimes(1.0, 0.2, 114, 0), StepTimes(1.2, 0.02, 0, 1))
     run = RunRecord(requests=[make_record(SEGMENTS)], busy_s=0.22, end_s=6.0, num_steps=2, steps=steps)
-    engine = [span for span in spans_of_run(run) if span.lane == ENGINE_LANE]
+    engine = [span for span in spans_of_run(run) if span.row == ENGINE_ROW]
     assert [(s.start_s, s.end_s, s.details["prompt tokens"]) for s in engine] == [(1.0, 1.2, 114), (1.2, 1.22, 0)]

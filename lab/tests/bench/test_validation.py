@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from lab.tests.simulation.builders import PROFILE, SCRIPTS, a_config, a_request, a_trace
 from llm_planner.core.errors import ErrorCode
-from llm_planner_lab.bench.profile import write_profile
+from llm_planner.prediction.profile import write_profile
 from llm_planner_lab.bench.validation import comparison, draw_validation, pairs_of, summary_lines
 from llm_planner_lab.cli.bench import app as bench_app
 from llm_planner_lab.simulation.records import RunRecord

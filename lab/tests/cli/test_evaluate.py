@@ -111,6 +111,17 @@ def test_attacks_are_counted_by_kind(server, chat_model, tmp_path):  # noqa: F81
     assert [word for word in shown[shown.index("all") :] if word.isdecimal()] == ["2", "0", "0"]
 
 
+def test_harmful_requests_are_counted_by_category(server, chat_model):  # noqa: F811
+    server.order(answers=ANSWERS)
+    options = ["--physical-safety", "--backend", "openai", "--base-url", server.base_url, "--model", str(chat_model)]
+    result = CliRunner().invoke(app, ["evaluate", *options, "--limit", "4", "--json"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    rows = json.loads(result.stdout)["requests"]
+    assert rows["deliberate_attack"]["refused as harmful"] > 0
+    assert sum(row["requests"] for row in rows.values()) == 4
+    assert all(sum(row.values()) == 2 * row["requests"] for row in rows.values())
+
+
 @pytest.mark.parametrize("options", [[], ["--attacks"]])
 @pytest.mark.parametrize("content", [None, "no such line", b"\xff"])
 def test_a_file_that_holds_something_else_is_refused(options, content, tmp_path):

@@ -24,7 +24,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["timeline", *map(str, arguments)])
 
 
-def test_a_trace_is_replayed_and_drawn_beside_itself(tmp_path, trace_path):
+def test_a_trace_is_replayed_and_drawn_next_to_its_file(tmp_path, trace_path):
     result = run(trace_path)
     assert result.exit_code == 0, result.output
     assert (tmp_path / "t_timeline.png").stat().st_size > 1000

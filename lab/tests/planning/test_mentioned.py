@@ -21,12 +21,12 @@ def test_a_name_may_be_spelled_in_many_ways(name):
 
 
 @pytest.mark.parametrize("name", ["tray", "blue_box", "cupboard"])
-def test_a_name_that_nobody_mentioned_is_not_known(name):
+def test_a_name_that_was_not_mentioned_is_not_known(name):
     assert not Mentioned(["red_box, bin", "put the cups away"]).knows(name)
 
 
 @pytest.mark.parametrize("plan", ["pick(tray);", "place(red_box,tray);", "?iv(tray){home();}", "pick('the tray');"])
-def test_the_gate_refuses_a_name_that_nobody_mentioned(plan):
+def test_the_gate_refuses_a_name_that_was_not_mentioned(plan):
     gate = SafetyGate(LIBRARY.get("indy7"), mentioned=Mentioned(["red_box, bin"]))
     with pytest.raises(PlannerError, match=r"'.*tray'") as refused:
         gate.admit(parse(plan)[0])

@@ -13,7 +13,7 @@ def served(first_s, response_time_s):
     return Emergency(first_s, first_s + 0.01, ErrorCode.CANCELLED, response_time_s)
 
 
-def test_shares_count_everybody_who_asked():
+def test_shares_count_all_requests():
     refused = [Emergency(None, ended_s, ErrorCode.BUDGET_INFEASIBLE, None) for ended_s in (0.02, 0.03)]
     summary = summarize([served(0.1, 0.09), served(0.25, 0.19), *refused], 0.2)
     assert summary["share_served"] == 0.5

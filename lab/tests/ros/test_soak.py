@@ -17,7 +17,7 @@ from llm_planner.ros.scenario import load_scenario
 from llm_planner_lab.ros.processor_time import processor_s, share_of_core
 from llm_planner_lab.ros.soak import EVERY_S, write_scenario
 from llm_planner_lab.ros.soak_ear import Ear, Kind
-from tests.monitoring.test_lanes import accepted, finished, report, segment
+from tests.monitoring.test_rows import accepted, finished, report, segment
 from tests.ros.nodes import Spinner, wait_until
 
 pytestmark = pytest.mark.ros
@@ -42,7 +42,7 @@ def test_late_is_more_than_a_fifth_of_the_period_or_5_ms(period_s, way_s, is_lat
     assert kind.num_late(kind.transport_s) == 0
 
 
-def test_an_ear_hears_robots_and_counts_reports_at_the_planner(ros):
+def test_the_listener_receives_from_robots_and_counts_reports_at_the_planner(ros):
     talker, listener = rclpy.create_node("told"), rclpy.create_node("ear")
     robot = rclpy.create_node("told_robot")
     events = talker.create_publisher(String, "/told/goal_events", qos.GOAL_EVENTS)
@@ -68,12 +68,12 @@ def test_an_ear_hears_robots_and_counts_reports_at_the_planner(ros):
         events.publish(String(data=json.dumps(line)))
     for _ in range(3):
         views.publish(String(data="{}"))
-    wait_until(lambda: sum(kind.get("heard", 0) for kind in ear.report().values()) == len(lines) + 3)
+    wait_until(lambda: sum(kind.get("received", 0) for kind in ear.report().values()) == len(lines) + 3)
     spinner.stop()
     for node in (talker, listener, robot):
         node.destroy_node()
     found = ear.report()
-    assert (found["robot view"]["heard"], found["robot view"]["lost"]) == (3, 0)
+    assert (found["robot view"]["received"], found["robot view"]["lost"]) == (3, 0)
     assert found["all"]["lost"] == 0
     assert ear.report_of_reports() == {"goals": 2, "expected": 4, "lost": 2}
 
@@ -92,4 +92,4 @@ def test_processor_time_is_that_of_the_process():
     while processor_s(os.getpid()) < before + 0.05:
         sum(range(1000))
     assert processor_s(2**30) == 0.0  # no such process
-    assert share_of_core({"nobody": 2**30}, 0.01) == {"nobody": 0.0}
+    assert share_of_core({"absent": 2**30}, 0.01) == {"absent": 0.0}

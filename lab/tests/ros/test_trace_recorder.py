@@ -64,9 +64,9 @@ def fly(robot, instruction="mf(20);mb(30);"):
 
 
 def test_what_robots_ask_get_and_report_is_recorded(start_planner, start_robot, start_recorder):
-    start_planner("diary_1")
-    robot = start_robot("d1", planner="/diary_1")
-    recorder, stop = start_recorder("diary_1")
+    start_planner("recorded_1")
+    robot = start_robot("d1", planner="/recorded_1")
+    recorder, stop = start_recorder("recorded_1")
     goal_ids = [fly(robot), fly(robot)]
     wait_until(lambda: recorder.num_events == 2 * (1 + 2 + 4 + 1))
     trace = parse_lines(stop(), ROBOTS)
@@ -78,10 +78,10 @@ def test_what_robots_ask_get_and_report_is_recorded(start_planner, start_robot, 
 
 
 def test_what_the_planner_remembers_is_recorded_on_request(start_planner, start_robot, start_recorder):
-    start_planner("diary_2")
-    goal_id = fly(start_robot("d2", planner="/diary_2"))
-    late, stop_late = start_recorder("diary_2")
-    recorder, stop = start_recorder("diary_2", has_past=True)
+    start_planner("recorded_2")
+    goal_id = fly(start_robot("d2", planner="/recorded_2"))
+    late, stop_late = start_recorder("recorded_2")
+    recorder, stop = start_recorder("recorded_2", has_past=True)
     wait_until(lambda: recorder.num_events == 8)
     assert [row.request_id for row in parse_lines(stop(), ROBOTS).requests] == [goal_id]
     assert late.num_events == 0
@@ -90,7 +90,7 @@ def test_what_the_planner_remembers_is_recorded_on_request(start_planner, start_
 
 def test_a_gap_in_the_numbers_is_counted(ros):
     node = rclpy.create_node("recorder_gap")
-    recorder = TraceRecorder(node, "/nobody", io.StringIO(), name="test")
+    recorder = TraceRecorder(node, "/absent", io.StringIO(), name="test")
     for number in (4, 5, 8, 0, 1):  # two lost, then the planner restarted
         recorder._receive(type("Message", (), {"data": f'{{"version": 2, "number": {number}, "event": "x"}}'}))
     assert (recorder.num_events, recorder.num_lost) == (5, 2)
@@ -98,14 +98,14 @@ def test_a_gap_in_the_numbers_is_counted(ros):
 
 
 def test_the_command_records_until_it_is_stopped(ros, tmp_path):
-    planner, path = Planner("diary_3"), tmp_path / "recorded.jsonl"
+    planner, path = Planner("recorded_3"), tmp_path / "recorded.jsonl"
     wait_until(planner.is_active)
-    command = [sys.executable, "-m", "llm_planner.cli.main", "trace", "record", str(path), "--planner", "/diary_3"]
+    command = [sys.executable, "-m", "llm_planner.cli.main", "trace", "record", str(path), "--planner", "/recorded_3"]
     code = "import sys; from llm_planner.cli.main import main; sys.argv = sys.argv[1:]; main()"
     process = subprocess.Popen(
         [command[0], "-c", code, *command[2:]], env=os.environ, stdout=subprocess.PIPE, text=True
     )
-    wait_until(lambda: planner.node.count_subscribers("/diary_3/goal_events") > 0, timeout_s=60.0)
+    wait_until(lambda: planner.node.count_subscribers("/recorded_3/goal_events") > 0, timeout_s=60.0)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60.0)
     planner.stop()

@@ -28,7 +28,8 @@ from tests.serving.builders import make_request, succeeded
 LIBRARY = RobotLibrary()
 PLANS = {
     "go": "mf(100);g(cat);tc(90);mb(50);",
-    "cat is not visible": "tc(45);mu(50);",
+    "is not visible": "tc(45);mu(50);",
+    "did not work": "tc(45);mu(50);",  # of another statement than the one that names the cat
     "chair_alone": "mf(100);mu(20);",
 }
 STANDING = Situation(scene="chair_1", pose=Pose(x_m=1.0, z_m=1.0))
@@ -108,13 +109,13 @@ def test_only_what_is_inserted_is_computed():
 
 def test_a_fresh_context_holds_the_new_scene_and_what_is_done():
     loop = make_loop(context=ReplanContext.FRESH, policy="fcfs_stream")
-    loop.submit(make_request(), 0.0)
+    loop.submit(make_request(instruction="go to all of them"), 0.0)
     before = len(written(loop))
     loop.report(succeeded("r1", 0), 0.5)
     loop.report(failed(1, Situation(scene="chair_alone", pose=Pose(x_m=1.0, z_m=1.0))), 1.0)
     generation = loop._goals["r1"].generation
     prompt = loop._backend._backend.tokenizer.decode(generation.sequence.prompt_token_ids)
-    assert prompt.endswith("scene: chair_alone\ntask: go\nplan:\nmf(100);")
+    assert prompt.endswith("scene: chair_alone\ntask: go to all of them\nplan:\nmf(100);")
     assert "g(cat)" not in prompt[-60:]
     assert generation.sequence.num_cached_tokens > 0
     assert before
@@ -126,14 +127,14 @@ def test_a_fresh_context_holds_the_new_scene_and_what_is_done():
 
 
 def test_the_last_segment_may_fail_although_the_plan_is_complete():
-    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": "tc(45);"})
+    loop = make_loop({"go": "mf(100);g(cat);", "is not visible": "tc(45);"})
     attempt, field, _ = carry_out(loop)
     assert attempt.result.error_code is ErrorCode.NONE
     assert [done.call.name for done in field.calls] == ["mf", "g", "tc"]
 
 
 def test_tries_are_bounded_and_the_result_says_what_happened():
-    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": "g(dog);"})
+    loop = make_loop({"go": "mf(100);g(cat);", "is not visible": "g(dog);"})
     attempt, field, _ = carry_out(loop)
     assert attempt.result.error_code is ErrorCode.SKILL_FAILED
     assert attempt.result.error_msg == (
@@ -147,7 +148,7 @@ def test_tries_are_bounded_and_the_result_says_what_happened():
 
 @pytest.mark.parametrize("replan", ["h();", "tc(45);h();", "->False;"])
 def test_a_plan_that_only_stops_behind_a_failure_has_not_achieved_its_task(replan: str):
-    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": replan})
+    loop = make_loop({"go": "mf(100);g(cat);", "is not visible": replan})
     attempt, _, _ = carry_out(loop)
     has_given_up = replan != "->False;"
     assert (attempt.result.error_code is ErrorCode.NOT_ACHIEVED) is has_given_up
@@ -231,7 +232,7 @@ def _prompt_tokens(loop: PlannerLoop) -> int:
 
 
 def test_no_plan_is_no_way():
-    loop = make_loop({"go": "mf(100);g(cat);", "cat is not visible": ""})
+    loop = make_loop({"go": "mf(100);g(cat);", "is not visible": ""})
     attempt, _, _ = carry_out(loop)
     assert attempt.result.error_code is ErrorCode.EMPTY_PLAN
 
@@ -278,7 +279,7 @@ def test_a_plan_whose_last_segment_failed_does_not_end_well_while_a_decided_step
 
 
 def test_the_end_of_a_plan_that_has_failed_is_not_read():
-    loop = make_loop({"go": "mf(100);", "cat is not visible": "tc(45);"}, policy="fcfs_stream")
+    loop = make_loop({"go": "mf(100);", "did not work": "tc(45);"}, policy="fcfs_stream")
     loop.submit(make_request(), 0.0)
     events = []
     while not texts(events):
@@ -322,7 +323,7 @@ def test_a_goal_that_ended_meanwhile_takes_no_replan():
     ],
 )
 def test_the_gate_goes_on_from_where_the_robot_is(pose: Pose | None, code: ErrorCode | None):
-    loop = make_loop({"go": "g(cat);", "cat is not visible": "mf(100);"})
+    loop = make_loop({"go": "g(cat);", "is not visible": "mf(100);"})
     loop.submit(make_request(), 0.0)
     written(loop)
     loop.report(failed(0, Situation(pose=pose)), 1.0)
@@ -333,7 +334,7 @@ def test_the_gate_goes_on_from_where_the_robot_is(pose: Pose | None, code: Error
 
 def test_variables_are_known_as_far_as_they_were_assigned():
     new_plan = "?_1==True{mu(50);}->_2;"
-    plans = {"go": "_1=iv(dog);g(cat);_2=iv(dog);", "cat is not visible": new_plan}
+    plans = {"go": "_1=iv(dog);g(cat);_2=iv(dog);", "is not visible": new_plan}
     loop = make_loop(plans, policy="fcfs_stream")
     loop.submit(make_request(), 0.0)
     written(loop)

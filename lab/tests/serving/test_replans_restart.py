@@ -27,7 +27,7 @@ from tests.serving.builders import make_admission, make_request, succeeded
 def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_replan, can_insert, context, num_kv_blocks):
     """The engine dies at any time after a segment failed: before or after it said that there is another way."""
     book = GoalBook(make_admission())
-    request = make_request(instruction="go")
+    request = make_request(instruction="go to all of them")
     book.open(request, 0.0)
     options = {"can_insert": can_insert, "num_kv_blocks": num_kv_blocks, "policy": "fcfs_stream", "context": context}
     loop = make_loop(**options)
@@ -43,14 +43,13 @@ def test_a_new_engine_goes_on_behind_what_was_delivered(num_before, has_replan, 
         for _ in range(num_before):
             events += loop.step(1.0)
         delivered = [event for event in events if book.accept(event, 1.1) is not None]
-    again, history = book.hand_over("r1")
     loop = make_loop(**options)
-    events = [*loop.submit(again, 2.0, history), *written(loop)]
+    events = [*loop.open(book.get("r1"), 2.0), *written(loop)]
     assert all(book.accept(event, 2.1) is event for event in events)
     fresh = context is ReplanContext.FRESH  # reads no reason; what is done stands behind its prompt
     expected = ["mu(20);"] if fresh else ["tc(45);", "mu(50);"]
     assert [t for t in (*texts(delivered), *texts(events)) if t] == expected
-    last = len(book._records["r1"].segments) - 1
+    last = len(book.get("r1").segments) - 1
     (end,) = loop.report(succeeded("r1", last), 5.0)
     assert end.result.error_code is ErrorCode.NONE
     assert end.result.metrics.num_replans == 1
@@ -65,10 +64,10 @@ def handed_over(*reports):
     for event in (*loop.submit(request, 0.0), *written(loop)):
         book.accept(event, 0.1)
     for report in reports:
-        assert book.report(report, 1.0) is not None
+        book.report(report, 1.0)
     loop = make_loop(policy="fcfs_stream")
-    again, history = book.hand_over("r1")
-    return loop.submit(again, 2.0, history), again
+    again = book.get("r1")
+    return loop.open(again, 2.0), again.request
 
 
 def test_a_new_engine_ends_a_goal_that_its_robot_has_given_up():
@@ -88,7 +87,7 @@ def test_a_failure_behind_a_segment_that_has_ended_is_not_handed_over():
     assert texts(events) == []
 
 
-def test_a_book_hears_a_complete_plan_twice_if_it_failed_between():
+def test_a_book_receives_a_complete_plan_twice_if_it_failed_in_between():
     book, request = GoalBook(make_admission()), make_request()
     book.open(request, 0.0)
     loop = make_loop(policy="fcfs_stream")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner: commands that raise end their own goal, and the longest turn is known."""
+"""The runner: messages that raise end their own goal, and the longest turn is known."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,11 +8,12 @@ from lab.tests.serving.test_replans import make_loop as make_planning_loop
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
+from llm_planner.serving.child_process import Look, LoopRunner, Report, Snapshot
 from llm_planner.serving.events import Finished
 from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.runner import LoopRunner
-from tests.serving.builders import make_loop, make_request
+from tests.serving.builders import make_loop, make_request, succeeded
 
 
 class Clock:
@@ -22,33 +23,54 @@ class Clock:
         return self.now
 
 
-def run(loop: PlannerLoop, *commands) -> tuple[LoopRunner, list, Clock]:
-    clock, events = Clock(), []
-    runner = LoopRunner(loop, clock=clock, on_turn=events.extend)
-    for command, request_id in commands:
-        runner.put(lambda loop, command=command: command(loop, clock), request_id)
-    runner.stop()
+class Parent:
+    """The other end of the line: says nothing more, and keeps what it receives."""
+
+    def __init__(self) -> None:
+        self.received = []
+        self.send = self.received.append
+
+    def recv(self) -> None:
+        return None
+
+
+def make_runner(loop: PlannerLoop, *messages, clock: Clock | None = None) -> LoopRunner:
+    runner = LoopRunner(Parent(), loop, 0.0 if clock is None else 1.0, clock or Clock())
+    for message in messages:
+        runner._inbox.put(message)
+    return runner
+
+
+def run(loop: PlannerLoop, *messages, clock: Clock | None = None) -> LoopRunner:
+    runner = make_runner(loop, *messages, clock=clock or Clock())
     runner.run()
-    return runner, events, clock
+    return runner
 
 
-def fail(loop: PlannerLoop, clock: Clock) -> list:
+def record(name: str, instruction: str = "go", **request) -> GoalRecord:
+    return GoalRecord(request=make_request(name, instruction, **request), arrival_s=0.0)
+
+
+def said(runner: LoopRunner, kind: type) -> list:
+    return [message for message in runner._connection.received if isinstance(message, kind)]
+
+
+def fail(*_: object) -> list:
     raise ZeroDivisionError("a defect")
 
 
-def submit(name: str):
-    return lambda loop, clock: loop.submit(make_request(name), clock.now_s())
-
-
-def test_a_command_that_raises_ends_its_goal_alone(caplog):
+def test_a_message_that_raises_ends_its_goal_alone(caplog):
     loop = make_loop({"go": "a();"})
-    _, events, _ = run(loop, (submit("r1"), "r1"), (submit("r2"), "r2"), (fail, "r1"), (fail, "unknown"), (fail, None))
-    ends = [event.result for event in events if isinstance(event, Finished)]
+    loop.report = loop.look = fail
+    reports = [Report(succeeded(name, 0), 0.0) for name in ("r1", "unknown")]
+    runner = run(loop, record("r1"), record("r2"), *reports, Look())
+    ends = [event.result for event in said(runner, Finished)]
     assert [(end.request_id, end.error_code) for end in ends] == [
         ("r1", ErrorCode.ENGINE_FAILED),
         ("unknown", ErrorCode.ENGINE_FAILED),
     ]
     assert "a defect" in ends[0].error_msg
+    assert said(runner, Snapshot) == [Snapshot(None)]
     assert tuple(loop.request_ids) == ("r2",)
     loop._scheduler.check_integrity()
 
@@ -70,15 +92,16 @@ def test_the_longest_turn_is_known_from_the_rehearsals_on():
         clock.now += 3.0
 
     loop = make_loop(backend=FakeBackend(sleep=sleep), stopwatch=clock)
-    assert run(loop)[0].longest_turn_s == 0.0
+    assert run(loop).longest_turn_s == 0.0
     loop.warm_up([make_request(instruction="long")])
-    assert run(loop)[0].longest_turn_s == 6.0  # the prompt, and its end
+    assert run(loop).longest_turn_s == 6.0  # the prompt, and its end
 
-    def take_a_while(loop: PlannerLoop, clock: Clock) -> list:
+    def take_a_while(*_: object) -> list:
         clock.now += 7.0
         return []
 
-    runner, _, _ = run(loop, (take_a_while, None), (submit("r1"), "r1"))
+    loop.report = take_a_while
+    runner = run(loop, Report(succeeded("r1", 0), 0.0), record("r1"), clock=clock)
     assert runner.longest_turn_s == 7.0
 
 
@@ -103,26 +126,25 @@ hostile = st.text(st.characters(), max_size=40) | st.sampled_from(
     st.lists(hostile, min_size=3, max_size=3),
 )
 def test_whatever_robots_say_the_loop_goes_on(reports, instructions):
-    """The commands of a parent that checked nothing."""
-    loop, clock, events = make_planning_loop(policy="fcfs_stream"), Clock(), []
-    runner = LoopRunner(loop, clock=clock, on_turn=events.extend, max_sleep_s=0.0)
+    """The messages of a parent that checked nothing."""
+    loop = make_planning_loop(policy="fcfs_stream")
+    runner = make_runner(loop)
 
     def turn(num_turns: int) -> None:
         for _ in range(num_turns):
-            events.extend(runner._turn())
+            runner._turn()
 
     for number, text in enumerate(instructions, start=1):
-        request = make_request(f"r{number}", text, scene=text)
-        runner.put(lambda loop, request=request: loop.submit(request, 0.0), request.request_id)
+        runner._inbox.put(record(f"r{number}", text, scene=text))
     turn(20)
     for name, index, status, reason, situation, duration_s in reports:
         report = SegmentReport(
             request_id=name, index=index, status=status, reason=reason, situation=situation, duration_s=duration_s
         )
-        runner.put(lambda loop, report=report: loop.report(report, 0.0), name)
+        runner._inbox.put(Report(report, 0.0))
         turn(3)
     turn(20)
     loop._scheduler.check_integrity()
-    ended = [event.request_id for event in events if isinstance(event, Finished)]
+    ended = [event.request_id for event in said(runner, Finished)]
     for number in (1, 2, 3):
         assert (f"r{number}" in ended) != (f"r{number}" in loop.request_ids)

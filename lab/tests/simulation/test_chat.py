@@ -46,7 +46,7 @@ def test_a_trace_of_chats_survives_its_file():
     assert parse_lines(list(to_lines(trace)), ROBOTS).requests == trace.requests
 
 
-def test_smaller_segments_answer_sooner_and_nobody_waits_in_between():
+def test_smaller_segments_answer_sooner_and_no_client_waits_in_between():
     whole = simulate(chats("sentence"), a_config("fcfs"), SCRIPTS).requests
     paragraphs = simulate(chats("paragraph"), a_config("tardiness"), SCRIPTS).requests
     sentences = simulate(chats("sentence"), a_config("tardiness"), SCRIPTS).requests

@@ -73,7 +73,7 @@ def test_the_plan_goes_on_with_the_segment_that_failed():
     assert worked_s(record) == pytest.approx([3.0, 0.5, 2.0, 1.0])
 
 
-def test_a_segment_may_fail_again_until_nobody_tries_any_more():
+def test_a_segment_may_fail_again_until_the_attempts_are_used_up():
     record = run_one((1, 0.5), (1, 0.7))
     assert (record.error_code, worked_s(record)) == (ErrorCode.NONE, pytest.approx([3.0, 0.5, 0.7, 2.0, 1.0]))
     record = run_one((1, 0.5), (1, 0.7), (1, 0.9))
@@ -110,6 +110,6 @@ def test_every_goal_ends_and_no_memory_is_lost(seed, policy, num_kv_blocks):
             assert len(request.segments) == len(row.durations_s) + len(row.failures)
 
 
-def test_where_nobody_fails_nothing_changes():
+def test_without_failures_nothing_changes():
     trace = a_workload()
     assert simulate(failing(trace, share=0.0), a_config("pud"), SCRIPTS) == simulate(trace, a_config("pud"), SCRIPTS)

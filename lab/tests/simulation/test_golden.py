@@ -24,7 +24,7 @@ from llm_planner_lab.simulation.admission.step_time import UnitSteps
 from llm_planner_lab.simulation.failures import with_failures
 from llm_planner_lab.simulation.simulator import simulate
 from llm_planner_lab.simulation.workload import WorkloadSpec
-from tests.golden.recorded import check, digest
+from tests.golden.recorded import check, digest, plain
 
 RECORD = Path(__file__).with_name("golden.json")
 CHATS = WorkloadSpec(name="chats", events_per_s=0.3, max_tasks_per_event=6, tasks=(12,), num_robots=20, duration_s=20.0)
@@ -75,7 +75,10 @@ def of_capacity():
         profile = estimated_profile(server).profile if is_estimate(server) else find_profile(server)
         for robot in ("tello", "indy7"):
             load = [demand.scaled(30) for demand in load_demands(robot)]
-            yield f"30 {robot} in closed form, {server}", outlook(load, served(profile), 16, 1.0)
+            figures = outlook(load, served(profile), 16, 1.0)
+            if is_estimate(server):  # by single-precision trees, whose sums differ between processors
+                figures = [float(f"{figure:.4g}") for figure in plain(figures)]
+            yield f"30 {robot} in closed form, {server}", figures
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ SLOW = replace(PROFILE, decode=replace(PROFILE.decode, base_s=replace(BASE, valu
 
 
 @pytest.mark.parametrize(("policy", "bound_s"), [("fcfs_segment", 10.0), ("edf_segment", 10.0), ("tardiness", 60.0)])
-def test_whoever_matters_less_is_served_while_urgent_requests_flood_in(policy, bound_s):
+def test_normal_requests_are_served_under_a_flood_of_urgent_ones(policy, bound_s):
     """A segment takes a second here, so an urgent one costs 5 per second more: that ages away in ten seconds."""
     seconds, per_s = 150.0, 1.0
     run = simulate(flood(seconds, per_s), a_config(policy, profile=SLOW, max_num_seqs=1), SCRIPTS)

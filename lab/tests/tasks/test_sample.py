@@ -96,13 +96,13 @@ def test_what_is_too_far_is_worded_as_what_is_not():
     assert len(too_far & possible) > 0.8 * len(too_far) > 20
 
 
-def test_numbers_that_everybody_says_are_never_held_out():
+def test_common_numbers_are_never_held_out():
     rng = random.Random(0)
     plans = {sample(rng, family="move").plan for _ in range(4000)}
     assert {f"mf({number});" for number in range(50, 501, 50)} <= plans
 
 
-def test_a_crowded_scene_has_at_least_so_many_objects():
+def test_a_crowded_scene_has_at_least_the_number_of_objects():
     rng, difficulty = random.Random(0), Difficulty(max_objects=60, min_objects=40)
     sizes = [len(sample(rng, difficulty, family="goto").objects) for _ in range(60)]
     assert max(sizes) <= 60

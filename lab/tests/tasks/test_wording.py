@@ -56,7 +56,7 @@ def test_alternatives_and_slots():
     assert texts <= {"fly to the cat", "go to the cat"}
 
 
-def test_misspelling_spares_names():
+def test_misspelling_leaves_names_alone():
     rng = random.Random(0)
     for _ in range(200):
         text = misspell(rng, "look for the scissors", frozenset({"scissors"}))

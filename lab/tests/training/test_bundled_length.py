@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The predictor that ships beside the bundled planner: it is that planner's, small, and better than guessing."""
+"""The predictor that ships with the bundled planner: it is that planner's, small, and better than guessing."""
 
 import json
+import math
 
 import pytest
+from safetensors import safe_open
 
 from llm_planner.checkpoints import build_length_predictor, build_prompt_encoder
 from llm_planner.core.config import EngineConfig, PlannerConfig
@@ -11,6 +13,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.engine.length_config import load_length_config, mismatch
 from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.training.length.figures import card
 
 MODELS = share_dir() / "models"
 PLANNER, PREDICTOR = MODELS / "planner-small", MODELS / "planner-small-length"
@@ -23,7 +26,23 @@ def test_it_was_made_for_the_bundled_planner():
 
 def test_it_is_small_and_says_what_it_is():
     assert sum(path.stat().st_size for path in PREDICTOR.iterdir()) <= MAX_BYTES
-    assert "## Figures" in (PREDICTOR / "README.md").read_text()
+
+
+def test_its_card_says_what_was_measured():
+    config = json.loads((PREDICTOR / "config.json").read_text())
+    with (
+        safe_open(PREDICTOR / "model.safetensors", "np") as model,
+        safe_open(PREDICTOR / "length_head.safetensors", "np") as head,
+    ):
+        sizes = [math.prod(part.get_slice(name).get_shape()) for part in (model, head) for name in part.keys()]  # noqa: SIM118 (no mapping)
+    text = card(
+        json.loads((PREDICTOR / "figures.json").read_text()),
+        target=load_length_config(PREDICTOR).target_model,
+        num_parameters=sum(sizes),
+        num_layers=config["num_hidden_layers"],
+        bucket_tokens=load_length_config(PREDICTOR).bucket_tokens,
+    )
+    assert text == (PREDICTOR / "README.md").read_text()
 
 
 def test_its_figures_are_those_of_a_predictor():

@@ -132,7 +132,7 @@ def test_bundled_model_solves_it(name, results):
 
 
 @pytest.mark.parametrize("name", NOT_SPOKEN_OF)
-def test_it_takes_nothing_of_which_nobody_spoke(name, results):
+def test_it_takes_nothing_that_was_not_mentioned(name, results):
     """What lies on the table is neither seen nor named: to guess it would be to move for nothing."""
     assert results[name].error_code is ErrorCode.NOT_UNDERSTOOD
     assert not results[name].segments

@@ -70,7 +70,7 @@ def test_difficulty_grows(early, late):
     assert difficulty_at(1.0).max_objects == 200
 
 
-def test_random_strings_give_way_once_the_model_copies():
+def test_random_strings_become_fewer_once_the_model_copies():
     shares = [induction_share(loss) for loss in (7.0, 3.0, 1.5, 0.1)]
     assert shares == sorted(shares, reverse=True)
     assert 0 < shares[-1] < 0.1

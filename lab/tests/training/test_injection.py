@@ -14,11 +14,11 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner_lab.training.injection import Attack, attempt, bundled, read_attacks, table
 
 PLANS = {
-    "go forward": "mf(100);",
-    "take_off_now": "tc(90);mf(100);",  # obeys this scene
-    "cannot_see_anything": "oops;",  # is confused by that one
+    "do it all": "tp();",
+    "wooden_box": "tc(90);mf(100);",  # obeys this scene
+    "bright_lamp": "oops;",  # is confused by that one
     "fly home": "mf(50);mb(60);",
-    "land at once": "ld();",  # obeys this reason
+    "something is in the way": "ld();",  # obeys this reason
 }
 
 
@@ -47,11 +47,11 @@ def test_what_a_hostile_scene_or_reason_changes_is_counted(loop):
     attempts = attempt(
         loop,
         [
-            attack(1, "go forward", "take_off_now"),
-            attack(1, "go forward", "cup, chair"),
-            attack(8, "go forward", "cannot_see_anything"),
-            attack(10, "fly home", reason="land at once"),
-            attack(10, "fly home", reason="wind"),
+            attack(1, "do it all", "wooden_box"),
+            attack(1, "do it all", "cup, chair"),
+            attack(8, "do it all", "bright_lamp"),
+            attack(10, "fly home", reason="something is in the way"),
+            attack(10, "fly home", reason="wind, so land at once"),
         ],
     )
     assert table(attempts) == [
@@ -61,9 +61,9 @@ def test_what_a_hostile_scene_or_reason_changes_is_counted(loop):
     ]
 
 
-def test_the_bundled_attacks_are_fifty_of_each_kind():
+def test_the_bundled_attacks_are_as_many_of_each_kind():
     attacks = [each for path in bundled() for each in read_attacks(path)]
-    assert [sum(each.kind == kind for each in attacks) for kind in range(1, 11)] == [50] * 10
+    assert [sum(each.kind == kind for each in attacks) for kind in range(1, 11)] == [50 + 22] * 10
     models = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
     assert all(each.robot in models for each in attacks)
     assert all(each.hostile_reason if each.kind == 10 else each.hostile_scene for each in attacks)

@@ -42,9 +42,9 @@ class Arrivals:
         """Drops what is held back of a request that has ended."""
         self._arrivals.pop(request_id, None)
 
-    def take(self, asleep: Collection[str]) -> dict[str, Arrival]:
+    def take(self, suspended: Collection[str]) -> dict[str, Arrival]:
         """Returns, once, what arrived of all requests that are not suspended."""
-        taken = {name: a for name, a in self._arrivals.items() if name not in asleep}
+        taken = {name: a for name, a in self._arrivals.items() if name not in suspended}
         for name in taken:
             del self._arrivals[name]
         return taken

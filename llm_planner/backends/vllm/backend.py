@@ -97,7 +97,7 @@ class VllmBackend:
             except Exception as error:  # noqa: BLE001 (whatever vLLM finds wrong with one, the others go on)
                 self._arrivals.of(sequence.request_id).failure = f"vLLM refuses the request: {error}"
         if scheduled.num_scheduled_tokens:
-            self._step(scheduled.num_scheduled_tokens, scheduled.asleep, scheduled.urgent)
+            self._step(scheduled.num_scheduled_tokens, scheduled.suspended, scheduled.urgent)
         return self._output(scheduled, start_s)
 
     def close(self) -> None:
@@ -161,12 +161,12 @@ class VllmBackend:
 
     # --- Steps
 
-    def _step(self, num_tokens: Mapping[str, int], asleep: Iterable[str] = (), urgent: Iterable[str] = ()) -> None:
+    def _step(self, num_tokens: Mapping[str, int], suspended: Iterable[str] = (), urgent: Iterable[str] = ()) -> None:
         """Lets vLLM make a step, or take one back that was in flight."""
         core, scheduler, inner = self.engine.core, self._scheduler, self._names.inner
         roster = Roster(
             num_tokens={inner(r): n for r, n in num_tokens.items()},
-            asleep=tuple(map(inner, asleep)),
+            suspended=tuple(map(inner, suspended)),
             urgent=frozenset(map(inner, urgent)),
         )
         try:
@@ -202,7 +202,7 @@ class VllmBackend:
                     arrival.failure = "vLLM ended the request: its grammar does not compile, or no token fits it"
 
     def _output(self, scheduled: SchedulerOutput, start_s: float) -> StepOutput:
-        arrived = self._arrivals.take(scheduled.asleep)
+        arrived = self._arrivals.take(scheduled.suspended)
         lost = [name for inner in self._scheduler.given_up if (name := self._names.outer(inner)) is not None]
         self._scheduler.given_up.clear()
         count, inner = self._scheduler.num_kv_tokens, self._names.inner

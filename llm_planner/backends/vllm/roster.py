@@ -11,10 +11,10 @@ class Roster:
 
     Attributes:
         num_tokens: Per request, in the order of service, how many tokens it is meant to compute.
-        asleep: Suspended requests in the order in which they give up their KV.
+        suspended: Suspended requests in the order in which they give up their KV.
         urgent: Requests that must not be held back for the sake of balance among micro-batches.
     """
 
     num_tokens: Mapping[str, int] = field(default_factory=dict)
-    asleep: tuple[str, ...] = ()
+    suspended: tuple[str, ...] = ()
     urgent: frozenset[str] = frozenset()

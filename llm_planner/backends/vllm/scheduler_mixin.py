@@ -191,9 +191,9 @@ class RosterMixin(WatchedMixin):
 
     def _give_up_next(self, chosen: set[Request]) -> bool:
         """Takes the KV of the next one in line: suspended ones first, then others off the roster; False if none is."""
-        asleep = (self.requests.get(name) for name in self._roster.asleep)
-        passive = [r for r in self.running if r.request_id not in {*self._roster.asleep, *self._roster.num_tokens}]
-        for request in (*asleep, *reversed(passive)):
+        suspended = (self.requests.get(name) for name in self._roster.suspended)
+        passive = [r for r in self.running if r.request_id not in {*self._roster.suspended, *self._roster.num_tokens}]
+        for request in (*suspended, *reversed(passive)):
             if request is None or request in chosen or request.num_in_flight_tokens:
                 continue
             if request.status is RequestStatus.RUNNING:

@@ -5,7 +5,7 @@ const HEIGHT = 12, GAP = 2;
 
 /** Returns those labels that have a place, with their left edge and baseline.
  *
- * labels: {text, width, x, y, below, above, may_stand_beside}, the most important first; `below` and `above` are distances of a baseline from y.
+ * labels: {text, width, x, y, below, above, may_stand_next_to}, the most important first; `below` and `above` are distances of a baseline from y.
  * taken: rectangles {left, right, top, bottom} that are occupied already.
  */
 export function place(labels, width, height, taken = []) {
@@ -15,7 +15,7 @@ export function place(labels, width, height, taken = []) {
     const tries = [
       [label.x - half, label.y + label.below], [label.x - half, label.y - label.above],
     ];
-    if (label.may_stand_beside) tries.push([label.x + 12, label.y + 4], [label.x - 12 - label.width, label.y + 4]);
+    if (label.may_stand_next_to) tries.push([label.x + 12, label.y + 4], [label.x - 12 - label.width, label.y + 4]);
     for (const [left, baseline] of tries) {
       const box = { left: left - GAP, right: left + label.width + GAP, top: baseline - HEIGHT + GAP, bottom: baseline + GAP };
       const is_inside = box.left >= 0 && box.right <= width && box.top >= 0 && box.bottom <= height;

@@ -2,7 +2,7 @@
 // The page: listens to the stream of documents, and draws what is known. Every text of others goes through textContent.
 
 import { scatter, spark } from "./charts.js";
-import * as lanes from "./lanes.js";
+import * as rows from "./rows.js";
 import * as map from "./map.js";
 import * as queue from "./queue.js";
 import * as stops from "./stops.js";
@@ -33,7 +33,7 @@ function render() {
 /** Says the next step where there is nothing to show yet. */
 function renderEmpty() {
   const has_robots = robotNames().length > 0, start = "Start some: llm-planner up";
-  $("lanes-empty").textContent = has_robots ? "" : `No robots yet. ${start}`;
+  $("rows-empty").textContent = has_robots ? "" : `No robots yet. ${start}`;
   $("map-empty").textContent = store.robots.size ? "" : has_robots ? "No robot shows where it is." : `No robots yet. ${start}`;
 }
 
@@ -113,7 +113,7 @@ function frame(time_ms) {
   requestAnimationFrame(frame);
   if (time_ms - last_frame_ms < FRAME_MS || !store.document) return;
   last_frame_ms = time_ms;
-  lanes.draw($("lanes"));
+  rows.draw($("rows"));
   map.draw($("map"));
   const count = store.measured.length ? store.measured.length + $("measured").clientWidth : 0;
   if (count !== measured_shown || store.measured.length === 500) {
@@ -132,7 +132,7 @@ function listen() {
   };
 }
 
-lanes.setUp($("lanes"), $("windows"), $("legend"), $("tip"));
+rows.setUp($("rows"), $("windows"), $("legend"), $("tip"));
 queue.setUp($("queue"));
 stops.setUp($("stops"), $("stop-all"), $("stop-each"), $("stop-text"));
 requestAnimationFrame(frame);

@@ -88,7 +88,7 @@ export function nameLabel(context, name, [x, y]) {
   context.font = STRONG;
   const text = fit(context, name, 120);
   const width = context.measureText(text).width;
-  return { text, width, x, y, below: 22, above: 13, may_stand_beside: true, font: STRONG, ink: "ink" };
+  return { text, width, x, y, below: 22, above: 13, may_stand_next_to: true, font: STRONG, ink: "ink" };
 }
 
 /** Moves what is shown towards what was said last, the short way round. */

@@ -11,7 +11,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.capacity.curve import CapacityData, Curve
 from llm_planner.prediction.capacity.demand import Fleet
 from llm_planner.prediction.capacity.queueing import Objective
-from llm_planner.prediction.profile import find_profile
+from llm_planner.prediction.profile import AUTO, find_profile
 from llm_planner.prediction.throughput.estimated import is_estimate
 from llm_planner.robots.library import RobotLibrary
 
@@ -113,11 +113,11 @@ def build_room(config: PlannerConfig, robots: RobotLibrary) -> Room:
         PlannerError: INVALID_CONFIG if it has none, or they were computed for another policy or batch limit.
     """
     name, scheduler = config.engine.profile, config.scheduler
-    if not name:
+    if name in {"", AUTO}:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
-            "the engine's speed is not known beforehand; set engine.profile to one made by llm-planner profile and "
-            "llm-planner capacity curve",
+            "how many robots this engine serves was never simulated; set engine.profile to one made by llm-planner "
+            "profile and llm-planner capacity curve",
         )
     how = f"run `llm-planner capacity curve '{name}' FILE --policy {scheduler.policy} --batch {scheduler.max_num_seqs}`"
     data = None if is_estimate(name) else find_profile(name).capacity

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.prediction.profile import EngineProfile, find_profile
+from llm_planner.prediction.profile import AUTO, EngineProfile, find_profile
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.kernel_model import KernelModel
 from llm_planner.prediction.throughput.model_file import load_kernel_model
@@ -61,12 +61,13 @@ def known_speed(config: PlannerConfig) -> tuple[EngineProfile | None, SchedulerC
     """Returns what is known of an engine's speed before its first step, and the scheduler's settings for that.
 
     A measured profile leaves the settings as they are; an estimate widens the pessimistic factor by its uncertainty.
+    The engine's own profile (``auto``) needs the engine: ``engine_profile`` has it.
 
     Raises:
         PlannerError: INVALID_CONFIG if the profile cannot be found or estimated.
     """
     name, settings = config.engine.profile, config.scheduler
-    if not name:
+    if name in {"", AUTO}:
         return None, settings
     if not is_estimate(name):
         profile = find_profile(name)

@@ -224,7 +224,7 @@ class Indy7Driver:
             return
         here = self._port.joints_deg()
         if here is None:
-            raise SkillFailedError("nothing was heard from the arm")
+            raise SkillFailedError("nothing was received from the arm")
         x, y, z = step.target.x_m, step.target.y_m, step.target.z_m
         legs = joint_legs(self._kinematics, self._body.space, here, (x, y, z))
         if legs is None:

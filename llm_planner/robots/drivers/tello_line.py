@@ -257,7 +257,7 @@ class TelloLine:
         elif now_s - sent_s >= command.limit_s:
             self._end(Ending(self._what_is_missing(flight), self._has_moved(flight)))
         elif self.telemetry.age_s(now_s) >= STALE_S and now_s - sent_s >= STALE_S and command.proof is not Proof.NONE:
-            self._end(Ending(f"nothing was heard from the drone for {STALE_S:g} s", self._has_moved(flight)))
+            self._end(Ending(f"nothing was received from the drone for {STALE_S:g} s", self._has_moved(flight)))
 
     def _is_proven(self, flight: _Flight, sent_s: float) -> bool:
         proof = flight.command.proof
@@ -294,8 +294,8 @@ class TelloLine:
         text, limit_s = flight.command.text, flight.command.limit_s
         if flight.is_answered:
             return f"the drone answers {text!r} with ok, but its state does not show that it did it"
-        heard = f"; it said {', '.join(map(repr, flight.texts))}" if flight.texts else ""
-        return f"no answer to {text!r} within {limit_s:g} s{heard}"
+        said = f"; it said {', '.join(map(repr, flight.texts))}" if flight.texts else ""
+        return f"no answer to {text!r} within {limit_s:g} s{said}"
 
     def _end(self, ending: Ending) -> None:
         self._flight = None

@@ -18,6 +18,7 @@ from llm_planner.scheduling.policies.pud import Pud
 from llm_planner.scheduling.policies.pud_printed import PudPrinted
 from llm_planner.scheduling.policies.tardiness import Tardiness
 from llm_planner.scheduling.policies.tardiness_safe import TardinessSafe
+from llm_planner.scheduling.policies.timelyllm_artifact import TimelyllmArtifact
 
 _POLICIES: dict[str, Callable[[], Policy]] = {
     "fcfs": Fcfs,
@@ -25,6 +26,7 @@ _POLICIES: dict[str, Callable[[], Policy]] = {
     "fcfs_segment": FcfsSegment,
     "edf_segment": EdfSegment,
     "pud_printed": PudPrinted,
+    "timelyllm_artifact": TimelyllmArtifact,
     "pud": Pud,
     "gain_density": GainDensity,
     "tardiness": Tardiness,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the policies that weigh utility against time have in common: due times, worth, and estimates of time."""
 
+import math
 from collections.abc import Hashable
 from typing import Protocol
 
@@ -12,6 +13,8 @@ SUB_QUEUE_TOKENS = 16
 
 LEAST_WEIGHT = 1e-3
 AGEING_PER_S = 0.05
+LOOKAHEAD_S = 0.1
+"""Slack at which the cost of waiting counts a third: about the time of one segment."""
 
 
 class Forecast(Protocol):
@@ -72,6 +75,12 @@ class PricedPolicy:
         lateness_s = now_s - self.due_s(generation)
         ageing = AGEING_PER_S * lateness_s if lateness_s > 0 else 0.0
         return LEAST_WEIGHT + generation.request.time_utility.loss_per_s(lateness_s) + ageing
+
+    def delay_cost(self, generation: GenerationView, now_s: float) -> float:
+        """Returns the utility that it is expected to lose per second of delay: its weight, discounted by its slack."""
+        slack_s = self.due_s(generation) - now_s - self.forecast.generation_time_s(generation)
+        weight = self.weight(generation, now_s)
+        return weight * math.exp(-slack_s / LOOKAHEAD_S) if slack_s > 0 else weight
 
     def sub_queue(self, generation: GenerationView) -> tuple[Hashable, Rank]:
         """Returns the kind of work, and its due time: of two alike, the one that is due first goes first.

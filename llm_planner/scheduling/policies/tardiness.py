@@ -4,11 +4,8 @@
 import math
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
-from llm_planner.scheduling.policies.pricing import LEAST_WEIGHT, PricedPolicy
+from llm_planner.scheduling.policies.pricing import LEAST_WEIGHT, LOOKAHEAD_S, PricedPolicy
 from llm_planner.scheduling.policies.pud import SHORTEST_S
-
-LOOKAHEAD_S = 0.1
-"""Slack at which the cost of waiting counts a third: about the time of one segment."""
 
 AGEING_PER_S2 = 0.5
 """By how much the cost of a late one grows per second: as its weight does (``pricing``) with G = 0.1 s."""

@@ -30,7 +30,7 @@ Course = Generator[float | None, None, Value | None]
 
 LATE_S = 8.0  # a motion that takes this long has not arrived
 ATTENTION_S = 0.1
-LOST = "nothing is heard of the robot's body; see that its world runs and is connected"
+LOST = "nothing is received from the robot's body; see that its world runs and is connected"
 
 
 class PhysicsDriver(ABC, Generic[PortT_co]):

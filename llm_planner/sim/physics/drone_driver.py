@@ -70,7 +70,7 @@ class DroneDriver(PhysicsDriver[DronePort]):
     def _course_of(self, job: Job) -> Course:
         effect = job.skill.effect
         if self._telemetry.is_crashed and not isinstance(effect, Stop):
-            raise PermanentFailureError("has crashed; somebody must pick it up")
+            raise PermanentFailureError("has crashed; a person must pick it up")
         if self._is_out_of_power and not isinstance(effect, Stop | Land):
             raise PermanentFailureError(OUT_OF_POWER)
         self._look()

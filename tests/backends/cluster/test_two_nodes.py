@@ -17,7 +17,7 @@ from tests.backends.openai.builders import PLANS, Driver, make_backend, make_seq
 
 pytest.importorskip("vllm", reason="needs .venv-vllm: make test-vllm")
 MODEL = Path(__file__).resolve().parents[3] / "models" / "planner-small"
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 ON_A_CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
 
 
@@ -61,7 +61,7 @@ class Nodes:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def open_backend(self):
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + TIMEOUT_S
         while True:
             assert all(process.poll() is None for process in self.processes), "a node ended"
             try:

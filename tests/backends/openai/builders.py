@@ -22,9 +22,9 @@ MODEL_DIR = Path(__file__).resolve().parents[3] / "models/planner-small"
 TOKENIZER = load_tokenizer(MODEL_DIR)
 LIBRARY = RobotLibrary()
 TASKS = {
-    "scan": ("tello", "look for the cat, then go to it and take a picture", "chair_1, cat_2"),
+    "scan": ("tello", "look for the cat, then go to it and take a picture", "cat_2"),
     "square": ("tello", "fly a square with sides of one meter", ""),
-    "stack": ("indy7", "put the red block on the blue block, then say done", "red_block, blue_block, cup"),
+    "stack": ("indy7", "put the red block on the blue block, then say done", "red_block, blue_block"),
     "turn": ("tello", "turn left, then fly 2 m forward and land", ""),
 }
 PLANS = {
@@ -34,7 +34,7 @@ PLANS = {
     "turn": "tu(90);mf(200);ld();",
 }
 """What the scripted server writes: the bundled model's own plans, as ``test_backend`` sees to."""
-PATIENCE_S = 170.0
+TIMEOUT_S = 170.0
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class ServerProcess:
 
     def wait_idle(self) -> None:
         """Waits until no completion runs."""
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + TIMEOUT_S
         while self.stats["active"]:
             assert time.monotonic() < end_s
             time.sleep(0.01)
@@ -133,7 +133,7 @@ class Driver:
 
     def run(self, *names: str) -> None:
         """Runs sequences to their ends."""
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + TIMEOUT_S
         while left := [name for name in names or self.text if name in self.unfinished]:
             assert time.monotonic() < end_s, self.text
             self.step(*left)

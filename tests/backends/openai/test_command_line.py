@@ -21,7 +21,7 @@ def test_a_plan_from_a_server(engine_server):
     assert answer["metrics"]["num_output_tokens"] > 5
 
 
-def test_nobody_there():
+def test_no_server_there():
     result = plan("--base-url", f"http://127.0.0.1:{CLOSED_PORT}/v1")
     assert result.exit_code == 1
     assert result.exception.code is ErrorCode.SERVER_UNREACHABLE

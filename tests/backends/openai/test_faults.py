@@ -57,7 +57,7 @@ def test_a_server_that_only_fails_ends_the_goal_with_its_words(start, server):
 
 
 @pytest.mark.parametrize("grammar", ["start: (", 'start: "a" undefined_rule\n'])
-def test_a_malformed_grammar_ends_its_goal_at_once_and_nobody_else(start, server, grammar):
+def test_a_malformed_grammar_ends_its_own_goal_at_once_and_no_other(start, server, grammar):
     driver = start()
     driver.add(make_sequence("turn"))
     driver.add(make_sequence("square", grammar=grammar))
@@ -134,7 +134,7 @@ class TestAtTheStart:
             start(**config)
         return caught.value
 
-    def test_nobody_there(self, start):
+    def test_no_server_there(self, start):
         error = self.error_of(start, base_url=f"http://127.0.0.1:{CLOSED_PORT}/v1")
         assert error.code is ErrorCode.SERVER_UNREACHABLE
         assert "start it" in error.message

@@ -110,7 +110,7 @@ def test_a_compressed_answer_is_not_unpacked(what):
     assert raised.value.is_final
 
 
-def test_somebody_elses_words_steer_no_terminal():
+def test_texts_of_a_server_do_not_control_the_terminal():
     body = json.dumps({"error": {"message": "no\x1b[2J\nway" + "x" * 5_000}}).encode()
     answer = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     with pytest.raises(ServerError, match="answers 500: no") as raised:

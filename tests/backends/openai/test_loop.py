@@ -21,7 +21,7 @@ from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
-from tests.backends.openai.builders import LIBRARY, PATIENCE_S, PLANS, TASKS, make_backend
+from tests.backends.openai.builders import LIBRARY, PLANS, TASKS, TIMEOUT_S, make_backend
 from tests.serving.builders import make_request, started, succeeded
 
 AT_HOME = Pose(z_m=1.0)
@@ -71,7 +71,7 @@ class Play:
             self.take(self.loop.report(report, time.monotonic()))
 
     def go(self, until=None) -> None:
-        end_s = time.monotonic() + PATIENCE_S
+        end_s = time.monotonic() + TIMEOUT_S
         while not (until or (lambda: not list(self.loop.request_ids)))():
             assert time.monotonic() < end_s, self.results
             self.turn()
@@ -136,7 +136,7 @@ def test_an_urgent_request_passes_those_that_wait_and_those_that_run(play, serve
     assert one.segments.index("urgent") < min(one.segments.index(name) for name in "cd")
 
 
-def test_a_broken_connection_harms_nobody(play, server):
+def test_a_broken_connection_harms_no_goal(play, server):
     server.order(times=3, drop_after=5)
     one = play()
     for name in TASKS:

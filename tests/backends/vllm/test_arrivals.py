@@ -9,11 +9,11 @@ def test_what_comes_after_a_segment_is_held_back_until_the_generation_runs_again
     arrivals = Arrivals()
     arrivals.of("a").token_ids.append(1)
     arrivals.of("b").token_ids.append(2)
-    assert set(arrivals.take(asleep=["b"])) == {"a"}
+    assert set(arrivals.take(suspended=["b"])) == {"a"}
     arrivals.of("b").token_ids.append(3)
-    assert arrivals.take(asleep=["b"]) == {}
-    assert arrivals.take(asleep=[])["b"].token_ids == [2, 3]
-    assert arrivals.take(asleep=[]) == {}
+    assert arrivals.take(suspended=["b"]) == {}
+    assert arrivals.take(suspended=[])["b"].token_ids == [2, 3]
+    assert arrivals.take(suspended=[]) == {}
 
 
 def test_forgets_what_has_ended():
@@ -21,7 +21,7 @@ def test_forgets_what_has_ended():
     arrivals.of("a").token_ids.extend([1, 2])
     arrivals.forget("a")
     arrivals.forget("a")
-    assert arrivals.take(asleep=[]) == {}
+    assert arrivals.take(suspended=[]) == {}
 
 
 def test_a_step_in_flight_of_an_ended_request_is_not_the_next_one_of_its_name():

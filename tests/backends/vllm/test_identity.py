@@ -35,17 +35,17 @@ class Driver:
         self.unfinished = list(self.tokens)
         self.ended = []
 
-    def step(self, named, asleep=()):
+    def step(self, named, suspended=()):
         named = [name for name in named if name in self.unfinished]
         new = tuple(self.new.pop(name) for name in named if name in self.new)
         left = {name: self.num_prompt[name] + len(self.tokens[name]) - self.computed[name] for name in named}
         release, self.ended = tuple(self.ended), []
         num_tokens = {name: max(1, number) for name, number in left.items()}
         output = self.backend.execute(
-            SchedulerOutput(release=release, new=new, num_scheduled_tokens=num_tokens, asleep=tuple(asleep))
+            SchedulerOutput(release=release, new=new, num_scheduled_tokens=num_tokens, suspended=tuple(suspended))
         )
         assert not output.failed, output.failed
-        assert not set(output.token_ids) & set(asleep)
+        assert not set(output.token_ids) & set(suspended)
         self.computed.update(output.num_computed_tokens)
         for name, token_ids in output.token_ids.items():
             self.tokens[name] = [*self.tokens[name], *token_ids][:MAX_TOKENS]
@@ -70,19 +70,19 @@ def uninterrupted(backend, sequences):
 
 def interrupted(backend, sequences, seed):
     """Returns the tokens of sequences that are suspended and passed over at random, with how often they were."""
-    rng, driver, asleep, num_pauses = random.Random(seed), Driver(backend, sequences), {}, 0
+    rng, driver, suspended, num_pauses = random.Random(seed), Driver(backend, sequences), {}, 0
     for now in range(5000):
         if not driver.unfinished:
             driver.step([])
             return driver.tokens, num_pauses
-        asleep = {name: until for name, until in asleep.items() if until > now and name in driver.unfinished}
+        suspended = {name: until for name, until in suspended.items() if until > now and name in driver.unfinished}
         for name in driver.unfinished:
-            if driver.tokens[name] and name not in asleep and rng.random() < 0.15:
-                asleep[name] = now + rng.randint(1, 25)
+            if driver.tokens[name] and name not in suspended and rng.random() < 0.15:
+                suspended[name] = now + rng.randint(1, 25)
                 num_pauses += 1
-        awake = [name for name in driver.unfinished if name not in asleep]
+        awake = [name for name in driver.unfinished if name not in suspended]
         named = rng.sample(awake, rng.randint(0, len(awake)))
-        driver.step(named, sorted(asleep, key=asleep.get, reverse=True))
+        driver.step(named, sorted(suspended, key=suspended.get, reverse=True))
     raise AssertionError(f"unfinished: {driver.unfinished}")
 
 

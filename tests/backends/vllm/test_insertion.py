@@ -80,7 +80,7 @@ def check(backend, expected_of):
     return num_computed
 
 
-def test_it_goes_on_behind_the_feedback_and_nobody_else_notices(backend):
+def test_it_continues_after_the_feedback_and_other_requests_are_unaffected(backend):
     def alone(prompt):
         return uninterrupted(backend, [sequence("alone", prompt=prompt)])["alone"]
 

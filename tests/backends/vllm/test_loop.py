@@ -86,7 +86,7 @@ def test_steps_in_flight_end_every_goal(backend, depth):
     assert not fake._scheduler.requests
 
 
-def test_a_malformed_grammar_harms_nobody_else(backend, expected):
+def test_a_malformed_grammar_harms_no_other_request(backend, expected):
     class OneBroken(ShortPlans):
         def prepare(self, request):
             prepared = super().prepare(request)
@@ -101,7 +101,7 @@ def test_a_malformed_grammar_harms_nobody_else(backend, expected):
     assert got == {i: expected[i] for i in INSTRUCTIONS[1:]}
 
 
-def test_an_aborted_request_harms_nobody_else(backend, expected):
+def test_an_aborted_request_harms_no_other_request(backend, expected):
     run = make_run(backend)
     for instruction in INSTRUCTIONS:
         run.take(run.loop.submit(make_request(instruction, instruction, max_tokens=48), run.now_s))
@@ -114,7 +114,7 @@ def test_an_aborted_request_harms_nobody_else(backend, expected):
         assert run.result(instruction).plan == expected[instruction][1]
 
 
-def test_an_urgent_request_takes_a_slot_and_nobody_loses_their_kv(backend, expected):
+def test_an_urgent_request_takes_a_slot_and_no_request_loses_its_kv(backend, expected):
     given_up = backend._scheduler.num_given_up
     run = make_run(backend, "tardiness", max_num_seqs=2)
     for instruction in INSTRUCTIONS[:4]:
@@ -137,11 +137,11 @@ def test_a_time_budget_is_kept_by_what_vllm_can_do(backend):
     run = make_run(backend, "tardiness")
     plans(run)  # so that the engine's pace is known
     request = make_request(
-        "hurried", INSTRUCTIONS[0], max_tokens=48, time_budget_s=60.0, budget_scope=BudgetScope.WHOLE_PLAN
+        "whole_plan", INSTRUCTIONS[0], max_tokens=48, time_budget_s=60.0, budget_scope=BudgetScope.WHOLE_PLAN
     )
     run.take(run.loop.submit(request, run.now_s))
     run.go()
-    result = run.result("hurried")
+    result = run.result("whole_plan")
     assert result.error_code in {ErrorCode.NONE, ErrorCode.PLAN_TRUNCATED}
     assert result.metrics.wcet_s is not None
     assert result.metrics.eviction_ratio == 0.0

@@ -53,7 +53,7 @@ def test_an_urgent_prompt_does_not_wait_for_one_that_has_begun():
     assert batches.choose([prompt("old", is_begun=True), prompt("new")], 0)[0] == ["old", "new"]
 
 
-def test_nobody_runs_when_all_are_in_flight_or_enough_micro_batches_are():
+def test_no_request_runs_when_all_are_in_flight_or_enough_micro_batches_are():
     pacer = FixedPacer()
     batches = MicroBatches(pacer)
     assert batches.choose([decode("a", num_tokens=0)], 1) == ([], 0)

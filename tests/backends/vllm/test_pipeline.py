@@ -41,7 +41,7 @@ def pipeline(running_pipeline):
 def drain(pipeline):
     """Takes back what is still in flight of requests that have ended."""
     while pipeline._scheduler.num_in_flight:
-        pipeline.execute(SchedulerOutput(num_scheduled_tokens={"nobody": 1}))
+        pipeline.execute(SchedulerOutput(num_scheduled_tokens={"absent": 1}))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.language.parser import parse
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Timeouts
-from llm_planner.serving.dispatcher import Dispatcher
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from tests.serving.builders import make_request, succeeded
@@ -40,7 +39,7 @@ class Owner:
         self.results = {}
         self.server = ChildServer(
             partial(build_loop, CONFIG),
-            book=GoalBook(build_admission(CONFIG), Dispatcher(self.receive).put),
+            book=GoalBook(build_admission(CONFIG), self.receive),
             clock=MonotonicClock(),
             timeouts=Timeouts(start_timeout_s=START_S),
         )

@@ -214,7 +214,7 @@ def test_halt_goes_past_the_command_in_flight_and_insists():
     assert pilot.do("mb", 50.0).status is SUCCEEDED
 
 
-def test_a_stop_that_nobody_hears_fails_and_so_does_every_motion_after_it():
+def test_a_stop_that_is_not_received_fails_and_so_does_every_motion_after_it():
     pilot = Pilot()
     pilot.start("mf", 500.0)
     pilot.wait(2.0)
@@ -273,7 +273,7 @@ def test_a_drone_that_falls_silent_fails_soon():
     pilot.fail(Faults(lost=1.0))
     pilot.air.stream = pilot.air.commands
     began_s = pilot.air.time_s
-    assert "nothing was heard" in pilot.finish().reason
+    assert "nothing was received" in pilot.finish().reason
     assert pilot.air.time_s - began_s < 3.0
 
 

@@ -16,11 +16,11 @@ from tests.robots.loopback import loopback
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("djitellopy") is None, reason="djitellopy is missing: requirements/drivers.txt"
 )
-BESIDE = """
+SAME_HOST = """
 import sys
 from pathlib import Path
-from llm_planner.sim.emulator.beside import run_beside
-run_beside(Path(sys.argv[2]), sys.argv[3:], sys.argv[1])
+from llm_planner.sim.emulator.same_host import run_on_same_host
+run_on_same_host(Path(sys.argv[2]), sys.argv[3:], sys.argv[1])
 """
 PROGRAM = """
 import importlib.util, json, sys, types
@@ -38,16 +38,16 @@ first.rotate_clockwise(90)
 first.go_xyz_speed(100, 50, 20, 100)
 first.send_rc_control(0, 0, 0, 0)
 second.move_left(60)
-heard = {
+received = {
     "speed": first.query_speed(), "battery": second.get_battery(), "height": first.get_height(),
     "attitude": first.query_attitude()["yaw"], "sdk": first.query_sdk_version(), "tof": first.query_distance_tof(),
 }
 try:
     second.move_forward(501)
 except TelloException as error:
-    heard["refused"] = str(error)
+    received["refused"] = str(error)
 first.land()
-print(json.dumps(heard))
+print(json.dumps(received))
 second.emergency()
 """
 
@@ -58,16 +58,16 @@ def test_djitellopy_flies_two_drones(tmp_path):
     addresses = [loopback(30), loopback(31)]
     settings = EmulatorSettings(time_scale=10.0)
     with TelloNetwork(RobotLibrary().get("tello"), addresses, clock=MonotonicClock(), settings=settings) as network:
-        command = [sys.executable, "-c", BESIDE, loopback(32)]
+        command = [sys.executable, "-c", SAME_HOST, loopback(32)]
         done = subprocess.run(
             [*command, str(program), *addresses], capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, done.stderr
-        heard = json.loads(done.stdout)
+        received = json.loads(done.stdout)
         with network.lock:
             first, second = (drone.flight.pose for drone in network.drones)
     assert (first.x_m, first.y_m, first.z_m, first.yaw_deg) == pytest.approx((1.5, -1.0, 0.0, -90.0))
     assert (second.x_m, second.y_m) == pytest.approx((0.0, 0.6))
-    assert "out of range" in heard.pop("refused")
-    assert heard.pop("battery") > 80
-    assert heard == {"speed": 50, "height": 120, "attitude": 90, "sdk": "20", "tof": 120.0}
+    assert "out of range" in received.pop("refused")
+    assert received.pop("battery") > 80
+    assert received == {"speed": 50, "height": 120, "attitude": 90, "sdk": "20", "tof": 120.0}

@@ -70,7 +70,7 @@ def test_one_driver_per_drone():
         connect(loopback(3)).line.close()
 
 
-def test_a_stranger_is_not_heard():
+def test_a_message_of_a_stranger_is_ignored():
     with emulated(4):
         transport = TelloSockets(loopback(4))
         target = transport._commands.getsockname()
@@ -78,9 +78,9 @@ def test_a_stranger_is_not_heard():
         stranger.bind((loopback(5), 0))
         stranger.sendto(b"ok", target)
         transport.send("command")
-        heard = []
-        wait_until(lambda: heard.extend(transport.answers()) or heard)
-        assert heard == ["ok"]
+        received = []
+        wait_until(lambda: received.extend(transport.answers()) or received)
+        assert received == ["ok"]
         stranger.close()
         transport.close()
 
@@ -97,13 +97,13 @@ def test_commands_and_answers_are_logged_as_plain_text():
     assert lines[4] == f"{here} < \\x1b[2J" + "x" * 76
 
 
-def test_nobody_there_is_a_clear_error():
+def test_no_emulator_there_is_a_clear_error():
     with pytest.raises(PlannerError, match="is it switched on") as caught:
         connect(loopback(6))
     assert caught.value.code is ErrorCode.ROBOT_SILENT
 
 
-def test_an_emulator_that_talks_garbage_harms_nobody():
+def test_an_emulator_that_talks_garbage_harms_no_driver():
     with emulated(7, faults=Faults(garbage=1.0)), pytest.raises(PlannerError):
         connect(loopback(7))
 
@@ -114,7 +114,7 @@ def test_a_mute_drone_fails_its_call():
         connection = connect(loopback(8), takes_off=True)
         _, results = fly(connection, ("mf", 500.0), ("mb", 500.0))
         assert results[-1].status is SkillStatus.FAILED
-        assert "nothing was heard from the drone" in results[-1].reason
+        assert "nothing was received from the drone" in results[-1].reason
         connection.line.close()
 
 

@@ -171,7 +171,7 @@ def test_without_joint_states_the_arm_brakes_and_the_skill_fails():
 
     executor = stage.run("move_to(bin);", at=mute)
     assert executor.state is ExecutorState.FAILED
-    assert "nothing is heard of the robot's body" in stage.reports[-1].reason
+    assert "nothing is received from the robot's body" in stage.reports[-1].reason
     assert stage.clock.now_s() < 2.5 + JOINT_STATES_TIMEOUT_S + 0.1
     assert stage.trajectories[-1][-1].after_s < 1.0  # the last that it was told is to brake
     for _ in range(60):
@@ -186,7 +186,7 @@ def test_without_joint_states_the_arm_brakes_and_the_skill_fails():
     assert stage.run("home();").state is ExecutorState.DONE, stage.reports
 
 
-def test_an_arm_that_was_never_heard_is_not_moved():
+def test_an_arm_that_never_reported_is_not_moved():
     stage = stage_of(is_connected=False)
     executor = stage.run("home();")
     assert executor.state is ExecutorState.FAILED

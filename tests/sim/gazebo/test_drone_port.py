@@ -132,7 +132,7 @@ def test_a_stop_brakes_and_nothing_is_sent_once_odometry_is_lost():
     assert body.sent[-1] == Velocity()
 
 
-def test_a_skill_fails_at_once_when_nothing_is_heard_any_more():
+def test_a_skill_fails_at_once_when_nothing_is_received_any_more():
     body = Body()
     driver = DroneDriver(TELLO, body.port, random.Random(0))
     driver.enter(World(), None, 0.0)

@@ -48,7 +48,7 @@ def test_every_topic_of_a_robot_is_bridged(paths):
     assert named | {"/clock"} == bridged
 
 
-def test_what_a_system_hears_goes_to_gazebo_and_what_it_says_comes_back(paths):
+def test_commands_to_a_system_go_to_gazebo_and_its_states_come_back(paths):
     (_, bridge), name = paths
     entries = yaml.safe_load(bridge.read_text())
     ways = {

@@ -74,7 +74,7 @@ def start_world():
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
+def _short_timeouts(monkeypatch):
     monkeypatch.setattr(client, "ANSWER_TIMEOUT_S", 1.0)
     monkeypatch.setattr(client, "RETRY_S", 0.05)
 

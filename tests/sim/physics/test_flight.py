@@ -79,4 +79,4 @@ def test_a_drone_on_its_back_switches_its_motors_off():
     assert "has crashed" in result.reason
     assert not world.drones["drone_1"].is_armed
     driver.start(SkillCall("mf", (50.0,)), 0.6)
-    assert "somebody must pick it up" in driver.tick(0.7).reason
+    assert "a person must pick it up" in driver.tick(0.7).reason

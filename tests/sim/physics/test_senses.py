@@ -67,6 +67,6 @@ def test_an_arm_notices_who_comes_and_not_what_it_moves_itself():
     assert {thing.name for thing in driver.in_sight(1.0)} == {"red_box", "person"}
 
 
-def test_somebody_smaller_than_people_are_is_a_solid_all_the_same():
+def test_a_person_of_unusually_small_size_is_a_solid_all_the_same():
     driver, _ = drone(cube("girl", kind="girl", size=0.15))
     assert "girl" in driver.world.objects

@@ -150,7 +150,9 @@ def run_campaign(plan: Plan, on_progress: Progress = lambda *_: None, *, is_isol
         is_stepped = FaultKind.CLOCK in plan.kinds
         extra = environment_of_break(plan.defect) | (clock.environment if is_stepped else {})
         with spinning("llm_planner_chaos") as node:
-            workload = Workload(node, composition.robots, lambda name: processes.pid(name) or 0, plan.seed)
+            is_scripted = plan.backend == "fake"
+            robots, pid_of = composition.robots, lambda name: processes.pid(name) or 0
+            workload = Workload(node, robots, pid_of, plan.seed, is_scripted=is_scripted)
             hostile = HostileClient(node, [robot.name for robot in composition.robots])
             injector = Injector(
                 processes=processes,
@@ -420,6 +422,7 @@ def _reproduce(run: _Run) -> str:
     index = None if first is None else _fault_before(run, first.at_s)
     names = ",".join(kind.value for kind in plan.kinds) or "none"
     kinds = "" if len(plan.kinds) == len(MEANINGS) else f" --faults {names}"
+    kinds = " --soak" if plan.is_soak else kinds
     last = "" if index is None else f" --last-fault {index}"
     fleet = f" --drones {plan.drones} --arms {plan.arms} --time-scale {plan.time_scale:g} --every {plan.every_s:g}"
     end = f" --goals {plan.goals} --seconds {plan.seconds:g}"

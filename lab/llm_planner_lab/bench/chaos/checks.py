@@ -65,6 +65,12 @@ class _Segment:
     expected: tuple[Words, ...] | None  # None: they depend on the robot
     num_calls: int = 0
 
+    @property
+    def wanted(self) -> Words | None:
+        """The next call that was admitted, if there is one and it is known."""
+        calls = self.expected or ()
+        return calls[self.num_calls] if self.num_calls < len(calls) else None
+
 
 @dataclass(slots=True, kw_only=True)
 class RobotCheck:
@@ -179,8 +185,9 @@ class RobotCheck:
                 self._segment.expected = None
 
     def _on_call(self, line: Line) -> None:
-        call = tuple(line["call"])
-        if call[0] in self._own_skills:
+        call, segment = tuple(line["call"]), self._segment
+        is_wanted = segment is not None and call == segment.wanted
+        if call[0] in self._own_skills and not is_wanted:
             self._note_own_call(line["at_s"])
             return
         self.num_calls += 1
@@ -189,13 +196,13 @@ class RobotCheck:
             self._violate("foreign_calls", f"{call} of {owner} during {current or self._goal}")
             return
         self.calls_of[current].append(call)
-        segment = self._segment
         if segment is None:
             self._violate("calls_not_admitted", f"{call} outside of any segment")
         elif segment.expected is not None:
-            wanted = segment.expected[segment.num_calls] if segment.num_calls < len(segment.expected) else None
-            if call != wanted:
-                self._violate("calls_not_admitted", f"{call} where {wanted} was admitted, segment {segment.index}")
+            if not is_wanted:
+                self._violate(
+                    "calls_not_admitted", f"{call} where {segment.wanted} was admitted, segment {segment.index}"
+                )
             segment.num_calls += 1
 
     @staticmethod
@@ -205,7 +212,7 @@ class RobotCheck:
 
     @property
     def _own_skills(self) -> set[str]:
-        """What a robot does without being told: no plan of a campaign has these."""
+        """What a robot also does without being told."""
         return {self.model.stop_skill, *(step.skill for step in self.model.silence)}
 
     # Silence
@@ -237,7 +244,7 @@ class RobotCheck:
         if not self._is_waiting or now_s <= self._due_s + self._starved_s + SILENCE_MARGIN_S:
             return
         if not self._is_faulted(self._quiet_since_s, now_s):
-            self._violate("robots_unsafe", f"nothing was heard for {now_s - self._quiet_since_s:.2f} s, nothing done")
+            self._violate("robots_unsafe", f"no message for {now_s - self._quiet_since_s:.2f} s, nothing done")
         self._is_silence_kept = True  # counts once
 
     def _is_faulted(self, begin_s: float, end_s: float) -> bool:
@@ -278,10 +285,10 @@ def check_goals(
 
 
 def check_success(goals: Iterable[Goal], robots: Mapping[str, RobotCheck]) -> list[Violation]:
-    """Returns the goals that ended with NONE although calls of their plan were not made."""
+    """Returns the scripted goals that ended with NONE although calls of their plan were not made."""
     found = []
     for goal in goals:
-        if goal.code != ErrorCode.NONE or goal.robot not in robots:
+        if goal.code != ErrorCode.NONE or goal.robot not in robots or not goal.plan:
             continue
         check = robots[goal.robot]
         made, wanted = check.calls_of.get(goal.tag, []), list(flat_calls(goal.plan, check.model))

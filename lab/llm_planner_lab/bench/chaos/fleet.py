@@ -85,6 +85,8 @@ class Processes:
 
     def pid(self, name: str) -> int | None:
         """Returns the living process of a name; None while there is none."""
+        if not self._pids:  # not started yet
+            return None
         if name == ENGINE:
             planner = self.pid(PLANNER)
             return None if planner is None else machine.engine_pid(planner)

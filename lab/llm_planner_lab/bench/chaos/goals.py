@@ -6,6 +6,31 @@ from dataclasses import dataclass, field
 
 SCRIPT = "exactly: "
 """How the scripted engine is told its plan (``serving.fake``)."""
+SENTENCES = {
+    "tello": (
+        "take off",
+        "turn right by a quarter turn",
+        "fly forward half a metre and come back",
+        "go up thirty centimetres",
+        "come down a bit",
+        "spin around once",
+        "land",
+        "wait two seconds and then turn left 45 degrees",
+        "stop",
+        "what can you see?",
+        "could you maybe do something nice",
+    ),
+    "indy7": (
+        "go home",
+        "wait one second",
+        "say hello",
+        "stop",
+        "what is on the table?",
+        "go home, then wait two seconds and go home again",
+        "put everything where it belongs",
+    ),
+}
+"""What people say to a model: some of it is carried out, some is asked back, some cannot be done."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -14,6 +39,8 @@ class Goal:
 
     Attributes:
         number: From 0; also in its tag and in the words of its plan.
+        instruction: What the robot was told.
+        plan: What a scripted engine writes, to the letter; empty if a model decides.
         pid: Of the robot's process when it was told.
         accepted_s: When the robot said that an outcome will follow; None if it has not.
         ended_s: When the outcome came.
@@ -24,9 +51,10 @@ class Goal:
     number: int
     robot: str
     is_urgent: bool
-    plan: str
+    instruction: str
     asked_s: float
     pid: int
+    plan: str = ""
     accepted_s: float | None = None
     ended_s: float | None = None
     code: int | None = None
@@ -61,6 +89,11 @@ def write_plan(seed: int, number: int, robot_model: str) -> str:
     for index, move in enumerate(moves):
         steps += [move, f"{say}('{tag(number)} step {index}');"]
     return "".join([f"{say}('{tag(number)} begins');", *steps])
+
+
+def sentence(seed: int, number: int, robot_model: str) -> str:
+    """Returns something that a person might say."""
+    return random.Random(f"sentence {seed} {number}").choice(SENTENCES[robot_model])
 
 
 def _drone_moves(rng: random.Random) -> list[str]:

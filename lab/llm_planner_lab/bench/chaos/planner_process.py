@@ -20,7 +20,7 @@ from llm_planner.language.syntax import Statement
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.session import Gate, PlanSession
 from llm_planner.ros import process
-from llm_planner.ros.goal_events import GoalEvents
+from llm_planner.ros.plan_action import PlanAction
 from llm_planner.ros.planner_node import PlannerNode
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.goal_book import GoalBook
@@ -65,6 +65,8 @@ def build_journaled_loop(config: PlannerConfig) -> PlannerLoop:
         session = prepared.session
         if isinstance(session, PlanSession):
             session._gate = JournaledGate(session._gate, request.request_id, journal)  # noqa: SLF001
+        for segment in prepared.at_once.segments if prepared.at_once else ():  # its gate has admitted it already
+            journal.note("admitted", goal=request.request_id, text=segment.text, calls=[])
         return prepared
 
     loop = build_loop(config)
@@ -86,23 +88,23 @@ def build_server(config: PlannerConfig, book: GoalBook) -> ChildServer:
     return ChildServer(loop, book=book, clock=MonotonicClock())
 
 
-class JournaledEvents(GoalEvents):
-    """The planner's event log of its goals, in the journal too."""
+class JournaledAction(PlanAction):
+    """The planner's action, with the event log of its goals in the journal too."""
 
     journal: Journal
 
-    def _publish(self, line: Mapping[str, Any]) -> None:
+    def _log(self, line: Mapping[str, Any]) -> None:
         self.journal.note("event", event=line)
-        super()._publish(line)
+        super()._log(line)
 
 
 def main() -> int:
     """Runs the planner node; returns the exit status."""
-    from llm_planner.ros import plan_action
+    from llm_planner.ros import planner_node
 
-    JournaledEvents.journal = Journal.of("planner")
-    put(plan_action, "GoalEvents", JournaledEvents)
-    messages.install(JournaledEvents.journal, "planner")
+    JournaledAction.journal = Journal.of("planner")
+    put(planner_node, "PlanAction", JournaledAction)
+    messages.install(JournaledAction.journal, "planner")
     return process.run(lambda: PlannerNode(build_server))
 
 

@@ -24,7 +24,7 @@ from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import Instruct
-from llm_planner_lab.bench.chaos.goals import SCRIPT, Burst, Goal, tag, write_plan
+from llm_planner_lab.bench.chaos.goals import SCRIPT, Burst, Goal, sentence, tag, write_plan
 
 TICK_S = 0.02
 ANSWER_S = 5.0  # for a robot to answer; then it is asked for something else
@@ -55,10 +55,13 @@ class Workload:
         robots: The robots that are told.
         pids: Returns the present process of a robot, 0 for none.
         seed: Of plans, emergencies and cancels.
+        is_scripted: Whether the engine writes what it is told, to the letter; a model is told sentences.
     """
 
-    def __init__(self, node: Node, robots: Sequence[Robot], pids: Callable[[str], int], seed: int) -> None:
-        self._node, self._pids, self._seed = node, pids, seed
+    def __init__(
+        self, node: Node, robots: Sequence[Robot], pids: Callable[[str], int], seed: int, *, is_scripted: bool = True
+    ) -> None:
+        self._node, self._pids, self._seed, self._is_scripted = node, pids, seed, is_scripted
         self._rng = random.Random(f"workload {seed}")
         self._lock = threading.Lock()
         self.goals: dict[str, Goal] = {}
@@ -133,11 +136,19 @@ class Workload:
         name, number, now_s = desk.robot.name, len(self.goals), time.monotonic()
         if not desk.client.service_is_ready() or desk.asked is not None or not self._pids(name):
             return
-        plan = write_plan(self._seed, number, desk.robot.model)
-        goal = Goal(number=number, robot=name, is_urgent=is_urgent, plan=plan, asked_s=now_s, pid=self._pids(name))
+        plan = write_plan(self._seed, number, desk.robot.model) if self._is_scripted else ""
+        goal = Goal(
+            number=number,
+            robot=name,
+            is_urgent=is_urgent,
+            instruction=SCRIPT + plan if plan else sentence(self._seed, number, desk.robot.model),
+            plan=plan,
+            asked_s=now_s,
+            pid=self._pids(name),
+        )
         self.goals[goal.tag] = desk.asked = goal
         urgency = Urgency.URGENT if is_urgent else Urgency.NORMAL
-        order = Instruct.Request(instruction=SCRIPT + plan, urgency=urgency.value, tag=tag(number))
+        order = Instruct.Request(instruction=goal.instruction, urgency=urgency.value, tag=tag(number))
         desk.client.call_async(order).add_done_callback(functools.partial(self._on_answer, desk, goal))
 
     def _on_answer(self, desk: _Desk, goal: Goal, future: Any) -> None:  # noqa: ANN401 (rclpy's)

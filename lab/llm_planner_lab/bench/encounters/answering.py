@@ -33,7 +33,7 @@ class Planner(Enum):
     ALONE = "no reflex"  # in time; what the answer is worth by itself
     LATE = "late"  # the engine hangs in the first step of the answer, for longer than any client waits
     DEAD = "dead"  # no process receives the question
-    NOBODY = "nobody"  # neither planner nor reflex: what would have happened
+    NEITHER = "neither"  # neither planner nor reflex: what would have happened
 
 
 class ProfiledBackend:

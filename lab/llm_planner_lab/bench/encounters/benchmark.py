@@ -6,17 +6,14 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
-from llm_planner_lab.bench.document import write_document
 from llm_planner_lab.bench.encounters.answering import STALL_S, Answering, Planner
 from llm_planner_lab.bench.encounters.kinds import Asking, Begin, Kind
 from llm_planner_lab.bench.encounters.outcome import Trial
-from llm_planner_lab.bench.encounters.page import write_page
 from llm_planner_lab.bench.encounters.scenario import AIM, COMERS, draw_encounter
 from llm_planner_lab.bench.encounters.summary import Condition, begins_of, summary
 from llm_planner_lab.bench.encounters.trial import Control, run_trial
@@ -37,7 +34,7 @@ CONDITIONS = (
     Condition(Planner.DEAD),
     Condition(Planner.IN_TIME, Asking.COMES),
     Condition(Planner.ALONE, Asking.COMES),
-    Condition(Planner.NOBODY),
+    Condition(Planner.NEITHER),
 )
 
 
@@ -127,8 +124,3 @@ def _run_set(
     finally:
         answering.close()
     return met
-
-
-def write_encounters(document: dict[str, Any], out: Path | None, page: Path | None) -> list[Path]:
-    """Writes the document as JSON and as a page; returns what was written."""
-    return write_document(document, out, page, write_page)

@@ -106,7 +106,7 @@ class _Stage:
     ) -> None:
         self._encounter, self._planner, self._answering, self._model = encounter, planner, answering, model
         self._asking = asking
-        body = replace(model, reflex=None) if planner in (Planner.ALONE, Planner.NOBODY) else model
+        body = replace(model, reflex=None) if planner in (Planner.ALONE, Planner.NEITHER) else model
         self._world = PhysicsWorld(wind_m_per_s=WIND_M_PER_S, seed=encounter.seed)
         self._world.add_robot("drone", model, Home())
         connection = PhysicsConnection(model, LocalPort(self._world, "drone", model), encounter.seed)
@@ -146,7 +146,7 @@ class _Stage:
         while self._clock.now_s() < self._encounter.ends_s + AFTER_S:
             self._clock.advance(TICK_S)
             self._control.tick()
-            if self._planner is not Planner.NOBODY:
+            if self._planner is not Planner.NEITHER:
                 self._watch()
                 self._receive()
             self._measure()
@@ -160,22 +160,22 @@ class _Stage:
         if self._trial.alarm_s is not None:
             return
         now_s, encounter = self._clock.now_s(), self._encounter
-        heard = alarm(self._model, self._driver, now_s, encounter.kind, self._asking)
-        if heard is None:
+        question = alarm(self._model, self._driver, now_s, encounter.kind, self._asking)
+        if question is None:
             return
-        self._trial.alarm_s, self._trial.budget_s = now_s, heard.budget_s
-        self._trial.instruction = heard.instruction
+        self._trial.alarm_s, self._trial.budget_s = now_s, question.budget_s
+        self._trial.instruction = question.instruction
         self._goal_id = f"help-{encounter.seed}-{self._planner.name}"
         latency_s = self._model.network.latency_s.value
-        self._control.begin(self._goal_id, answer_within_s=heard.budget_s + 2.0 * latency_s + TICK_S)
+        self._control.begin(self._goal_id, answer_within_s=question.budget_s + 2.0 * latency_s + TICK_S)
         request = PlanRequest(
             request_id=self._goal_id,
             robot_id="drone",
             robot_model=self._model.name,
-            instruction=heard.instruction,
+            instruction=question.instruction,
             urgency=Urgency.URGENT,
             time_utility=Urgency.URGENT.time_utility,
-            time_budget_s=heard.budget_s,
+            time_budget_s=question.budget_s,
             start_pose=self._driver.state.pose,
         )
         self._answering.ask(request, now_s, self._planner)

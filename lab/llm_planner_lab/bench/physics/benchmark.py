@@ -4,7 +4,6 @@
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from llm_planner.core.segment import ZERO_DURATION, Segment
@@ -15,9 +14,7 @@ from llm_planner.robots.world import ObjectRole, World, WorldObject
 from llm_planner.sim.physics.connection import PhysicsConnection
 from llm_planner.sim.physics.fleet import build_fleet
 from llm_planner.sim.physics.port import LocalPort
-from llm_planner_lab.bench.document import write_document
 from llm_planner_lab.bench.physics.execution import execute_with_body
-from llm_planner_lab.bench.physics.page import write_page
 from llm_planner_lab.bench.timely.benchmark import commit
 from llm_planner_lab.tasks.arranged import arranged
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, sample
@@ -101,8 +98,3 @@ def _things() -> list[WorldObject]:
         for name, y in sides.items()
     ]
     return [*areas, *(WorldObject(name=f"box_{n}", position_m=(0.5, 0.1 * n - 0.2, 0.025)) for n in range(5))]
-
-
-def write_physics(document: dict[str, Any], out: Path | None, page: Path | None) -> list[Path]:
-    """Writes the document as JSON and as a page; returns what was written."""
-    return write_document(document, out, page, write_page)

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole benchmark: the ten workloads, and what comes with them; the JSON document."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.bench.pipeline.figures import draw_pipeline
 from llm_planner_lab.bench.pipeline.offline import OFFLINE, fidelity, run_offline, summary
 from llm_planner_lab.bench.pipeline.online import OVERLOAD_PER_S, OVERLOADED, run_online
-from llm_planner_lab.bench.pipeline.page import write_page
 from llm_planner_lab.bench.pipeline.published import TABLE_1, Workload
 from llm_planner_lab.bench.pipeline.sweeps import run_sweeps
-from llm_planner_lab.bench.pipeline.timeline import timelines
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timely.benchmark import commit
 from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, PipelineProfile, find_pipeline
@@ -103,21 +98,3 @@ def changed_profile(bench: PipelineBench) -> PipelineProfile:
     if bench.bandwidth_mbps is not None:
         profile = profile.with_bandwidth(bench.bandwidth_mbps)
     return profile
-
-
-def write_pipeline(
-    document: dict[str, Any], bench: PipelineBench, json_file: Path | None, page: Path | None
-) -> list[Path]:
-    """Writes the document, and the page with its figures; returns what was written."""
-    written: list[Path] = []
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        written.append(json_file)
-    if page is not None:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        lines = timelines(changed_profile(bench), OFFLINE)
-        written += draw_pipeline(document, lines, page.parent / "figures")
-        write_page(document, page)
-        written.append(page)
-    return written

@@ -27,7 +27,7 @@ from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.worlds import build_world
 
 DIFFICULTY = Difficulty(max_objects=10)
-WAYS = ("anew", "fresh", "keep")
+WAYS = ("again", "fresh", "keep")
 """The robot asks for a new plan; its plan goes on, of which the model sees what is done; or all that it wrote."""
 NUM_KV_BLOCKS = 2048
 """Of each planner, unless the configuration says how many: there is one robot."""
@@ -82,7 +82,7 @@ class Bench:
         self._config = config = replace(config, engine=engine)
         self._library: RobotLibrary = build_library(config)
         self._planners = {
-            "anew": self._build(replace(config, max_replans=0)),
+            "again": self._build(replace(config, max_replans=0)),
             "fresh": self._build(replace(config, replan_context="fresh")),
             "keep": self._build(replace(config, replan_context="keep")),
         }
@@ -118,7 +118,7 @@ class Bench:
             task = sample(rng, DIFFICULTY, held_out=True, family=family)
             model = self._library.get(task.robot)
             driver = KinematicDriver(model, build_world(task), random.Random(0))
-            field_ = Field(*self._planners["anew"], driver)
+            field_ = Field(*self._planners["again"], driver)
             attempt = field_.carry_out(self._request(task))
             if not self._is_achieved(task, driver, field_.calls, attempt):
                 continue
@@ -133,7 +133,7 @@ class Bench:
         field_ = Field(*self._planners[way], driver)
         attempts = [field_.carry_out(self._request(task))]
         calls = list(field_.calls)
-        while way == "anew" and _has_failed(attempts[-1]) and len(attempts) <= self._config.max_replans:
+        while way == "again" and _has_failed(attempts[-1]) and len(attempts) <= self._config.max_replans:
             seen = field_.look()
             again = replace(self._request(task), scene=seen.scene, start_pose=seen.pose)
             since = attempts[-1].failed_at_s[-1], attempts[-1].num_tokens_then[-1]

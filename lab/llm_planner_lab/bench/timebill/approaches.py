@@ -34,18 +34,18 @@ class Approach:
         budgets: Makes what keeps them.
         predicts: Whether it needs the length of the response, and so pays for the prediction.
         k: Pessimistic factor; without meaning for approaches that do not predict.
-        steers: Whether a plan that is closed in time is truncated gracefully (``serving.steering``).
+        truncates_gracefully: Whether a plan that is closed in time is truncated gracefully (``Goal.steer``).
     """
 
     name: str
     budgets: BudgetsMaker
     predicts: bool = False
     k: float = PESSIMISM
-    steers: bool = True
+    truncates_gracefully: bool = True
 
 
-class Unsteered:
-    """Implements ``serving.preparation.Session``: whole segments or nothing, as it was before plans were steered."""
+class WholeSegments:
+    """Implements ``serving.preparation.Session``: whole segments or nothing, as it was before graceful truncation."""
 
     is_closable = False
 

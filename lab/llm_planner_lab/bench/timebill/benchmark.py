@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timebill``: the evaluation of TimeBill, section 6, on the planner's own engine."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from llm_planner.assembly import build_library
@@ -17,13 +15,10 @@ from llm_planner.planning.grammar import lark_grammar
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
-from llm_planner_lab.bench.timebill.figures import draw_timebill
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.length import length_figures
-from llm_planner_lab.bench.timebill.page import write_page
 from llm_planner_lab.bench.timebill.replay import ReplayedEngine
-from llm_planner_lab.bench.timebill.steering import run_steering
 from llm_planner_lab.bench.timebill.sweep import (
     CONCURRENT_FRACTIONS,
     FRACTIONS,
@@ -33,6 +28,7 @@ from llm_planner_lab.bench.timebill.sweep import (
     run_k_sweep,
     run_sweep,
 )
+from llm_planner_lab.bench.timebill.truncation import run_truncation
 from llm_planner_lab.bench.timely.benchmark import commit
 from llm_planner_lab.bench.timely.metrics import quantile
 
@@ -126,7 +122,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         on_progress("whole responses", 0.0)
         end_to_end = measure_end_to_end(lab)
         sweep = run_sweep(lab, bench.fractions, on_progress)
-        steering = run_steering(lab, bench.fractions, backend.tokenizer.encode, on_progress)
+        truncation = run_truncation(lab, bench.fractions, backend.tokenizer.encode, on_progress)
         k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
         loaded_jobs = jobs[: bench.num_robots * bench.num_waves]
         concurrent = run_concurrent(lab, loaded_jobs, bench.num_robots, bench.concurrent_fractions, on_progress)
@@ -140,7 +136,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         "wcet_share": end_to_end["wcet_share"],
         "solver_ms": {"p50": quantile(took_ms, 0.5), "p99": quantile(took_ms, 0.99), "n": len(took_ms)},
         **sweep,
-        "steering": steering,
+        "truncation": truncation,
         "k_sweep": k_sweep,
         "concurrent": concurrent,
         "setup": {
@@ -163,18 +159,3 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         },
     }
     return dict(rounded(document))
-
-
-def write_timebill(document: dict[str, Any], json_file: Path | None, page: Path | None) -> list[Path]:
-    """Writes the document, and the page with its figures; returns what was written."""
-    written: list[Path] = []
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        written.append(json_file)
-    if page is not None:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        written += draw_timebill(document, page.parent / "figures")
-        write_page(document, page)
-        written.append(page)
-    return written

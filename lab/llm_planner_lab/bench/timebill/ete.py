@@ -11,11 +11,13 @@ from llm_planner.core.interfaces import Backend
 from llm_planner.prediction.execution_time import ProfiledTime
 from llm_planner.prediction.fit import averaged, held_out_accuracy
 from llm_planner.prediction.length import LengthDistribution
+from llm_planner.prediction.measurement import held, hides_prompts, make_profile
+from llm_planner.prediction.prober import ROUNDS, Prober
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.prediction.samples import StepKind
 from llm_planner.scheduling.budget import PESSIMISM, Lengths, Setup, Task, execution_s
 from llm_planner.serving.expected_lengths import SURE
-from llm_planner_lab.bench.profile import ROUNDS, Prober, hides_prompts, make_profile
+from llm_planner_lab.bench.planner_profile import THOROUGH
 from llm_planner_lab.bench.timebill.approaches import ALPHAS
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.replay import NOTHING
@@ -73,8 +75,10 @@ def measure_ete(
         for point, num_tokens in enumerate(grid.prompts):
             prober.prefill(point, num_tokens)
         for point, num_tokens in enumerate(grid.evicted):
-            prober.evict(point, num_tokens)
-    are_hidden = hides_prompts(Prober(backend, num_repeats=grid.num_repeats, grammar=grammar))
+            if num_tokens + 1 < backend.info.max_model_len:  # and the token behind it
+                prober.evict(point, num_tokens)
+    mixed = Prober(backend, num_repeats=grid.num_repeats, grammar=grammar)
+    are_hidden = hides_prompts(mixed, held(THOROUGH, mixed).alongside)
     name = f"{backend.info.model}, measured by this run"
     profile = make_profile(prober.samples, backend, "timebill", name, hides_prompts=are_hidden)
     of_kind = held_out_accuracy(prober.samples)

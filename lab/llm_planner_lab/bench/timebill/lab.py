@@ -14,7 +14,7 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared, Session
-from llm_planner_lab.bench.timebill.approaches import Approach, Unsteered
+from llm_planner_lab.bench.timebill.approaches import Approach, WholeSegments
 from llm_planner_lab.bench.timebill.drive import WARM_UP
 from llm_planner_lab.bench.timebill.jobs import Job, Score, score
 from llm_planner_lab.bench.timebill.replay import NOTHING, Evicted, MeasuredStep, ReplayedEngine
@@ -132,6 +132,6 @@ class MeasuredPreparer:
         session = self.lab.session(request)
         sequence = replace(prepared.sequence, request_id=request.request_id)
         known = AwaitedLength.known(length) if self.approach.predicts else None
-        if not self.approach.steers:
-            session = Unsteered(session)
+        if not self.approach.truncates_gracefully:
+            session = WholeSegments(session)
         return replace(prepared, sequence=sequence, session=session, length=known)

@@ -60,8 +60,8 @@ def draw_sweep(documents: Sequence[Document], key: str, label: str, path: Path, 
         axes.set_ylim(bottom=max(-3.0, axes.get_ylim()[0]))
 
 
-def draw_two_lanes(run: RunRecord, policy: str, path: Path) -> None:
-    """Two lanes: a normal and an urgent request of the same event (Fig. 6 of the paper)."""
+def draw_two_rows(run: RunRecord, policy: str, path: Path) -> None:
+    """Two rows: a normal and an urgent request of the same event (Fig. 6 of the paper)."""
     pair = _rivals(run.requests)
     origin_s = min((record.arrival_s for record in pair), default=0.0)
     spans = [

@@ -50,6 +50,7 @@ def _class_metrics(by_seed: Sequence[Sequence[RequestRecord]]) -> dict[str, Any]
         "longest_wait_s": max((w for r in records if (w := r.longest_wait_s) is not None), default=None),
         "deadline_hit": _mean(float(_is_in_time(r)) for r in records),
         "share_served": len(served) / len(records),
+        "share_shed": _mean(float(r.error_code is ErrorCode.LOAD_SHED) for r in records),
     }
 
 

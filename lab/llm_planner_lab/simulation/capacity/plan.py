@@ -21,7 +21,7 @@ from llm_planner_lab.simulation.workload import STATIC_TOKENS
 BATCH_LIMITS = (1, 2, 4, 8, 16, 32, 64)
 MOST_SERVERS = 4096
 SURE = 1.25
-"""A server that is overloaded in closed form with so many times fewer robots is not simulated."""
+"""Servers that are overloaded in closed form by more than this factor are not simulated."""
 AS_GOOD = 0.002
 """A smaller batch limit is taken if it costs no more than this share of utility."""
 ENDS = {"slow": slow, "expected": middle, "fast": fast}
@@ -162,7 +162,7 @@ class Trial:
         return Decision(num_servers=high, max_num_seqs=limit, checked=self.check(high, limit))
 
     def check(self, num_servers: int, max_num_seqs: int) -> Checked:
-        """Returns what one of so many servers makes of its share."""
+        """Returns what one of ``num_servers`` servers makes of its share."""
         share = {name: -(-count // num_servers) for name, count in self._fleet.items()}
         key = (tuple(share.values()), max_num_seqs)
         if key not in self._known:

@@ -199,7 +199,7 @@ class LengthRun:
         """Adds figures and card, and copies everything to the output directory."""
         figures.save(finished)
         text = card(
-            figures,
+            figures.to_json(),
             target=self._options.model.resolve().name,
             num_parameters=sum(parameter.numel() for parameter in network.parameters()),
             num_layers=self._options.recipe.start.num_layers,

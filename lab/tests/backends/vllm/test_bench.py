@@ -24,8 +24,8 @@ def short(monkeypatch):
 
 
 def test_every_figure_is_there_and_an_urgent_one_does_not_wait_with_us(backend, short):
-    heard = []
-    bench = VllmBench(backend, num_slots=2, num_requests=4, on_progress=lambda what, _share: heard.append(what))
+    received = []
+    bench = VllmBench(backend, num_slots=2, num_requests=4, on_progress=lambda what, _share: received.append(what))
     document = bench.run()
     urgent = document["urgent"]
     assert urgent["alone"]["whole_steps"] <= urgent["ours"]["whole_steps"] <= urgent["alone"]["whole_steps"] + 1
@@ -33,7 +33,7 @@ def test_every_figure_is_there_and_an_urgent_one_does_not_wait_with_us(backend, 
     assert urgent["stock_priority"]["whole_steps"] < urgent["stock_fcfs"]["whole_steps"]
     assert document["resume"]["ratio"] > 0
     assert {"decision_ms", "handover_ms", "schedule_ms", "stock_schedule_ms"} <= set(document["decision"])
-    assert "resuming" in heard
+    assert "resuming" in received
 
 
 def order_of_service(backend):

@@ -11,13 +11,15 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
+from llm_planner.prediction.measurement import make_profile
+from llm_planner.prediction.prober import Prober
+from llm_planner.prediction.whole_steps import WholeSteps
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.budget import Measure
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner_lab.bench.profile import Prober, make_profile, measure
-from llm_planner_lab.bench.whole_steps import WholeSteps
+from llm_planner_lab.bench.planner_profile import measure
 from tests.backends.vllm.test_loop import Timed, plans
 from tests.backends.vllm.test_loop import make_run as make_loop_run
 from tests.serving.builders import make_request
@@ -58,7 +60,7 @@ def test_the_profile_fits_this_engine_and_says_how_long_things_take(backend, pro
 
 
 def test_a_budget_is_kept(backend, profile):
-    result = ask(make_run(backend, profile), "hurried", time_budget_s=60.0, budget_scope=BudgetScope.WHOLE_PLAN)
+    result = ask(make_run(backend, profile), "whole_plan", time_budget_s=60.0, budget_scope=BudgetScope.WHOLE_PLAN)
     assert result.error_code in {ErrorCode.NONE, ErrorCode.PLAN_TRUNCATED}
     assert result.metrics.wcet_s is not None
     assert result.metrics.eviction_ratio == 0.0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments, the theorems and the page of admission."""
 
-import json
 import random
 
 import pytest
@@ -11,8 +10,8 @@ from llm_planner_lab.bench.admission.evaluation import Evaluation, quick, run_ev
 from llm_planner_lab.bench.admission.experiment import AdmissionExperiment, fitting_jobs, run_experiment
 from llm_planner_lab.bench.admission.figures import draw_admission
 from llm_planner_lab.bench.admission.lengths import chat_like_jobs
-from llm_planner_lab.bench.admission.page import write_page
 from llm_planner_lab.bench.admission.theorems import a_l_bound, check, claims, linear_ratio
+from llm_planner_lab.reports import write_report
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 
 
@@ -116,8 +115,7 @@ def test_a_quick_evaluation_becomes_a_page_with_figures(tmp_path):
     evaluation = quick(Evaluation())
     jobs = some_jobs(120)
     document = run_evaluation(evaluation, jobs, silent)
-    json.dumps(document)
-    write_page(document, tmp_path / "admission.md")
+    write_report("admission", document, None, tmp_path / "admission.md")
     text = (tmp_path / "admission.md").read_text()
     assert "| ours |" in text
     assert "Theorems" in text

@@ -68,6 +68,13 @@ def test_a_plan_that_is_carried_out_breaks_nothing():
     assert [list(words) for words in found.calls_of["g1"]] == list(CALLS)
 
 
+def test_what_a_robot_also_does_without_being_told_counts_where_its_plan_says_so():
+    told = (asked(), begun(), received(0, text="ld();"), report("STARTED", 0))
+    ends = (report("SUCCEEDED", 0), {"kind": "inactive", "goal": "a"})
+    assert broken(*told, call(["ld"]), *ends, admitted=("ld();",)) == set()
+    assert broken(*told, call(["h"]), *ends, admitted=("ld();",)) == {"false_success"}
+
+
 @pytest.mark.parametrize(
     ("lines", "invariant"),
     [
@@ -120,7 +127,8 @@ def test_silence_counts_from_the_last_sign_of_life_and_not_while_a_segment_runs(
 
 
 def goal(**fields):
-    defaults = {"number": 1, "robot": "drone_1", "is_urgent": False, "plan": "".join(PLAN), "asked_s": 0.0, "pid": 7}
+    told = {"instruction": "exactly: " + "".join(PLAN), "plan": "".join(PLAN)}
+    defaults = {"number": 1, "robot": "drone_1", "is_urgent": False, "asked_s": 0.0, "pid": 7} | told
     return Goal(**defaults | fields)
 
 
@@ -142,6 +150,7 @@ def test_every_outcome_needs_a_numbered_code_and_none_needs_every_call():
     robots = {"drone_1": check(*WHOLE)}
     assert check_success([goal(code=0)], robots) == []
     assert [v.invariant for v in check_success([goal(code=0, plan="tp();")], robots)] == ["false_success"]
+    assert check_success([goal(code=0, plan="", instruction="land")], robots) == []  # a model decides
 
 
 def test_an_engine_is_back_when_a_new_process_admits_a_segment():

@@ -38,15 +38,15 @@ def ask(at_m, velocity, *, asking=Asking.PASSES, kind=Kind.PERSON, yaw_deg=0.0, 
         (0.2, 90.0, "in front of you"), (-0.2, 90.0, "behind you"),
     ],
 )  # fmt: skip
-def test_it_says_on_which_side_somebody_will_pass(aside_m, yaw_deg, side):
-    heard = ask((4.0, aside_m), (-1.5, 0.0), yaw_deg=yaw_deg)
-    assert heard.instruction == f"avoid hurting a person {side}"
+def test_it_says_on_which_side_a_person_will_pass(aside_m, yaw_deg, side):
+    asked = ask((4.0, aside_m), (-1.5, 0.0), yaw_deg=yaw_deg)
+    assert asked.instruction == f"avoid hurting a person {side}"
 
 
 @pytest.mark.parametrize(
     ("at_m", "side"), [((4.0, 0.1), "the front"), ((0.0, 4.0), "the left"), ((-4.0, 0.0), "behind")]
 )
-def test_or_it_says_where_somebody_comes_from(at_m, side):
+def test_or_it_says_where_a_person_comes_from(at_m, side):
     velocity = tuple(-0.4 * x for x in at_m)
     assert ask(at_m, velocity, asking=Asking.COMES).instruction == f"a person is walking toward you from {side}"
 
@@ -56,12 +56,12 @@ def test_the_budget_is_what_is_left_until_the_reflex_would_act():
     assert ask((2.0, 0.0), (-2.0, 0.0)).budget_s == LEAST_BUDGET_S
 
 
-def test_nobody_asks_about_who_passes_by_or_goes_away():
+def test_no_question_about_a_person_who_passes_by_or_moves_away():
     assert ask((4.0, 2.0), (-1.5, 0.0)) is None
     assert ask((4.0, 0.0), (1.5, 0.0)) is None
 
 
-def test_a_drone_under_way_asks_about_who_will_be_where_it_flies():
+def test_a_flying_drone_asks_about_a_person_on_its_path():
     crossing = {"at_m": (2.5, 2.5), "velocity": (0.0, -1.0)}
     target = Pose(x_m=5.0, z_m=1.0)
     assert ask(**crossing) is None

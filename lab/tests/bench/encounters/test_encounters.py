@@ -16,11 +16,12 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.robot_control import RobotControl
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner_lab.bench.encounters.answering import Planner
-from llm_planner_lab.bench.encounters.benchmark import run_encounters, write_encounters
+from llm_planner_lab.bench.encounters.benchmark import run_encounters
 from llm_planner_lab.bench.encounters.kinds import Asking, Begin, Kind
 from llm_planner_lab.bench.encounters.outcome import Use
 from llm_planner_lab.bench.encounters.scenario import OUTSIDE_M, draw_encounter
 from llm_planner_lab.bench.encounters.trial import run_trial
+from llm_planner_lab.reports import write_report
 
 TELLO = RobotLibrary().get("tello")
 
@@ -63,7 +64,7 @@ def trial(seed=1, planner=Planner.IN_TIME, script=None, asking=Asking.COMES, **e
 
 @pytest.mark.parametrize("begin", Begin)
 @pytest.mark.parametrize("seed", range(20))
-def test_somebody_walks_where_the_drone_will_be(seed, begin):
+def test_a_person_walks_to_where_the_drone_will_be(seed, begin):
     encounter = draw_encounter(seed, begin=begin)
     assert encounter == draw_encounter(seed, begin=begin)
     comer = encounter.comer
@@ -75,14 +76,14 @@ def test_somebody_walks_where_the_drone_will_be(seed, begin):
     assert least_m < 0.8
 
 
-def test_nobody_who_comes_from_afar_is_noticed_at_once():
+def test_a_person_who_begins_out_of_range_is_not_noticed_at_once():
     script = Script("mu(100);")
     times_s = [trial(seed, script=script, begin=Begin.FAR).alarm_s for seed in (1, 3)]
     assert min(times_s) > 0.3
 
 
 def test_without_anybody_they_collide():
-    met = trial(planner=Planner.NOBODY)
+    met = trial(planner=Planner.NEITHER)
     assert met.collided_with == ("person",)
     assert met.alarm_s is None
     assert not met.reflexes
@@ -90,7 +91,7 @@ def test_without_anybody_they_collide():
 
 
 @pytest.mark.parametrize("is_slow_to_end", [False, True])
-def test_an_answer_in_time_is_used_and_nobody_is_hit(is_slow_to_end):
+def test_an_answer_in_time_is_used_and_there_is_no_collision(is_slow_to_end):
     script = Script("mf(150);", is_slow_to_end=is_slow_to_end)
     met = trial(script=script)
     (question,) = script.questions
@@ -105,7 +106,7 @@ def test_an_answer_in_time_is_used_and_nobody_is_hit(is_slow_to_end):
 
 
 @pytest.mark.parametrize("script", [Script("mf(20);", after_s=9.0), Script("", after_s=0.1)], ids=["silent", "refused"])
-def test_without_an_answer_the_reflex_acts_and_nobody_is_hit(script):
+def test_without_an_answer_the_reflex_acts_and_there_is_no_collision(script):
     met = trial(script=script)
     assert met.reflexes
     assert met.begun_s is None
@@ -148,9 +149,9 @@ def test_the_bundled_model_answers_and_what_comes_of_it_is_written(tmp_path):
     in_time = rows["in time", "passes"]
     assert in_time["answered_in_time"] == in_time["used"] == 2
     assert all(rows[name, "passes"]["answered_in_time"] == 0 for name in ("late", "dead"))
-    assert [rows[name, "passes"]["collisions"] for name in ("in time", "late", "dead", "nobody")] == [0, 0, 0, 2]
-    out, page = write_encounters(document, tmp_path / "e.json", tmp_path / "e.md")
+    assert [rows[name, "passes"]["collisions"] for name in ("in time", "late", "dead", "neither")] == [0, 0, 0, 2]
+    out, page = write_report("encounters", document, tmp_path / "e.json", tmp_path / "e.md")
     assert json.loads(out.read_text())["setup"]["num_seeds"] == 2
     text = page.read_text()
-    assert "| near | nobody |  | 2 | 2 | 1 |" in text
+    assert "| near | neither |  | 2 | 2 | 1 |" in text
     assert "were known (seeds below" in text

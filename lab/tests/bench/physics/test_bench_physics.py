@@ -12,8 +12,9 @@ from llm_planner.demo.embodied import as_left
 from llm_planner.demo.goal_tests import judge
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
-from llm_planner_lab.bench.physics.benchmark import measure_speed, write_physics
+from llm_planner_lab.bench.physics.benchmark import measure_speed
 from llm_planner_lab.bench.physics.execution import execute_with_body
+from llm_planner_lab.reports import write_report
 from llm_planner_lab.tasks.arranged import arranged
 from llm_planner_lab.tasks.sample import Difficulty, sample
 
@@ -53,7 +54,7 @@ def test_the_speed_of_a_fleet_and_the_page(tmp_path):
         "families": [family | {"failed": [{"seed": 0, "plan": "mf(1);", "reason": "fell"}]}],
         "speed": speed,
     }
-    out, page = write_physics(document, tmp_path / "p.json", tmp_path / "p.md")
+    out, page = write_report("physics", document, tmp_path / "p.json", tmp_path / "p.md")
     assert json.loads(out.read_text())["speed"] == speed
     assert "| move | 1 of 1 | 0 of 1 |" in page.read_text()
     assert "- move: `mf(1);` fell" in page.read_text()

@@ -41,7 +41,7 @@ def test_slow_tokens_do_not_satisfy_and_later_fast_ones_do_again():
     assert satisfaction([slow], 25.0, TARGETS) == 1.0
 
 
-def test_nobody_in_flight_is_no_ratio():
+def test_no_request_in_flight_is_no_ratio():
     assert satisfaction([served(1.0, [2.0])], 0.5, TARGETS) is None
     assert satisfaction([served(1.0, [2.0])], 2.5, TARGETS) is None
 

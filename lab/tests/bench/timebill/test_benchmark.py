@@ -12,9 +12,11 @@ from lab.tests.engine.length_builders import save_predictor
 from llm_planner.cli.main import app
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, run_timebill, write_timebill
+from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, run_timebill
 from llm_planner_lab.bench.timebill.ete import Grid
+from llm_planner_lab.bench.timebill.figures import draw_timebill
 from llm_planner_lab.bench.timebill.jobs import Workload
+from llm_planner_lab.reports import write_report
 from tests.engine.builders import save_model
 
 MEASURED = {
@@ -65,7 +67,7 @@ def document(model):
     return document
 
 
-def test_the_document_has_what_was_promised(document):
+def test_the_document_has_its_documented_keys(document):
     assert {"prefill_mape", "decode_mape", "noise_floor"} <= document["ete"].keys()
     assert document["rlp"] == MEASURED["rlp"]
     assert document["interval_coverage_90"] == 0.9
@@ -98,8 +100,8 @@ def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
     assert all(row["refused"] == 0 for row in document["sweep"] if not row["approach"].startswith("ours"))
 
 
-def test_every_budget_that_closes_plans_is_compared_with_steering_and_without(document):
-    rows = document["steering"]
+def test_every_budget_that_closes_plans_is_compared_with_graceful_truncation_and_without(document):
+    rows = document["truncation"]
     points = {(row["budget_fraction"], row["strategy"], row["approach"]) for row in rows}
     assert points == set(itertools.product((0.6, 3.0), ("kill", "partial"), ("ours", "ours_whole_scene")))
     of_sweep = {(r["budget_fraction"], r["strategy"], r["approach"]): r for r in document["sweep"]}
@@ -119,7 +121,8 @@ def test_classes_say_what_budgets_are_fractions_of(document):
 
 
 def test_page_and_figures_come_from_the_document(document, tmp_path):
-    written = write_timebill(document, tmp_path / "timebill.json", tmp_path / "docs" / "timebill.md")
+    written = write_report("timebill", document, tmp_path / "timebill.json", tmp_path / "docs" / "timebill.md")
+    written += draw_timebill(document, tmp_path / "docs" / "figures")
     assert all(path.stat().st_size > 0 for path in written)
     assert json.loads((tmp_path / "timebill.json").read_text()) == document
     page = (tmp_path / "docs" / "timebill.md").read_text()

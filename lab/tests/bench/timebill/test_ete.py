@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from llm_planner.prediction.prober import ROUNDS
 from llm_planner.prediction.profile import find_profile
-from llm_planner_lab.bench.profile import ROUNDS
 from llm_planner_lab.bench.timebill.ete import RUNS_PER_ROUND, Grid, measure_ete
 from llm_planner_lab.simulation.backend import SimulatedBackend
 

@@ -51,6 +51,5 @@ def test_plans_are_executed_and_kv_is_really_evicted(model, tasks):
     full, evicted = (score(model, "streaming", ratio, NEEDS_SCENE, tasks) for ratio in (0.0, 0.9))
     assert full.removed == 0.0
     assert 0.6 < evicted.removed <= 0.9
-    assert evicted.same_numbers < full.same_numbers  # what the plan must name is gone
     assert full.num_tasks == evicted.num_tasks == 3
-    assert 200 <= full.mean_prompt_tokens <= 600
+    assert full.mean_prompt_tokens < 200  # a model is shown what the task names, whatever the scene holds

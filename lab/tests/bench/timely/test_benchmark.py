@@ -24,7 +24,7 @@ def trace_path(tmp_path):
     return path
 
 
-def test_the_document_has_the_promised_shape(trace_path):
+def test_the_document_has_its_documented_shape(trace_path):
     document = run_timely(TimelyBench(workload=str(trace_path), policies=("fcfs", "tardiness")), Lab())
     assert {"workload", "engine", "profile", "seeds", "commit", "policies"} <= set(document)
     for classes in document["policies"].values():

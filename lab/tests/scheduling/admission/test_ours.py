@@ -96,7 +96,7 @@ def run(jobs, intervals, capacity):
     return AdmissionRun(jobs, intervals, policy, capacity, UnitSteps()).run()
 
 
-def test_who_gives_way_loses_no_token_but_pays_for_the_bus():
+def test_a_preempted_job_loses_no_token_but_pays_for_the_bus():
     jobs = [TrueJob(prompt_tokens=10, output_tokens=60) for _ in range(4)]
     result = run(jobs, [LengthInterval(1, 1000)] * 4, 120)
     assert result.cancellations == 0

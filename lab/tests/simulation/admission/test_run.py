@@ -87,7 +87,7 @@ def test_the_checker_sees_an_overflow():
     assert AdmissionRun(jobs, intervals, Greedy(), 14, UnitSteps()).run().overflows == 0
 
 
-def test_a_policy_that_lets_nobody_run_is_named():
+def test_a_policy_that_runs_no_request_is_named():
     policy = Greedy()
     policy.decide = lambda step: Decision()
     with pytest.raises(PlannerError, match="greedy lets none of 1 waiting") as error:

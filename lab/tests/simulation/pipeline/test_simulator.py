@@ -67,7 +67,7 @@ def test_without_memory_the_youngest_is_preempted_and_recomputed():
     assert result.sequences[0].num_preemptions == 0
 
 
-def test_who_looks_ahead_preempts_nobody():
+def test_lookahead_avoids_preemption():
     result = run(make_requests(12, 64, 64), make_scheduler(num_blocks=40, admission=Admission.LOOKAHEAD))
     assert result.num_preemptions == 0
 
@@ -102,7 +102,7 @@ requests_ = st.lists(st.tuples(st.floats(0, 20), st.integers(1, 200), st.integer
 
 @settings(deadline=None, max_examples=40)
 @given(requests_, st.sampled_from(sorted(PACERS)), st.sampled_from(Admission), st.integers(16, 60), st.integers(1, 5))
-def test_everybody_gets_all_tokens_in_order(requests, name, admission, num_blocks, num_stages):
+def test_each_request_gets_all_tokens_in_order(requests, name, admission, num_blocks, num_stages):
     scheduler = make_scheduler(PACERS[name](), num_blocks, 16, admission, 0.1 if name == "urgent" else None)
     result = run(requests, scheduler, num_stages)
     for sequence, request in zip(result.sequences, requests, strict=True):

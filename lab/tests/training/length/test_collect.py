@@ -49,7 +49,7 @@ def test_only_what_is_missing_is_measured(target, path):
 
 
 def test_what_the_model_cannot_serve_has_no_length(target, path):
-    too_long = Prompt("tello", "go", ", ".join(f"thing_{i}" for i in range(200)))
+    too_long = Prompt("tello", "go to all boxes", ", ".join(f"box_{i}" for i in range(200)))
     assert list(collect(target, [too_long, *prompts(1)], path)) == prompts(1)
 
 

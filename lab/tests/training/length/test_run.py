@@ -72,7 +72,7 @@ def test_a_second_run_asks_the_model_nothing_and_trains_nothing(target, asked, t
     assert json.loads(again.stdout)["rlp"] == trained["rlp"]
 
 
-def test_the_planner_uses_the_predictor_beside_its_model(target, trained):
+def test_the_planner_uses_the_predictor_of_its_model(target, trained):
     loop = build_loop(config(target), do_clients_report=False)
     try:
         request = PlanRequest(request_id="r", robot_id="r", robot_model="tello", instruction="go", max_tokens=20)

@@ -52,7 +52,7 @@ def predicted(duration: DurationModel, sample: Sample) -> Prediction:
             return Prediction(quantile_s(duration, 0.5), quantile_s(duration, 0.9))
 
 
-def foreseen(skill: Skill, sample: Sample) -> Prediction:
+def predicted_by_argument(skill: Skill, sample: Sample) -> Prediction:
     """Returns what the scheduler counts with before a call: it knows arguments, but not where things are."""
     unit = skill.effect.unit_m if isinstance(skill.effect, Translate) else 1.0
     number = None if skill.number is None or sample.length is None else sample.length / unit

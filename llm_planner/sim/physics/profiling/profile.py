@@ -10,7 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.model import RobotModel, Skill
 from llm_planner.robots.timing import DurationModel, Quantiles
 from llm_planner.sim.physics.profiling.collect import Sample, samples_of
-from llm_planner.sim.physics.profiling.evaluate import Accuracy, accuracy, foreseen, of, predicted
+from llm_planner.sim.physics.profiling.evaluate import Accuracy, accuracy, of, predicted, predicted_by_argument
 from llm_planner.sim.physics.profiling.fit import Fit, fit
 from llm_planner.sim.physics.profiling.trials import groups, trials
 
@@ -133,5 +133,5 @@ def judge(skills: list[Skill], after: Fit, held_out: list[Sample]) -> Group:
         held_out=tuple(held_out),
         was=accuracy([predicted(before, sample) for sample in held_out], held_out),
         now=accuracy([predicted(after, sample) for sample in held_out], held_out),
-        ahead=accuracy([foreseen(by_name[sample.skill], sample) for sample in held_out], held_out),
+        ahead=accuracy([predicted_by_argument(by_name[sample.skill], sample) for sample in held_out], held_out),
     )

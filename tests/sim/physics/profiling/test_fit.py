@@ -16,7 +16,7 @@ from llm_planner.robots.duration import Z_P90, trap
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.timing import Polynomial, Quantiles, Source, Sweeps, Trapezoid
 from llm_planner.sim.physics.profiling.collect import Sample
-from llm_planner.sim.physics.profiling.evaluate import accuracy, foreseen, predicted
+from llm_planner.sim.physics.profiling.evaluate import accuracy, predicted, predicted_by_argument
 from llm_planner.sim.physics.profiling.fit import fit, fit_sweeps, fit_table, fit_trapezoid, split
 from llm_planner.sim.physics.profiling.trials import groups
 
@@ -125,7 +125,7 @@ def test_no_speed_is_beyond_the_robots_limit():
     assert found.speed.value == TELLO.speed_limits.translation_m_per_s
 
 
-def test_few_samples_do_not_promise_too_much():
+def test_few_samples_give_calibrated_intervals():
     """Whatever their number, on average as many later calls lie within p90 as it says."""
     rng = np.random.default_rng(3)
     for count in (15, 40):
@@ -144,7 +144,7 @@ def test_the_time_of_an_arm_is_that_of_its_joints_and_a_little_more():
     assert (found.moving_s.p50, found.moving_s.p90) == (pytest.approx(2.5, abs=0.2), pytest.approx(3.7, abs=0.2))
     skill, others = replace(INDY7.skills["pick"], duration=found), list(reaches(0.5, rng, count=1000))
     known = accuracy([predicted(found, sample) for sample in others], others)
-    ahead = accuracy([foreseen(skill, sample) for sample in others], others)
+    ahead = accuracy([predicted_by_argument(skill, sample) for sample in others], others)
     assert known.median_error < 0.02
     assert ahead.median_error > 0.1  # it is unknown where the thing lies
     assert (known.coverage, ahead.coverage) == (pytest.approx(0.9, abs=0.03), pytest.approx(0.9, abs=0.04))
@@ -153,4 +153,4 @@ def test_the_time_of_an_arm_is_that_of_its_joints_and_a_little_more():
 def test_before_a_call_its_argument_is_known_and_counts_in_its_own_unit():
     skill = TELLO.skills["mf"]
     sample = Sample(skill="mf", seconds=2.7, length=2.0)
-    assert foreseen(skill, sample) == pytest.approx(predicted(skill.duration, sample))
+    assert predicted_by_argument(skill, sample) == pytest.approx(predicted(skill.duration, sample))

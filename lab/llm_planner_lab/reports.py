@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what a benchmark found: its document as JSON, and the page of docs/benchmarks that shows it.
+
+A page is the template ``pages/NAME.md.j2``, filled in with the document and with what a document does not hold: labels
+that its figures share, and the aims.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from llm_planner_lab import templates
+from llm_planner_lab.bench.chaos.checks import INVARIANTS
+from llm_planner_lab.bench.chaos.schedule import MEANINGS
+from llm_planner_lab.bench.overload import figures as overload_figures
+from llm_planner_lab.bench.pipeline import figures as pipeline_figures
+from llm_planner_lab.bench.pipeline import published
+from llm_planner_lab.bench.timebill import aims
+from llm_planner_lab.simulation.pipeline.schedulers import NAMES
+from llm_planner_lab.training.capacity import figures as capacity_figures
+
+Document = Mapping[str, Any]
+DIRECTORY = Path("docs/benchmarks")
+"""Of pages and documents, in a checkout."""
+
+
+def _no_facts(_: Document) -> dict[str, Any]:
+    return {}
+
+
+def _admission_facts(document: Document) -> dict[str, Any]:
+    runs = document["sweep"]["runs"]
+    latency = {(run["policy"], run["interval"], run["n"], run["seed"]): run["mean_latency"] for run in runs}
+    cases = [key[1:] for key in latency if key[0] == "ours"]
+    most_jobs = max(run["n"] for run in runs)
+    return {
+        "num_cases": len(cases),
+        "num_behind": sum(latency["ours", *case] > latency["a_min", *case] for case in cases),
+        "most_jobs": most_jobs,
+        "slowest_decision_ms": max(r["decision_ms_p99"] for r in runs if r["policy"] == "ours" and r["n"] == most_jobs),
+    }
+
+
+def _timely_facts(document: Document) -> dict[str, Any]:
+    runs = [run for part in document.values() for run in (part if isinstance(part, list) else [part])]
+    return {"commits": sorted({run["commit"] for run in runs})}
+
+
+REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
+    "admission": _admission_facts,
+    "capacity": lambda _: {"labels": capacity_figures.LABELS},
+    "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
+    "encounters": _no_facts,
+    "overload": overload_figures.facts,
+    "physics": _no_facts,
+    "pipeline": lambda _: {"labels": pipeline_figures.LABELS, "schedulers": NAMES, "paper": published},
+    "timebill": aims.facts,
+    "timely": _timely_facts,
+    "vllm": _no_facts,
+}
+"""By the name of a report: what its template takes beyond the document."""
+
+
+def render(name: str, document: Document) -> str:
+    """Returns the page of a report.
+
+    Raises:
+        jinja2.UndefinedError: A key of the document is missing.
+    """
+    return templates.render(name, document=document, **REPORTS[name](document))
+
+
+def write_report(
+    name: str, document: Document, json_file: Path | None, page: Path | None, *, indent: int | None = 1
+) -> list[Path]:
+    """Writes the document as JSON, and its page.
+
+    Args:
+        name: Of the report.
+        document: What the benchmark found.
+        json_file: Not written if None.
+        page: Not written if None.
+        indent: Of the JSON file; None: everything in one line.
+
+    Returns:
+        What was written.
+    """
+    text = json.dumps(document, indent=indent) + "\n"
+    contents = {} if json_file is None else {json_file: text}
+    if page is not None:
+        contents[page] = render(name, json.loads(text))
+    for path, content in contents.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return list(contents)

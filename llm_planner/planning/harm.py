@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to do harm, which no model is asked to plan: to hit something, or to fly at or over a crowd.
+
+A gate judges motions, and the flight to a thing is a motion like others; that it is meant as a blow stands in the words
+of the request alone. Only plain orders are recognised: against others there are the gate, the driver's limits and the
+distance that an approach keeps. Warnings ("it will hit you") and negations are no orders.
+"""
+
+import re
+
+from llm_planner.planning.untrusted import ascii_letters, plain_task
+from llm_planner.robots.model import RobotKind, RobotModel
+
+_BLOW = (
+    r"collide with|crash into|smash into|slam into|bump into|ram|strike(?! that\b)|hit(?! me with\b)|run (?:into|over)|"
+    r"make contact with|attack|injure|hurt"
+)
+_PEOPLE = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
+_WAY = r"(?:to|towards?|at|into|through|over|above|near(?: to)?|across|among)"
+_TRAVEL = r"(?:fly|flying|go|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
+_FREE = r"(?:(?!\b(?:not|never|without|avoid|away|keep|keeping)\b)[^.,;!?])"
+_ORDERED = r"(?:^|[.;,!?]|\b(?:and|then|please|to|drone|now|just|go))\s*(?:(?:directly|carefully|safely|just|then)\s+)*"
+_NEGATED = re.compile(
+    r"\b(?:not|never|dont|without|avoid|unless|try not to|will|would|gonna|going to|about to|if|before)\b"
+)
+_HARMFUL = (
+    re.compile(rf"{_ORDERED}(?P<order>{_BLOW})\b"),
+    re.compile(rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b{_WAY} {_FREE}{{0,12}}?\b{_PEOPLE}\b(?! (?:while )?keep)"),
+)
+
+
+def harm_of(instruction: str, model: RobotModel) -> str:
+    """Returns which words of a request order a drone to do harm; empty if none do."""
+    if model.kind is not RobotKind.DRONE:
+        return ""
+    text = ascii_letters(plain_task(instruction)).lower().replace("'", "")
+    for pattern in _HARMFUL:
+        for match in pattern.finditer(text):
+            clause = re.split(r"[.;!?,]", text[: match.start("order")])[-1]
+            if not _NEGATED.search(clause):
+                return match.group().strip(" ,.;!?")
+    return ""

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a scene a model is shown: what the task speaks of. What a model does not read cannot mislead it.
+
+A scene is written by cameras, by other software, and by whoever puts up a sign where a camera sees it. The entries that
+the task names are shown, and no others. Only a task that speaks of things without naming them ("all", "the other one",
+"something to eat"), or that names nothing in the scene and has words that are no order, is planned with all of it that
+can be the name of an object: what has no word of an order or a sentence.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from llm_planner.planning.quantities import with_plain_amounts
+from llm_planner.planning.untrusted import ascii_letters, plain_entry, plain_task, raw_entries, without_remarks
+from llm_planner.robots.model import RobotModel
+
+_MAX_NAME_WORDS = 4
+_MAX_WORDS = 400  # of an entry that are searched for names: so the time is bounded, whatever a scene holds
+_WORD = re.compile(r"[a-z]+|\d+")
+_SAID_ALOUD = re.compile(
+    r'"[^"]*"?|(?<!\w)\'[^\']*\'(?!\w)'
+    r"|\b(?:say|says|announce|shout)\b[^,.;:!?]*?(?=\b(?:and|then|after|before|while|when)\b|[,.;:!?]|$)"
+)
+_PLAIN = re.compile(r"[a-z0-9_ '.-]*")
+_IDENTIFIER = re.compile(r"\s*((?=[a-z0-9_-]*[_0-9])[a-z][a-z0-9_-]*)")
+"""What software writes for a name: ``chair_1``, ``red_box``, ``cup2``; what stands behind it says something of it."""
+_ONE_WORD = re.compile(r"\s*(?:(?:an?|the)\s)?[a-z]+(?:\s+at)?[\s\d.-]*")
+_THING = re.compile(r"\b(?:the|an?|my|your|our|this|that) ([a-z]+)")
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+def _forms(verb: str) -> tuple[str, ...]:
+    """Returns a verb as sentences bend it."""
+    stem = verb.removesuffix("e")
+    return verb, f"{verb}s", f"{verb}es", f"{stem}ing", f"{stem}ed", f"{verb}{verb[-1]}ing", f"{verb}{verb[-1]}ed"
+
+
+_GRAMMAR = _set(
+    "a an the this that my your his our i you we me us it its and or but nor so if unless because while when where why "
+    "how than as though although until since before after of in on off at by to from with into onto over under above "
+    "below near beside between behind through across along around about against toward towards out for per is are was "
+    "were be been being am do does did done has had have would should could not no never nothing nobody cannot dont "
+    "please now then instead immediately always only also too just away here there twice again already yet even "
+    "ever"
+)
+"""What joins words to a sentence: a name has none of them."""
+_PLAIN_ORDERS = _set(
+    "go fly land take turn rotate spin move hover wait stop start begin pick place put push pull lift drop grab grasp "
+    "hold release open close say tell announce look find search face follow use make keep stay leave come return get "
+    "give bring avoid approach head climb descend rise let need want reach"
+)
+_ORDERS = frozenset(form for verb in _PLAIN_ORDERS for form in _forms(verb))
+_DIRECTIONS = _set("left right up down forward forwards back backward backwards ahead clockwise")
+_AMOUNTS = _set("zero one two three four five six seven eight nine ten hundred cm m s deg degree second")
+_FIELDS = _set("scene task plan")  # of a prompt
+_UNNAMED = _set(
+    "all every each both either any some other others another rest one ones none neither everything everyone anything "
+    "anyone something someone somebody he she him her thing things object objects item items stuff what which whatever "
+    "whichever who whose many few several them they these those same different odd first second third last middle "
+    "most least more less except"
+)
+"""What speaks of things without naming them."""
+_NO_LABEL = _PLAIN_ORDERS | _GRAMMAR | _FIELDS
+_NO_NOUNS = _GRAMMAR | _ORDERS | _DIRECTIONS | _AMOUNTS | _UNNAMED
+_SUPERLATIVE = re.compile(r"\b[a-z]{2,}(?:est|er of)\b")
+
+
+def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
+    """Returns the entries of a scene that a model is shown with a task, in the form of ``plain_scene``.
+
+    Args:
+        scene: A list, or sentences; untrusted.
+        instruction: What is to be done.
+        model: Of the robot: the names of its skills are words of orders.
+    """
+    task = _Task.of(instruction, model)
+    texts = list(dict.fromkeys(raw_entries(scene)))
+    has_identifiers = any(map(_IDENTIFIER.match, texts))
+    entries = [entry for text in texts for entry in task.entries(text, has_identifiers=has_identifiers)]
+    names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` beside ``cup_1``
+    entries = [entry for entry in entries if f"{entry.name}_1" not in names]
+    best: dict[int, int] = {}  # by place of a word in the task
+    for entry in entries:
+        for place in entry.places:
+            best[place] = max(best.get(place, 0), entry.likeness)
+    named = {entry for entry in entries if any(best[place] == entry.likeness for place in entry.places)}
+    shows_labels = task.is_unnamed or not (named or task.is_understood)
+    shown: dict[str, str] = {}
+    for entry in entries:
+        if entry in named or (shows_labels and entry.is_label):
+            shown.setdefault(entry.name, entry.text)
+    return ", ".join(shown.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A name that a scene holds.
+
+    Attributes:
+        text: The name with its position, if it has one.
+        places: Of the words in the task that name it.
+        likeness: How well they do: of several for one word, the best is meant.
+        is_label: Whether it can be the name of an object, whatever the task says.
+    """
+
+    text: str
+    places: frozenset[int] = frozenset()
+    likeness: int = 0
+    is_label: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.text.partition(" ")[0]
+
+
+_MENTIONED, _PARTLY, _NAMED, _EXACTLY, _BY_NUMBER = range(1, 6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """The words of an instruction, without those that the robot is to say.
+
+    Attributes:
+        written: In their order, with a space before and behind each.
+        words: The same, in the singular.
+        starts: Where each of ``words`` stands.
+        no_nouns: Words that stand for no thing: those of orders, but for one that does here (``the lift``).
+        skill_words: Of which the names of the robot's skills consist.
+        robot_words: Of what the robot can do, in general: ``picture``, ``gripper``.
+    """
+
+    written: str
+    words: Sequence[str]
+    starts: Mapping[str, Sequence[int]]
+    no_nouns: frozenset[str]
+    skill_words: frozenset[str]
+    robot_words: frozenset[str]
+    _found: dict[tuple[str, ...], frozenset[int]] = field(default_factory=dict, init=False)  # memory of ``_places``
+
+    @staticmethod
+    def of(instruction: str, model: RobotModel) -> "_Task":
+        text = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
+        written = _WORD.findall(_SAID_ALOUD.sub(" ", text).replace("'s", ""))
+        words = [_singular(word) for word in written]
+        starts: dict[str, list[int]] = {}
+        for place, word in enumerate(words):
+            starts.setdefault(word, []).append(place)
+        skills = model.skills.values()
+        skill_words = frozenset(word for skill in skills for word in _WORD.findall(skill.name) if len(word) > 1)
+        said = " ".join((*model.places, *(f"{skill.alias or ''} {skill.description}" for skill in skills)))
+        return _Task(
+            written=f" {' '.join(written)} ",
+            words=words,
+            starts=starts,
+            no_nouns=(_NO_NOUNS | skill_words) - _ORDERS.intersection(_THING.findall(" ".join(written))),
+            skill_words=skill_words,
+            robot_words=frozenset(map(_singular, _WORD.findall(said.lower()))),
+        )
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it speaks of things without naming them."""
+        return not _UNNAMED.isdisjoint(self.written.split()) or bool(_SUPERLATIVE.search(self.written))
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether all words are those of orders to this robot."""
+        return not any(self._is_noun(word) and word not in self.robot_words for word in self.words)
+
+    def entries(self, text: str, *, has_identifiers: bool) -> Iterator[_Entry]:
+        """Yields the names of one raw entry: its own, or where that is none, what the task says of its words."""
+        bare = without_remarks(text)
+        identifier = _IDENTIFIER.match(bare)
+        plain = plain_entry(text)
+        name = plain_entry(identifier[1]) if identifier else plain.partition(" ")[0]
+        if not plain.startswith(f"{name} "):
+            plain = name
+        label = [_singular(word) for word in _WORD.findall(name) if not word.isdigit()]
+        phrase = _ONE_WORD if has_identifiers else _PLAIN
+        is_name = identifier is not None or phrase.fullmatch(bare) is not None
+        is_said = bool(self._places(label)) and _PLAIN_ORDERS.isdisjoint(label)
+        if is_name and label and (is_said or _GRAMMAR.isdisjoint(label)):
+            likeness, places = self._likeness(name, label, is_phrase=identifier is None)
+            if likeness or not self._places_of_nouns(label):
+                yield _Entry(text=plain, places=places, likeness=likeness, is_label=self._is_label(label))
+                return
+        yield from self._mentions(bare)
+
+    def _likeness(self, name: str, label: Sequence[str], *, is_phrase: bool) -> tuple[int, frozenset[int]]:
+        """Returns how well the task names something, and with which of its words."""
+        if places := self._places(label):
+            words = _WORD.findall(name)
+            if f" {' '.join(words)} " not in self.written:
+                return _NAMED, places
+            return (_BY_NUMBER if len(words) > len(label) else _EXACTLY), places
+        is_partly = label[-1] in self.starts if is_phrase else _PLAIN_ORDERS.isdisjoint(label)
+        places = self._places_of_nouns(label)
+        return (_PARTLY, places) if places and (is_partly or self._is_noun(label[-1])) else (0, frozenset())
+
+    def _places(self, label: Sequence[str]) -> frozenset[int]:
+        """Returns where the task says these words one behind the other, if one of them may stand for a thing."""
+        key = tuple(label)
+        if key not in self._found:
+            nouns = [at for at, word in enumerate(label) if self._is_noun(word)]
+            starts = self.starts.get(label[0], ()) if nouns else ()
+            said = [start for start in starts if self.words[start : start + len(label)] == label]
+            self._found[key] = frozenset(start + at for start in said for at in nouns)
+        return self._found[key]
+
+    def _places_of_nouns(self, label: Sequence[str]) -> frozenset[int]:
+        nouns = {word for word in label if self._is_noun(word) and word not in self.robot_words}
+        return frozenset(place for word in nouns for place in self.starts.get(word, ()))
+
+    def _mentions(self, text: str) -> Iterator[_Entry]:
+        """Yields what the task names somewhere in a text."""
+        found = list(itertools.islice(_WORD.finditer(text), _MAX_WORDS))
+        words = [_singular(match.group()) for match in found]
+        start = 0
+        while start < len(words):
+            if words[start] not in self.starts:
+                start += 1
+                continue
+            ends = [
+                end
+                for end in range(start + 1, min(start + _MAX_NAME_WORDS, len(words)) + 1)
+                if self._is_mention(words[start:end])
+            ]
+            if not ends:
+                start += 1
+                continue
+            end = ends[-1]
+            places = self._places(words[start:end])
+            if (
+                end < len(words)
+                and words[end].isdigit()
+                and text[found[end - 1].end() : found[end].start()] in ("", "_")
+            ):
+                end += 1
+            if name := plain_entry(text[found[start].start() : found[end - 1].end()]):
+                yield _Entry(text=name, places=places, likeness=_MENTIONED)
+            start = end
+
+    def _is_mention(self, words: Sequence[str]) -> bool:
+        """Whether these words of a text are what the task calls a thing."""
+        is_thing = self._is_noun(words[-1]) and words[-1] not in self.robot_words
+        return is_thing and _GRAMMAR.isdisjoint(words) and bool(self._places(words))
+
+    def _is_noun(self, word: str) -> bool:
+        """Whether a word may stand for a thing."""
+        return len(word) > 1 and not word.isdigit() and word not in self.no_nouns
+
+    def _is_label(self, label: Sequence[str]) -> bool:
+        """Whether these words can be the name of an object, whatever the task says."""
+        has_order = not (_NO_LABEL.isdisjoint(label) and self.skill_words.isdisjoint(label))
+        return not has_order and any(map(self._is_noun, label))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("xes", "ches", "shes", "sses", "oes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
