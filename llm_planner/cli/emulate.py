@@ -2,18 +2,16 @@
 """``llm-planner emulate``: robots that exist only on the network and speak the protocol of the real ones."""
 
 import ipaddress
-import signal
 import subprocess
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from llm_planner.cli.options import SeedOption
 from llm_planner.cli.output import console
+from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
@@ -76,11 +74,6 @@ def tello(
         empty_after_s=empty_after_s,
         mute_after_s=mute_after_s,
     )
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
     network = TelloNetwork(
         RobotLibrary().get("tello"),
         addresses(address, count),
@@ -95,13 +88,12 @@ def tello(
             log=_print_line if log else None,
         ),
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    stop = StopSignal()
     with network:
         console.print(
             f"{counted(count, 'Tello')} on {', '.join(addresses(address, count))}, UDP port {port}; Ctrl-C stops them"
         )
-        stopped.wait()
+        stop.wait()
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner up``: a planner and simulated robots as processes."""
 
-import signal
-import threading
 import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +14,7 @@ from llm_planner.cli.emulate import FIRST_ADDRESS, addresses, emulated
 from llm_planner.cli.options import BackendOption, BaseUrlOption, ConfigOption, ModelOption, PolicyOption
 from llm_planner.cli.output import console, error_console
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
+from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.network import Network
@@ -91,13 +89,7 @@ def up(
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     composition = replace(composition, world=physical_world(sim, world), has_scene=scene)
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    stop = StopSignal()
     names = ", ".join(f"/{robot.name}" for robot in composition.robots) or "no robots"
     emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)
     restarts = composition.restart_commands()
@@ -105,7 +97,7 @@ def up(
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
         console.print(network.meaning, soft_wrap=True)
         console.print(_next_step(composition), soft_wrap=True)
-        _watch(fleet, stopped)
+        _watch(fleet, stop)
 
 
 def _next_step(composition: "Composition") -> str:
@@ -116,8 +108,8 @@ def _next_step(composition: "Composition") -> str:
     return f'tell a robot something:  llm-planner send {composition.robots[0].name} "{instruction}"'
 
 
-def _watch(fleet: "Fleet", stopped: threading.Event) -> None:
+def _watch(fleet: "Fleet", stop: StopSignal) -> None:
     """Returns when it is stopped; restarts ended processes, and reports it."""
-    while not stopped.wait(0.2):
+    while not stop.wait(0.2):
         for line in fleet.tend(time.monotonic()):
             error_console.print(line, style="yellow", soft_wrap=True)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner record``: a running planner and its robots into an MCAP file."""
 
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +8,7 @@ import typer
 
 from llm_planner.cli.options import PlannerOption
 from llm_planner.cli.output import console, error_console
+from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.text import counted
 
 
@@ -29,9 +28,7 @@ def record(
     from llm_planner.ros.fleet_recorder import FleetRecorder
     from llm_planner.ros.spinning import spinning
 
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+    stop = StopSignal()
     file = McapRecorder(path)
     with (
         error_console.status(f"waiting for {planner}; Ctrl-C ends") as status,
@@ -39,7 +36,7 @@ def record(
     ):
         recorder = FleetRecorder(node, planner, file, lambda n: status.update(f"{counted(n, 'message')}; Ctrl-C ends"))
         waited_s = 0.0
-        while recorder.failure is None and not stopped.wait(0.2) and (duration is None or waited_s < duration):
+        while recorder.failure is None and not stop.wait(0.2) and (duration is None or waited_s < duration):
             waited_s += 0.2
     if recorder.failure is not None:
         raise recorder.failure

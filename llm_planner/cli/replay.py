@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner replay``: what happened in a recording, as text, as a picture, or in the dashboard."""
 
-import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +10,7 @@ from rich.table import Column, Table
 from llm_planner.cli.dashboard import HostOption, PortOption
 from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, error_console, plain, print_json
+from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.clock import ManualClock, MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError, ending_words
 from llm_planner.core.text import counted
@@ -119,13 +118,11 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
     from llm_planner.monitoring.player import play
     from llm_planner.monitoring.web import WebServer, build_app
 
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+    stop = StopSignal()
 
     def rest(seconds: float) -> None:
         """Waits; the only place where Ctrl-C ends it, so that no lock is left taken."""
-        if stopped.wait(seconds):
+        if stop.wait(seconds):
             raise KeyboardInterrupt
 
     recorded = ManualClock()

@@ -144,7 +144,7 @@ class Spinner:
 
     def stop(self):
         self._is_stopped.set()
-        self._thread.join(5.0)
+        self._thread.join()  # what is destroyed next, it must not be waiting for
         self.executor.shutdown(timeout_sec=1.0)
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner trace``: compose, record and replay LRTrace files."""
 
-import signal
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Annotated
@@ -11,6 +9,7 @@ import typer
 
 from llm_planner.cli.options import ConfigOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
+from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
@@ -77,9 +76,7 @@ def record(
     from llm_planner.ros.spinning import spinning
     from llm_planner_lab.ros.trace_recorder import TraceRecorder
 
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+    stop = StopSignal()
     with _new_file(path) as file, error_console.status(f"waiting for goals of {planner}; Ctrl-C ends") as status:
         with spinning("llm_planner_recorder") as node:
             recorder = TraceRecorder(
@@ -90,7 +87,7 @@ def record(
                 has_past=past,
                 on_event=lambda number: status.update(f"{number} events of {planner}; Ctrl-C ends"),
             )
-            stopped.wait(duration)
+            stop.wait(duration)
         recorder.close()
     trace = read_trace(path, RobotLibrary())
     lost = f"; {recorder.num_lost} events were lost" if recorder.num_lost else ""
