@@ -22,8 +22,8 @@ WIDE_FROM = 92
 """Columns of a terminal that shows every column of the goals; a narrower one shows ``NARROW``."""
 NUMBERS = frozenset({"age", "tok", "KV", "util", "falls", "ends"})
 LEGEND = "seconds until utility falls (negative: it does), until the goal ends in error"
-_STATES = {"running": "generating", "ready": "due", "waiting": "queued", "sleeping": "suspended", "planned": "planned"}
-_STATE_STYLES = {"running": "bold green", "ready": "yellow", "waiting": "yellow", "sleeping": "cyan", "planned": "dim"}
+_STATES = {"running": "generating", "ready": "due", "waiting": "queued", "suspended": "suspended", "planned": "planned"}
+_STATE_STYLES = {"running": "bold green", "ready": "yellow", "waiting": "yellow", "suspended": "cyan", "planned": "dim"}
 
 
 def screen(
@@ -83,7 +83,7 @@ def _slots(loop: LoopView) -> Text:
     status = loop.status
     bar = _bar([(status.num_running, "green")], loop.max_num_seqs)
     counts = (
-        f" {status.num_running} of {loop.max_num_seqs} busy, {status.num_ready} due, {status.num_sleeping} suspended"
+        f" {status.num_running} of {loop.max_num_seqs} busy, {status.num_ready} due, {status.num_suspended} suspended"
     )
     return Text.assemble("slots   ", bar, f"{counts}; {counted(status.num_goals, 'goal')}")
 

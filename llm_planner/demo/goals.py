@@ -169,12 +169,12 @@ class DemoOutcome:
 
     @property
     def met_by(self) -> str | None:
-        """What met the obstacle of an urgent goal: ``planner``, ``reflex`` or ``nobody``; None for any other goal."""
+        """What met the obstacle of an urgent goal: ``planner``, ``reflex`` or ``neither``; None for any other goal."""
         if self.goal.urgency is not Urgency.URGENT:
             return None
         if self.reflexes and not self.segments:
             return "reflex"
-        return "planner" if self.segments else "nobody"
+        return "planner" if self.segments else "neither"
 
     @property
     def is_as_expected(self) -> bool:

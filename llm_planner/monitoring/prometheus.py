@@ -107,8 +107,8 @@ def _of_loop(model: str, loop: LoopView) -> Iterator[Metric]:
     yield _gauge("vllm:num_requests_waiting", "Generations that wait for a place in it.", model, status.num_ready)
     share = used / status.num_kv_blocks if status.num_kv_blocks else 0.0
     yield _gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 0 to 1.", model, share)
-    sleeping = "Generations that are suspended while their robot moves."
-    yield _gauge("llm_planner:num_requests_suspended", sleeping, model, status.num_sleeping)
+    suspended = "Generations that are suspended while their robot moves."
+    yield _gauge("llm_planner:num_requests_suspended", suspended, model, status.num_suspended)
     yield _gauge("llm_planner:max_num_seqs", "Slots of the batch.", model, loop.max_num_seqs)
     yield _gauge("llm_planner:kv_blocks_offloaded", "KV blocks in host memory.", model, loop.num_offloaded_kv_blocks)
     yield _gauge("llm_planner:kv_blocks_of_prefixes", "KV blocks of prefixes.", model, loop.num_prefix_kv_blocks)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a call failed, in a closed vocabulary: a model reads these words and none of the robot's own.
 
-The reason in a report is free text, and whoever writes it would write into the prompt. What our drivers say is known
+The reason in a report is free text, and its author would write into the prompt. What our drivers say is known
 word for word; all else, whatever it says, means that it did not work. People read the robot's own words, in outcomes,
 logs and the dashboard.
 """

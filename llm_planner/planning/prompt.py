@@ -35,7 +35,7 @@ class Prompt:
 
     Attributes:
         static: The same for every request of a robot model. With ``INSTRUCT`` the content of the system message.
-        dynamic: This request. With ``INSTRUCT`` the content of the user message. Whoever knows the model's chat
+        dynamic: This request. With ``INSTRUCT`` the content of the user message. The code that knows the model's chat
             template wraps the two; encoded one after the other they must stay a shared prefix and the rest.
         style: Whether the parts are plain text or messages of a chat.
     """

@@ -5,7 +5,7 @@ Models fall into such loops where they do not know what to write, and stay there
 stops them (Holtzman et al., ICLR 2020). What they wrote names nothing, so no limit of the sampler makes a plan of it:
 it is refused as soon as it is beyond doubt. Of a plan, words are looked at, and steps that do to things what was done
 to them before, in whatever order. Other steps (a square is four times the same) and numbers in a list may repeat as
-often as a plan needs, spoken words (``beep beep beep``) more often than a listener wants to hear them.
+often as a plan needs, spoken words (``beep beep beep``) more often than a listener wants them.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of a scene a model is shown: what the task speaks of. What a model does not read cannot mislead it.
 
-A scene is written by cameras, by other software, and by whoever puts up a sign where a camera sees it. The entries that
+A scene is written by cameras, by other software, and by anybody who puts up a sign before a camera. The entries that
 the task names are shown, and no others. Only a task that speaks of things without naming them ("all", "the other one",
 "something to eat"), or that names nothing in the scene and has words that are no order, is planned with all of it that
 can be the name of an object: what has no word of an order or a sentence.

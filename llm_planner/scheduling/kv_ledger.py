@@ -110,10 +110,10 @@ class KVLedger:
         if needed != account.allocated_blocks:
             self._change(request_id, allocated=needed)
 
-    def evict(self, request_id: str, kv_len: int, promised_kv_len: int) -> None:
-        """Frees what is beyond ``kv_len`` tokens, and reserves no more than ``promised_kv_len`` from now on."""
+    def evict(self, request_id: str, kv_len: int, reserved_kv_len: int) -> None:
+        """Frees what is beyond ``kv_len`` tokens, and reserves no more than ``reserved_kv_len`` from now on."""
         shared = self._accounts[request_id].shared_blocks
-        allocated, reserved = self.blocks_for(kv_len) - shared, self.blocks_for(promised_kv_len) - shared
+        allocated, reserved = self.blocks_for(kv_len) - shared, self.blocks_for(reserved_kv_len) - shared
         self._change(request_id, allocated=allocated, reserved=reserved)
 
     def offload(self, request_id: str) -> None:

@@ -188,7 +188,7 @@ class Scheduler:
 
         These are the generations that have not started and whose time utility has reached zero. Utility never rises, so
         serving them can only cost what others would gain: without abandonment no order bounds the loss of an overload.
-        One that has a reserved slot was promised its service.
+        One that has a reserved slot is not refused.
         """
         if not self.config.sheds_load:
             return []

@@ -24,7 +24,7 @@ class LoopStatus:
     num_goals: int
     num_running: int
     num_ready: int
-    num_sleeping: int
+    num_suspended: int
     num_kv_blocks: int
     num_free_kv_blocks: int
     engine_drift: float | None = None  # measured over profiled time of decode steps of late; None without a profile
@@ -37,7 +37,7 @@ class GoalView:
     """One unfinished goal. Times are seconds from the moment of the view, and estimates where they lie ahead.
 
     Attributes:
-        state: ``waiting`` (holds no KV), ``running``, ``ready`` (suspended, due), ``sleeping`` (suspended, its robot
+        state: ``waiting`` (holds no KV), ``running``, ``ready`` (suspended, due), ``suspended`` (its robot
             is busy) or ``planned`` (nothing more to generate).
         num_segments: Segments that went to the robot.
         num_executed: Of these, how many the robot has ended; if fewer, it carries out segment ``num_executed``.
@@ -94,7 +94,7 @@ def count(model: str, scheduler: Scheduler, num_goals: int) -> LoopStatus:
         num_goals=num_goals,
         num_running=scheduler.num_running,
         num_ready=scheduler.num_ready,
-        num_sleeping=scheduler.num_suspended,
+        num_suspended=scheduler.num_suspended,
         num_kv_blocks=scheduler.ledger.num_kv_blocks,
         num_free_kv_blocks=scheduler.ledger.free_blocks,
         engine_drift=scheduler.times.drift,
@@ -178,7 +178,7 @@ def _utility(goal: Goal, now_s: float, idle_at_s: float) -> float:
 def _state(generation: Generation, now_s: float) -> str:
     match generation.state:
         case GenerationState.SUSPENDED:
-            return "sleeping" if generation.resume_at_s > now_s else "ready"
+            return "suspended" if generation.resume_at_s > now_s else "ready"
         case GenerationState.FINISHED:
             return "planned"
         case GenerationState.WAITING | GenerationState.RUNNING:

@@ -19,7 +19,7 @@ def make_goal(robot_id: str, **changes) -> GoalView:
         request_id=f"r_{robot_id}",
         robot_id=robot_id,
         urgency="normal",
-        state="sleeping",
+        state="suspended",
         age_s=4.0,
         num_segments=3,
         num_executed=1,
@@ -41,7 +41,7 @@ def make_view(*goals: GoalView, num_goals: int | None = None, **changes):
         num_goals=len(goals) if num_goals is None else num_goals,
         num_running=4,
         num_ready=2,
-        num_sleeping=1,
+        num_suspended=1,
         num_kv_blocks=100,
         num_free_kv_blocks=60,
     )

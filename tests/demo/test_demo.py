@@ -79,7 +79,7 @@ def make_reflex(**fields):
         ({"error_code": ErrorCode.BUDGET_EXCEEDED}, "reflex", True),
         ({"error_code": ErrorCode.ENGINE_FAILED}, "reflex", False),
         ({"is_success": False}, "reflex", False),
-        ({"reflexes": ()}, "nobody", False),
+        ({"reflexes": ()}, "neither", False),
         ({"segments": (make_segment(1.0),), "error_code": ErrorCode.NONE}, "planner", False),
     ],
 )

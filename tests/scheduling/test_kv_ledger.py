@@ -38,7 +38,7 @@ def test_an_eviction_gives_blocks_back_and_takes_promises_back():
     ledger.open("r", kv_len=44, num_cached_tokens=8)  # reserved 9 private blocks for prompt and output
     ledger.grow("r", 40)
     assert (ledger.free_blocks, ledger.available_blocks) == (12, 11)
-    ledger.evict("r", kv_len=13, promised_kv_len=17)  # 4 blocks, 2 of them shared; 5 reserved
+    ledger.evict("r", kv_len=13, reserved_kv_len=17)  # 4 blocks, 2 of them shared; 5 reserved
     assert (ledger.free_blocks, ledger.available_blocks) == (18, 17)
     assert ledger.missing_blocks("r", 20) == 0
     ledger.grow("r", 14)

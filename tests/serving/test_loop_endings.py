@@ -115,7 +115,7 @@ def test_cancel_at_any_time_releases_everything():
         loop.step(run.now_s)  # the release
         assert loop.next_wakeup_s(run.now_s) is None or math.isfinite(loop.next_wakeup_s(run.now_s))
         status = loop.status
-        assert status.num_goals == status.num_running == status.num_ready == status.num_sleeping == 0
+        assert status.num_goals == status.num_running == status.num_ready == status.num_suspended == 0
         assert status.num_free_kv_blocks == status.num_kv_blocks - 2  # the shared prefix stays
 
 

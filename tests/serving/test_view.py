@@ -41,7 +41,7 @@ def test_a_goal_from_waiting_to_planned():
     now_s = step_until(loop, lambda: goals(loop, 0.0)["r1"].num_segments == 1)
     loop.report(started("r1", 0), now_s)
     view = goals(loop, now_s)["r1"]
-    assert view.state == "sleeping"
+    assert view.state == "suspended"
     assert view.num_kv_blocks > 0
     assert view.num_output_tokens >= 2
     assert 0.9 < view.robot_busy_s <= 1.0  # it carries out segment 0

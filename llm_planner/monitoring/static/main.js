@@ -61,7 +61,7 @@ function renderSummary() {
   const { status } = loop, total = status.num_kv_blocks, prefix = loop.num_prefix_kv_blocks;
   const used = total - status.num_free_kv_blocks - prefix;
   $("slots-text").textContent = `${status.num_running} of ${loop.max_num_seqs}`;
-  $("slots-more").textContent = `${status.num_ready} ready, ${status.num_sleeping} suspended`;
+  $("slots-more").textContent = `${status.num_ready} ready, ${status.num_suspended} suspended`;
   bar($("slots"), loop.max_num_seqs, [[status.num_running, "generation"], [Math.min(status.num_ready, loop.max_num_seqs - status.num_running), "warn"]]);
   $("kv-text").textContent = `${total ? Math.round(100 * (used + prefix) / total) : 0} %`;
   $("kv-more").textContent = `${used} used, ${prefix} prefixes, ${status.num_free_kv_blocks} free`

@@ -8,7 +8,7 @@ const COLUMNS = [ // title, class, whether it holds numbers
   ["robot", "", false], ["instruction", "text", false], ["answer", "wide text", false], ["goal", "wide", false],
   ["plan", "", false], ["age", "wide", true], ["tokens", "wide", true], ["KV", "wide", true], ["robot's progress", "", false], ["utility", "wide", true], ["falls in", "", true], ["ends in", "", true],
 ];
-const COLOURS = { running: "generation", ready: "warn", waiting: "warn", sleeping: "suspension", planned: "dim" };
+const COLOURS = { running: "generation", ready: "warn", waiting: "warn", suspended: "suspension", planned: "dim" };
 
 export function setUp(table) {
   const row = document.createElement("tr");

@@ -4,7 +4,7 @@
 import { store } from "./store.js";
 
 const STATES = { // a goal's state -> what its generation does
-  running: "generating", ready: "due, waits for a slot", waiting: "waits in the queue", sleeping: "suspended", planned: "planned",
+  running: "generating", ready: "due, waits for a slot", waiting: "waits in the queue", suspended: "suspended", planned: "planned",
 };
 
 /** Returns whether the planner has stopped: what is known of it is old. */
