@@ -14,12 +14,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 import llm_planner.msg as msgs
-from llm_planner.action import PlanTask
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
@@ -29,6 +27,7 @@ from llm_planner.core.text import node_name
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import guarded
+from llm_planner.ros.plan_action_client import PlanActionClient
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.remote_goal import NEVER_S, Endpoints, RemoteGoal
 from llm_planner.ros.steady import steady_timer
@@ -78,8 +77,8 @@ class PlannerClient:
         self._bridge = Bridge(node, self._fail)
         self._endpoints = Endpoints(
             node=node,
-            action=ActionClient(
-                node, PlanTask, f"{planner}/plan_task", feedback_sub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH)
+            action=PlanActionClient(
+                node, f"{planner}/plan_task", feedback_sub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH)
             ),
             get_segments=node.create_client(GetSegments, f"{planner}/get_segments"),
             heartbeats=node.create_publisher(msgs.Heartbeat, f"{planner}/heartbeat", qos.HEARTBEATS),

@@ -70,7 +70,7 @@ class RemoteGoal:
         self._handle = handle
         self._uuid = UUID(uuid=list(bytes.fromhex(handle.goal_id)))
         self._remote: ClientGoalHandle | None = None  # once the planner has the goal
-        self._result: Future | None = None
+        self._requests: list[Future] = []  # of goal, cancel and result, answered or not
         self._asked: Future | None = None  # for segments, the last time
         self._begun_at_s = endpoints.clock.now_s()
         self._sent_at_s = NEVER_S
@@ -117,7 +117,7 @@ class RemoteGoal:
         """Cancels as soon as the planner has the goal."""
         if self._remote is not None:
             self._cancel_sent_at_s = now_s
-            self._remote.cancel_goal_async()
+            self._requests.append(self._remote.cancel_goal_async())
 
     def on_progress(self, progress: msgs.GoalProgress, now_s: float) -> None:
         """Takes the planner's word that it works on the goal."""
@@ -138,10 +138,12 @@ class RemoteGoal:
         on_feedback = guard(self._on_feedback)
         sent = self._endpoints.action.send_goal_async(goal, feedback_callback=on_feedback, goal_uuid=self._uuid)
         sent.add_done_callback(guard(self._on_response))
+        self._requests.append(sent)
 
-    def _on_response(self, _: Future) -> None:
+    def _on_response(self, sent: Future) -> None:
         """A planner rejects only a goal that it has already, so either answer means that it has it."""
-        self._adopt(self._endpoints.clock.now_s())
+        if not sent.cancelled():
+            self._adopt(self._endpoints.clock.now_s())
 
     def _adopt(self, now_s: float) -> None:
         """Goes on with a goal that the planner has: asks for its result."""
@@ -150,8 +152,9 @@ class RemoteGoal:
         self._listed_at_s = now_s
         accepted = PlanTask.Impl.SendGoalService.Response(accepted=True)
         self._remote = ClientGoalHandle(self._endpoints.action, self._uuid, accepted)
-        self._result = self._remote.get_result_async()
-        self._result.add_done_callback(self._endpoints.guard(self._on_result))
+        result = self._remote.get_result_async()
+        result.add_done_callback(self._endpoints.guard(self._on_result))
+        self._requests.append(result)
         if self._is_cancelled or self.is_done:
             self._send_cancel(now_s)
 
@@ -239,7 +242,10 @@ class RemoteGoal:
         return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + loading_timeout_s))
 
     def _lose(self, what: str) -> None:
-        self._send_cancel(self._endpoints.clock.now_s())  # if it is alive after all, the robot must not stay busy there
+        now_s = self._endpoints.clock.now_s()
+        if self._sent_at_s > NEVER_S:
+            self._adopt(now_s)  # else rclpy keeps the callback for feedback forever
+        self._send_cancel(now_s)  # if it is alive after all, the robot must not stay busy there
         planner = self._endpoints.planner
         self._end(PlannerError(ErrorCode.SERVER_UNREACHABLE, f"planner {planner} {what}; ask again when it is up"))
 
@@ -248,5 +254,5 @@ class RemoteGoal:
             self._endpoints.node.get_logger().warning(f"goal {self._handle.goal_id} ended: {error}")
         self._handle.fail(error)
         self._forget_question()
-        if self._result is not None:
-            self._result.cancel()  # else rclpy keeps it forever
+        for request in self._requests:
+            request.cancel()  # else rclpy keeps it forever

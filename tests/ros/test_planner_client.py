@@ -2,6 +2,7 @@
 """Goals over real DDS, through the client library: every goal has a defined end, and no segment is lost."""
 
 import math
+import threading
 import time
 import uuid
 
@@ -258,6 +259,49 @@ def test_goals_that_have_ended_are_forgotten(start_planner, start_robot):
     kept = [action._feedback_callbacks, action._pending_result_requests, action._pending_goal_requests, questions]
     wait_until(lambda: not any(kept), what=f"nothing kept of {kept}")
     assert len(robot.client._handles) <= 1
+
+
+def kept_by_rclpy(client):
+    """Everything that rclpy keeps for a goal; the names are rclpy's."""
+    action = client._endpoints.action
+    return [getattr(action, name) for name in vars(action) if name in KEPT]
+
+
+KEPT = {
+    "_goal_handles", "_pending_goal_requests", "_goal_sequence_number_to_goal_id", "_pending_cancel_requests",
+    "_pending_result_requests", "_result_sequence_number_to_goal_id", "_feedback_callbacks",
+}  # fmt: skip
+
+
+def test_refused_goals_are_forgotten(planner, start_robot):
+    robot = start_robot("drone_1")
+    for _ in range(5):
+        assert robot.client.plan("").result(TIMEOUT_S).error_code is ErrorCode.EMPTY_INSTRUCTION
+    kept = kept_by_rclpy(robot.client)
+    assert len(kept) == len(KEPT)
+    wait_until(lambda: not any(kept), what=f"nothing kept of {kept}")
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_goals_that_were_never_answered_are_forgotten(start_planner, start_robot, is_taken):
+    planner, is_over = start_planner("mute"), threading.Event()
+    robot = start_robot("drone_1", planner="/mute", server_timeout_s=2.0)
+    wait_until(lambda: robot.client.is_planner_active)
+    if is_taken:
+        handle = robot.client.plan("hang mf(20);")
+        next(iter(handle))
+    planner.spinner.executor.create_task(is_over.wait)  # its endpoints are there, and nobody listens
+    time.sleep(0.2)
+    if is_taken:
+        handle.cancel()
+    else:
+        handle = robot.client.plan("mf(20);")
+    code, kept = handle.result(TIMEOUT_S).error_code, kept_by_rclpy(robot.client)
+    try:
+        assert code is ErrorCode.SERVER_UNREACHABLE
+        wait_until(lambda: not any(kept), what=f"nothing kept of {kept}")
+    finally:
+        is_over.set()
 
 
 def test_a_planner_that_shuts_down_ends_its_goals(start_planner, start_robot):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold whatever happens: journals and goals in, violations out. Needs no ROS."""
 
+import bisect
 import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.robots.model import RobotModel
@@ -107,11 +109,19 @@ class RobotCheck:
     _quiet_since_s: float = 0.0
     _is_silence_kept: bool = True
     _starved_s: float = 0.0
+    _starvations: list[Line] = field(default_factory=list)
     _last_s: float = 0.0
 
     def follow(self, lines: Iterable[Line], until_s: float) -> None:
-        """Reads a journal to its end; the robot lived until then."""
-        for line in lines:
+        """Reads a journal to its end; the robot lived until then.
+
+        Several threads write it. Its lines are taken in the order of their times: a thread may lose the processor
+        between reading the clock and writing. What is said of time without a processor also holds for what other
+        threads wrote in that time, though they came to write first.
+        """
+        ordered = sorted(lines, key=itemgetter("at_s"))
+        self._starvations = [line for line in ordered if line["kind"] == "starved"]
+        for line in ordered:
             if line["pid"] != self._pid:
                 self._pid, self._goal, self._is_active, self._segment = line["pid"], "", False, None
                 self._begun.clear()
@@ -221,6 +231,16 @@ class RobotCheck:
         self._starved_s += line["seconds"]
         self.longest_starved_s = max(self.longest_starved_s, line["seconds"])
 
+    def _starved_until_s(self, now_s: float) -> float:
+        """Returns for how long the robot had no processor since it was quiet, at least."""
+        index = bisect.bisect_right(self._starvations, now_s, key=itemgetter("at_s"))
+        later = self._starvations[index] if index < len(self._starvations) else None
+        if later is None or later["pid"] != self._pid:
+            return self._starved_s
+        quiet_s = max(later["since_s"], self._quiet_since_s)
+        rest_s = (later["at_s"] - later["since_s"]) - (now_s - quiet_s)  # it may have had none in all of that
+        return self._starved_s + max(0.0, later["seconds"] - rest_s)
+
     def _live(self, at_s: float) -> None:
         self._quiet_since_s, self._is_silence_kept = max(self._quiet_since_s, at_s), False
         self._starved_s = 0.0
@@ -241,7 +261,8 @@ class RobotCheck:
 
     def _require_silence_kept(self, now_s: float) -> None:
         """Notes a robot that had nothing to do and did not begin its silence steps in time."""
-        if not self._is_waiting or now_s <= self._due_s + self._starved_s + SILENCE_MARGIN_S:
+        latest_s = self._due_s + self._starved_until_s(now_s) + SILENCE_MARGIN_S
+        if not self._is_waiting or now_s <= latest_s:
             return
         if not self._is_faulted(self._quiet_since_s, now_s):
             self._violate("robots_unsafe", f"no message for {now_s - self._quiet_since_s:.2f} s, nothing done")

@@ -116,7 +116,7 @@ class JournaledControl(RobotControl):
             waited_s = machine.processor_wait_s()
             starved_s = min(waited_s - self._waited_s, now_s - self._looked_s)
             if starved_s > LEAST_STARVED_S:
-                self.journal.note("starved", seconds=starved_s)
+                self.journal.note("starved", seconds=starved_s, since_s=self._looked_s)
             self._looked_s, self._waited_s = now_s, waited_s
         with self._lock:
             period_s = super().tick()

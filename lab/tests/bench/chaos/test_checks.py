@@ -168,10 +168,51 @@ def test_an_engine_is_back_when_a_new_process_admits_a_segment():
 
 def test_a_robot_without_a_processor_has_more_time_and_one_that_is_early_is_in_time():
     begin = {"kind": "begin", "goal": "a", "is_chat": False, "at_s": 10.0, "pid": 1}
-    starved = {"kind": "starved", "seconds": 2.0, "pid": 1}
+    starved = {"kind": "starved", "seconds": 2.0, "since_s": 10.0, "pid": 1}
     for late_s, seconds, is_broken in ((-0.1, 0.0, False), (2.4, 2.0, False), (2.6, 2.0, True)):
         at_s = 10.0 + SILENT_S + late_s
         lines = [{**starved, "seconds": seconds, "at_s": at_s}, {"kind": "call", "call": ["h"], "at_s": at_s, "pid": 1}]
         found = RobotCheck(robot="drone_1", model=TELLO, time_scale=1.0, admitted={})
         found.follow([{"kind": "started", "at_s": 9.0, "pid": 1}, begin, *lines], ENDED_S)
+        assert bool(found.violations) == is_broken
+
+
+LATE_S = SILENT_S + 0.6  # 0.1 s beyond the bound
+
+
+@pytest.mark.parametrize(
+    ("since_s", "starved_at_s", "seconds", "pid", "is_broken"),
+    [
+        (0.2, 5.7, 5.0, 1, False),  # the process had no processor, and another thread wrote before the control loop
+        (5.4, 5.7, 0.3, 1, False),
+        (5.4, 5.7, 0.15, 1, True),  # 0.1 s of it may have come afterwards
+        (5.6, 5.9, 0.3, 1, True),  # all of it came afterwards
+        (5.4, 5.7, 0.3, 2, True),  # of another process
+    ],
+)
+def test_a_line_that_another_thread_writes_first_does_not_hide_that_there_was_no_processor(
+    since_s, starved_at_s, seconds, pid, is_broken
+):
+    begin = {"kind": "begin", "goal": "a", "is_chat": False, "at_s": 10.0, "pid": 1}
+    life = {"kind": "life", "received_s": 10.0 + LATE_S - 0.01, "at_s": 10.0 + LATE_S, "pid": 1}
+    starved = {
+        "kind": "starved",
+        "seconds": seconds,
+        "since_s": 10.0 + since_s,
+        "at_s": 10.0 + starved_at_s,
+        "pid": pid,
+    }
+    found = RobotCheck(robot="drone_1", model=TELLO, time_scale=1.0, admitted={})
+    end = {"kind": "inactive", "goal": "a", "at_s": 16.0, "pid": 1}
+    found.follow([{"kind": "started", "at_s": 9.0, "pid": 1}, begin, life, starved, end], ENDED_S)
+    assert bool(found.violations) == is_broken
+
+
+def test_a_line_counts_from_when_it_was_noted_though_it_was_written_later():
+    begin = {"kind": "begin", "goal": "a", "is_chat": False, "at_s": 10.0, "pid": 1}
+    hover = {"kind": "call", "call": ["h"], "at_s": 10.0 + SILENT_S, "pid": 1}
+    life = {"kind": "life", "received_s": 10.0 + LATE_S, "at_s": 10.0 + LATE_S, "pid": 1}
+    for lines, is_broken in (((life, hover), False), ((life,), True)):
+        found = RobotCheck(robot="drone_1", model=TELLO, time_scale=1.0, admitted={})
+        found.follow([{"kind": "started", "at_s": 9.0, "pid": 1}, begin, *lines], 16.0)
         assert bool(found.violations) == is_broken

@@ -33,6 +33,16 @@ def test_noise_is_no_growth_and_growth_is_found_in_noise():
     assert inside >= 88  # of 100, by a 95 % interval
 
 
+@pytest.mark.parametrize("at_share", [0.45, 0.5, 0.513])
+def test_one_step_is_told_from_a_leak_and_counts_as_growth_all_the_same(at_share):
+    step = growth([(s, mb + 2.0 * (s >= at_share * 3600)) for s, mb in samples(0.0)])
+    leak = growth(samples(2.0))
+    assert step.is_growing
+    assert leak.is_growing
+    assert step.step_mb == pytest.approx(2.0)
+    assert leak.step_mb == pytest.approx(0.2)
+
+
 def test_too_little_is_nothing():
     assert growth([]) is None
     assert growth(samples(1.0)[: 2 * NUM_BATCHES - 1]) is None
