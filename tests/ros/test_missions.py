@@ -129,6 +129,7 @@ class FakeAction:
 
     def _cancel_goal_async(self, handle):
         self.cancelled.append(bytes(handle.goal_id.uuid).hex())
+        return Future()
 
 
 class RecordingConnection:
@@ -160,11 +161,11 @@ class Robot:
 
     def __init__(self):
         self.clock, self.node = ManualClock(100.0), FakeNode()
-        original, planner_client.ActionClient = planner_client.ActionClient, FakeAction
+        original, planner_client.PlanActionClient = planner_client.PlanActionClient, FakeAction
         try:
             self.client = PlannerClient(self.node, "tello", clock=self.clock)
         finally:
-            planner_client.ActionClient = original
+            planner_client.PlanActionClient = original
         self.action = self.client._endpoints.action
         self.bridge = Bridge(self.node, lambda error, *_: pytest.fail(repr(error)))
         self.started, self.begun, self.messages = [], [], []

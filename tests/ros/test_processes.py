@@ -59,7 +59,7 @@ def test_a_planner_process_plans_refuses_its_double_and_ends_at_a_signal(robot):
         handle = robot.client.plan("do something else")
         next(iter(handle))
 
-        with start() as double:
+        with start("-p", "startup_check_s:=60.0") as double:  # discovery takes longer than 1 s on a busy machine
             _, errors = double.communicate(timeout=TIMEOUT_S)
         assert double.returncode == 1
         assert "DUPLICATE_NODE" in errors
