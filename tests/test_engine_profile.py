@@ -206,7 +206,7 @@ def test_with_what_was_measured_the_first_goal_gets_a_worst_case_and_eviction(st
     learning, measured = Run(times=False), Run(times=False)
     measured.loop._scheduler.times.engine = ProfiledTimes(own.profile)
     before, after = (run.submit("r1", scene, time_budget_s=0.35).go().result() for run in (learning, measured))
-    assert (before.metrics.levers, before.metrics.wcet_s) == (("reserved_slot",), None)
-    assert after.metrics.levers == ("reserved_slot", "eviction", "token_cap")
+    assert (before.metrics.measures, before.metrics.wcet_s) == (("reserved_slot",), None)
+    assert after.metrics.measures == ("reserved_slot", "eviction", "token_cap")
     assert 0 < after.metrics.eviction_ratio < 0.95
     assert after.metrics.response_time_s <= after.metrics.wcet_s <= 0.35

@@ -158,7 +158,7 @@ class PlanMetrics:
         predicted_time_s: Expected time from arrival to what the time budget covers; None without a prediction.
         wcet_s: Worst case of the same.
         eviction_ratio: Share of the prompt's KV that was removed, 0 to 1.
-        levers: Measures taken to keep the time budget, in the order in which they were tried.
+        measures: Measures taken to keep the time budget, in the order in which they were tried.
     """
 
     response_time_s: float | None = None
@@ -177,7 +177,7 @@ class PlanMetrics:
     predicted_time_s: float | None = None
     wcet_s: float | None = None
     eviction_ratio: float = 0.0
-    levers: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

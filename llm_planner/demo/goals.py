@@ -221,7 +221,7 @@ def _goal_json(outcome: DemoOutcome) -> dict[str, object]:
         "waiting_time_s": metrics.waiting_time_s,
         "execution_time_s": metrics.execution_time_s,
         "time_utility": metrics.time_utility,
-        "levers": list(metrics.levers),
+        "measures": list(metrics.measures),
         "error_code": int(outcome.error_code),
         "error_msg": outcome.error_msg,
         "expected_error_code": int(goal.expected),

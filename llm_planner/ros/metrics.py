@@ -6,6 +6,9 @@ import math
 import llm_planner.msg as msgs
 from llm_planner.core.request import PlanMetrics
 
+FORMER_MEASURES = {"batch_cap": "thin_batch", "scene_pruning": "short_scene", "graceful_truncation": "steering"}
+"""Names in the field ``levers``, which goes with 0.3."""
+
 
 def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
     """Returns the message of metrics."""
@@ -26,7 +29,8 @@ def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
         predicted_time_s=_or_nan(metrics.predicted_time_s),
         wcet_s=_or_nan(metrics.wcet_s),
         eviction_ratio=metrics.eviction_ratio,
-        levers=list(metrics.levers),
+        measures=list(metrics.measures),
+        levers=[FORMER_MEASURES.get(name, name) for name in metrics.measures],
     )
 
 
@@ -49,7 +53,7 @@ def to_metrics(message: msgs.PlanMetrics) -> PlanMetrics:
         predicted_time_s=_or_none(message.predicted_time_s),
         wcet_s=_or_none(message.wcet_s),
         eviction_ratio=message.eviction_ratio,
-        levers=tuple(message.levers),
+        measures=tuple(message.measures),
     )
 
 

@@ -17,11 +17,11 @@ class Measure(Enum):
     """What can be done to keep a budget, the least harmful first."""
 
     RESERVED_SLOT = "reserved_slot"  # it runs at once; others yield and keep their KV
-    THIN_BATCH = "thin_batch"  # fewer others run along
-    SHORT_SCENE = "short_scene"  # what the task needs least of the scene is left out before the prefill
+    BATCH_CAP = "batch_cap"  # fewer others run along
+    SCENE_PRUNING = "scene_pruning"  # what the task needs least of the scene is left out before the prefill
     EVICTION = "eviction"  # part of the prompt's KV is removed after the prefill
     TOKEN_CAP = "token_cap"  # noqa: S105 (no password); the plan is closed in time, perhaps before its end
-    STEERING = "steering"  # it was, in the block of a condition, which its language closed
+    GRACEFUL_TRUNCATION = "graceful_truncation"  # it was, in the block of a condition, which its language closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class Decision:
     """How a budget is kept.
 
     Attributes:
-        levers: What is done, the least harmful first; empty if nothing need be.
+        measures: What is done, the least harmful first; empty if nothing need be.
         max_co_batched: Most others that may decode along; None for as many as there are.
         num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
@@ -71,7 +71,7 @@ class Decision:
         wcet_s: Seconds from now to the last of them.
     """
 
-    levers: tuple[Measure, ...] = ()
+    measures: tuple[Measure, ...] = ()
     max_co_batched: int | None = None
     num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
@@ -157,14 +157,14 @@ class BudgetSolver:
     def _attempt(self, task: Task, load: Load, time: ExecutionTime, num_others: int, num_omitted: int) -> Decision:
         """Returns the decision for a reserved slot with ``num_others``, without ``num_omitted`` prompt tokens."""
         setup = replace(_reserved_setup(load, num_others, time), num_omitted_tokens=num_omitted)
-        levers = [Measure.RESERVED_SLOT]
+        measures = [Measure.RESERVED_SLOT]
         if num_others < len(load.kv_lens):
-            levers.append(Measure.THIN_BATCH)
+            measures.append(Measure.BATCH_CAP)
         if num_omitted:
-            levers.append(Measure.SHORT_SCENE)
+            measures.append(Measure.SCENE_PRUNING)
         num_tokens = task.pessimistic_tokens(self.k)
         return Decision(
-            levers=tuple(levers),
+            measures=tuple(measures),
             max_co_batched=setup.co_batch.num_seqs,
             num_omitted_tokens=num_omitted,
             num_tokens=num_tokens,
@@ -190,8 +190,8 @@ class BudgetSolver:
         wcet_s = execution_s(task, num_tokens, best.setup, time)
         if num_tokens == most:
             return replace(best, num_tokens=num_tokens, wcet_s=wcet_s)
-        levers = (*best.levers, Measure.TOKEN_CAP)
-        return replace(best, levers=levers, max_tokens=num_tokens, num_tokens=num_tokens, wcet_s=wcet_s)
+        measures = (*best.measures, Measure.TOKEN_CAP)
+        return replace(best, measures=measures, max_tokens=num_tokens, num_tokens=num_tokens, wcet_s=wcet_s)
 
     def _evictions(self, left_s: float, task: Task, short: Decision, time: ExecutionTime) -> list[Decision]:
         """Returns the choices: none if none is needed, what is needed, or none and all if that is not enough.
@@ -262,7 +262,7 @@ def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> boo
 def _with_removed(decision: Decision, num_removed: int, task: Task) -> Decision:
     return replace(
         decision,
-        levers=(*decision.levers, Measure.EVICTION),
+        measures=(*decision.measures, Measure.EVICTION),
         num_removed_tokens=num_removed,
         eviction_ratio=num_removed / (task.num_prefilled_tokens - decision.num_omitted_tokens),
         setup=replace(decision.setup, num_removed_tokens=num_removed),

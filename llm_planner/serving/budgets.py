@@ -21,7 +21,7 @@ from llm_planner.serving.expected_lengths import ExpectedLengths
 from llm_planner.serving.giving_up import lost_budget
 from llm_planner.serving.goal import Goal
 
-HARMLESS = frozenset({Measure.RESERVED_SLOT, Measure.THIN_BATCH})
+HARMLESS = frozenset({Measure.RESERVED_SLOT, Measure.BATCH_CAP})
 """Measures that leave a plan as it would have been."""
 RECHECKED = 4
 """Goals without a reserved slot that are looked at again before a step."""
@@ -33,7 +33,7 @@ class KeptBudget:
 
     Attributes:
         decision: The latest; None before the first.
-        levers: All measures applied so far.
+        measures: All measures applied so far.
         worst_s: How long it still took at the worst when it was decided about, in the slot that was, or would have
             been, reserved for it.
         num_promised_tokens: Token count assumed by the first decision.
@@ -41,7 +41,7 @@ class KeptBudget:
 
     goal: Goal
     decision: Decision | None = None
-    levers: set[Measure] = field(default_factory=set)
+    measures: set[Measure] = field(default_factory=set)
     worst_s: float = 0.0
     num_promised_tokens: int = 0
 
@@ -88,7 +88,7 @@ class Budgets:
         if self._scope(kept.goal) is BudgetScope.FIRST_SEGMENT:
             return False
         try:
-            return not HARMLESS.issuperset(self._solve(kept, now_s).levers)
+            return not HARMLESS.issuperset(self._solve(kept, now_s).measures)
         except PlannerError:
             return True
 
@@ -109,7 +109,7 @@ class Budgets:
                 continue
             elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # no other goal has a budget
                 self._pull(
-                    kept, replace(before, levers=(Measure.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0)
+                    kept, replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0)
                 )
             elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
                 self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
@@ -128,7 +128,7 @@ class Budgets:
         if not scheduler.times.is_known:
             return None
         budget_s = goal.request.time_budget_s
-        has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or goal.can_steer))
+        has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or goal.can_truncate))
         if budget_s is None or has_something or goal.request.overrun is OverrunStrategy.SKIP_NEXT:
             return None
         return lost_budget(
@@ -170,7 +170,7 @@ class Budgets:
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
             return Decision(
-                levers=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
+                measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
             )
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
         return self._solver.solve(max(budget_s, 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
@@ -186,8 +186,8 @@ class Budgets:
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
         goal, generation = kept.goal, kept.goal.generation
         kept.decision = decision
-        kept.levers |= set(decision.levers)
-        goal.levers = tuple(measure.value for measure in Measure if measure in kept.levers)
+        kept.measures |= set(decision.measures)
+        goal.measures = tuple(measure.value for measure in Measure if measure in kept.measures)
         if decision.max_co_batched is not None:
             self._scheduler.reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back

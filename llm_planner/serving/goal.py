@@ -40,7 +40,7 @@ class Goal:
         awaited_length: The prediction, while it is still in the making.
         predicted_time_s: From the arrival to what the budget covers, by the first decision about it.
         wcet_s: The same at the worst.
-        levers: What was done to keep the budget.
+        measures: What was done to keep the budget.
         failures: What the robot said of segments that failed, after each of which the planner replanned.
         pace: Of robots: how much slower than its model this one is.
         nominal: Per segment, how long it takes by the model of the robot.
@@ -63,7 +63,7 @@ class Goal:
     awaited_length: AwaitedLength | None = None
     predicted_time_s: float | None = None
     wcet_s: float | None = None
-    levers: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
     failures: list[SegmentReport] = field(default_factory=list)
     pace: RobotPace = field(default_factory=RobotPace)
     nominal: dict[int, ExpectedDuration] = field(default_factory=dict)
@@ -114,12 +114,12 @@ class Goal:
     @property
     def is_closed_in_time(self) -> bool:
         """As ``PlanRequest.closes_in_time``."""
-        return self.request.closes_in_time(is_capped=Measure.TOKEN_CAP.value in self.levers)
+        return self.request.closes_in_time(is_capped=Measure.TOKEN_CAP.value in self.measures)
 
     @property
     def at_deadline(self) -> AtDeadline:
         """What happens to it when its time budget is over."""
-        return self.request.at_deadline(len(self.delivered), is_capped=Measure.TOKEN_CAP.value in self.levers)
+        return self.request.at_deadline(len(self.delivered), is_capped=Measure.TOKEN_CAP.value in self.measures)
 
     @property
     def budget_ends_at_s(self) -> float | None:
@@ -145,11 +145,11 @@ class Goal:
             return Progress(error=failure, is_complete=True)
 
     @property
-    def can_steer(self) -> bool:
+    def can_truncate(self) -> bool:
         """Whether closing its plan now would add a segment; a first segment that is asked for is never cut."""
         return self.request.budget_scope is BudgetScope.WHOLE_PLAN and self.session.is_closable
 
-    def steer(self) -> Progress:
+    def truncate(self) -> Progress:
         """Leads its plan to the end, at its last safe moment and not before; returns what that adds.
 
         The model is not asked. What it wrote behind the last whole statement is void (no number is ever shortened, no
@@ -161,9 +161,9 @@ class Goal:
         meant, and with that rule a mask can deliver no more than this does; it could save the steps of a statement
         that does not get whole (docs/benchmarks/timebill.md counts them).
         """
-        progress = self._at_its_pace(self.session.close()) if self.can_steer else Progress()
+        progress = self._at_its_pace(self.session.close()) if self.can_truncate else Progress()
         if progress.segments:
-            self.levers = (*self.levers, Measure.STEERING.value)
+            self.measures = (*self.measures, Measure.GRACEFUL_TRUNCATION.value)
         return progress
 
     def _at_its_pace(self, progress: Progress) -> Progress:
@@ -212,7 +212,7 @@ class Goal:
         if not self.is_partial:
             return ErrorCode.NONE, self.story
         what, num_segments = "the plan was closed", len(self.delivered)
-        if Measure.STEERING.value in self.levers:
+        if Measure.GRACEFUL_TRUNCATION.value in self.measures:
             what += f" within the condition of segment {num_segments - 1}, behind a whole statement,"
         what += f" to keep its budget of {self.request.time_budget_s} s"
         return ErrorCode.PLAN_PARTIAL, f"{what}; segments: {num_segments}; ask again for the rest"
@@ -257,7 +257,7 @@ class Goal:
             predicted_time_s=self.predicted_time_s,
             wcet_s=self.wcet_s,
             eviction_ratio=generation.num_evicted_tokens / generation.num_prompt_tokens,
-            levers=self.levers,
+            measures=self.measures,
             predicted_output_tokens=None if self.length is None else round(self.length.expected_tokens),
         )
         if self.first_delivered_at_s is None or self.last_delivered_at_s is None:

@@ -287,7 +287,7 @@ class PlannerLoop:
         """Ends a goal that cannot keep its budget, or closes its plan behind the last whole statement."""
         events: list[Event] = []
         if goal.is_closed_in_time and not self._deadlines.is_too_late(goal, now_s):
-            events += [*self._deliver(goal, goal.steer(), now_s), *self._send_held(goal, now_s)]
+            events += [*self._deliver(goal, goal.truncate(), now_s), *self._send_held(goal, now_s)]
         if goal.at_deadline is AtDeadline.IS_CLOSED:
             goal.is_partial = True
             return events + self._complete(goal)

@@ -133,7 +133,7 @@ def test_plan_closes_a_plan_in_time(tmp_path):
     assert answer["metrics"]["plan_time_s"] <= 2.0
     status, answer = run_json(*arguments, "--budget-scope", "whole-plan")  # kill, but no whole plan was guaranteed
     assert (status, answer["error_code"]) == (3, ErrorCode.PLAN_PARTIAL)
-    assert "token_cap" in answer["metrics"]["levers"]
+    assert "token_cap" in answer["metrics"]["measures"]
 
 
 @pytest.mark.parametrize(

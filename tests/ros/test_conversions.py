@@ -19,6 +19,8 @@ from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, Se
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
 from llm_planner.ros import conversions
+from llm_planner.ros.metrics import from_metrics
+from llm_planner.scheduling.budget import Measure
 
 pytestmark = pytest.mark.ros
 
@@ -72,7 +74,7 @@ metrics = st.builds(
     predicted_time_s=st.none() | seconds,
     wcet_s=st.none() | seconds,
     eviction_ratio=st.floats(0, 1),
-    levers=st.lists(texts, max_size=3).map(tuple),
+    measures=st.lists(texts, max_size=3).map(tuple),
 )
 
 
@@ -316,4 +318,9 @@ def test_an_error_code_of_a_newer_planner_is_an_error():
 
 def test_the_message_holds_every_metric():
     fields = {field.name for field in dataclasses.fields(PlanMetrics)}
-    assert set(msgs.PlanMetrics.get_fields_and_field_types()) == fields
+    assert set(msgs.PlanMetrics.get_fields_and_field_types()) == fields | {"levers"}  # until 0.3
+
+
+def test_former_names_of_measures_are_sent_until_0_3():
+    message = from_metrics(PlanMetrics(measures=tuple(measure.value for measure in Measure)))
+    assert message.levers == ["reserved_slot", "thin_batch", "short_scene", "eviction", "token_cap", "steering"]

@@ -45,8 +45,8 @@ def test_a_larger_budget_never_pulls_more(budget_s, factor, task, load, time):
         return
     assert more is not None
     assert more.num_omitted_tokens <= less.num_omitted_tokens
-    if Measure.TOKEN_CAP not in less.levers:  # a few tokens are sooner out than an eviction is done
-        assert len(more.levers) <= len(less.levers)
+    if Measure.TOKEN_CAP not in less.measures:  # a few tokens are sooner out than an eviction is done
+        assert len(more.measures) <= len(less.measures)
         assert more.num_omitted_tokens + more.num_removed_tokens <= less.num_omitted_tokens + less.num_removed_tokens
     assert (more.max_tokens or math.inf) >= (less.max_tokens or math.inf)
     if more.max_co_batched is not None:
@@ -58,17 +58,17 @@ def test_measures_are_taken_in_order_and_for_what_they_say(budget_s, task, load,
     decision = solve(budget_s, task, load, time)
     if decision is None:
         return
-    levers = decision.levers
-    assert list(levers) == sorted(levers, key=ORDER.index)
-    assert (Measure.RESERVED_SLOT in levers) == bool(levers) == (decision.max_co_batched is not None)
-    assert (Measure.SHORT_SCENE in levers) == (decision.num_omitted_tokens > 0)
-    assert (Measure.EVICTION in levers) == (decision.num_removed_tokens > 0)
-    assert (Measure.TOKEN_CAP in levers) == (decision.max_tokens is not None)
-    if Measure.TOKEN_CAP in levers:
+    measures = decision.measures
+    assert list(measures) == sorted(measures, key=ORDER.index)
+    assert (Measure.RESERVED_SLOT in measures) == bool(measures) == (decision.max_co_batched is not None)
+    assert (Measure.SCENE_PRUNING in measures) == (decision.num_omitted_tokens > 0)
+    assert (Measure.EVICTION in measures) == (decision.num_removed_tokens > 0)
+    assert (Measure.TOKEN_CAP in measures) == (decision.max_tokens is not None)
+    if Measure.TOKEN_CAP in measures:
         assert decision.max_tokens >= min(task.lengths.lower, task.pessimistic_tokens())
-    elif Measure.EVICTION in levers:
+    elif Measure.EVICTION in measures:
         assert decision.num_tokens == task.max_tokens  # no prediction bounds such a plan
-    if {Measure.SHORT_SCENE, Measure.EVICTION} & set(levers):  # as few others as there can be, first
+    if {Measure.SCENE_PRUNING, Measure.EVICTION} & set(measures):  # as few others as there can be, first
         assert decision.max_co_batched == len(load.reserved_kv_lens)
 
 
@@ -133,19 +133,19 @@ BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
 
 
 @pytest.mark.parametrize(
-    ("budget_s", "levers"),
+    ("budget_s", "measures"),
     [
         (10.0, ()),
         (4.2, (Measure.RESERVED_SLOT,)),
-        (2.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH)),
-        (1.3, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.TOKEN_CAP)),
-        (0.35, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.EVICTION, Measure.TOKEN_CAP)),
+        (2.0, (Measure.RESERVED_SLOT, Measure.BATCH_CAP)),
+        (1.3, (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.TOKEN_CAP)),
+        (0.35, (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.EVICTION, Measure.TOKEN_CAP)),
         (0.2, None),
     ],
 )
-def test_tighter_budgets_take_one_measure_after_the_other(budget_s, levers):
+def test_tighter_budgets_take_one_measure_after_the_other(budget_s, measures):
     decision = solve(budget_s, TASK, BUSY, TIME)
-    assert (decision.levers if decision else None) == levers
+    assert (decision.measures if decision else None) == measures
 
 
 SCENE = replace(TASK, droppable_tokens=tuple(range(9, 860, 9)))
@@ -153,21 +153,21 @@ SCENE = replace(TASK, droppable_tokens=tuple(range(9, 860, 9)))
 
 
 @pytest.mark.parametrize(
-    ("budget_s", "levers"),
+    ("budget_s", "measures"),
     [
-        (2.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH)),
-        (1.3, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.SHORT_SCENE)),
-        (1.0, (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.SHORT_SCENE, Measure.TOKEN_CAP)),
+        (2.0, (Measure.RESERVED_SLOT, Measure.BATCH_CAP)),
+        (1.3, (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.SCENE_PRUNING)),
+        (1.0, (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.SCENE_PRUNING, Measure.TOKEN_CAP)),
         (
             0.207,
-            tuple(measure for measure in Measure if measure is not Measure.STEERING),
+            tuple(measure for measure in Measure if measure is not Measure.GRACEFUL_TRUNCATION),
         ),  # that is no choice of the solver
         (0.1, None),
     ],
 )
-def test_a_shorter_scene_comes_before_eviction(budget_s, levers):
+def test_a_shorter_scene_comes_before_eviction(budget_s, measures):
     decision = solve(budget_s, SCENE, BUSY, TIME)
-    assert (decision.levers if decision else None) == levers
+    assert (decision.measures if decision else None) == measures
 
 
 def test_no_more_of_the_scene_is_left_out_than_needed():
@@ -180,8 +180,8 @@ def test_no_more_of_the_scene_is_left_out_than_needed():
 def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
     time = replace(TIME, evicting_s=0.3)
     long = replace(TASK, lengths=Lengths(lower=5, expected=40.0))
-    assert Measure.EVICTION in solve(0.8, long, BUSY, TIME).levers
-    assert solve(0.8, long, BUSY, time).levers == (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.TOKEN_CAP)
+    assert Measure.EVICTION in solve(0.8, long, BUSY, TIME).measures
+    assert solve(0.8, long, BUSY, time).measures == (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.TOKEN_CAP)
     slower = replace(TIME, evicting_s=0.05)
     assert solve(1.2, long, BUSY, slower).eviction_ratio > solve(1.2, long, BUSY, TIME).eviction_ratio > 0.0
 
@@ -189,10 +189,10 @@ def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
 def test_what_most_plans_never_need_is_not_evicted():
     """The worst case does not fit, the expected length does: nothing is evicted until it turns out to be long."""
     decision = solve(1.0, TASK, BUSY, TIME)
-    assert (decision.num_removed_tokens, decision.levers[-1]) == (0, Measure.TOKEN_CAP)
+    assert (decision.num_removed_tokens, decision.measures[-1]) == (0, Measure.TOKEN_CAP)
     assert 10 < decision.max_tokens < TASK.pessimistic_tokens()
 
 
 def test_a_backend_that_cannot_evict_goes_from_the_batch_to_the_cap():
     task = make_task(num_uncomputed_tokens=1000, kv_len=0, num_removable_tokens=0, lengths=TASK.lengths)
-    assert solve(1.3, task, BUSY, TIME).levers == (Measure.RESERVED_SLOT, Measure.THIN_BATCH, Measure.TOKEN_CAP)
+    assert solve(1.3, task, BUSY, TIME).measures == (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.TOKEN_CAP)

@@ -38,7 +38,7 @@ def test_a_promised_slot_is_there_in_the_next_step_and_who_gave_way_keeps_its_kv
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_thin_batch_runs_no_more_than_was_promised(policy):
+def test_a_batch_cap_holds(policy):
     scheduler = busy(policy)
     scheduler.add(make_generation("hurried", arrival_s=1.0))
     scheduler.reserve("hurried", 0)

@@ -16,7 +16,7 @@ from tests.serving.budget_run import LONG, PLAN, WHOLE, Run
 def test_a_budget_that_is_easily_kept_takes_no_measure():
     result = Run().submit(time_budget_s=10.0).go().result()
     assert result.error_code is ErrorCode.NONE
-    assert result.metrics.levers == ()
+    assert result.metrics.measures == ()
     assert result.metrics.eviction_ratio == 0.0
     assert 0 < result.metrics.response_time_s <= result.metrics.wcet_s <= 10.0
     assert 0 < result.metrics.predicted_time_s <= result.metrics.wcet_s
@@ -24,7 +24,7 @@ def test_a_budget_that_is_easily_kept_takes_no_measure():
 
 def test_without_a_budget_nothing_is_decided():
     metrics = Run().submit().go().result().metrics
-    assert (metrics.levers, metrics.wcet_s, metrics.predicted_time_s) == ((), None, None)
+    assert (metrics.measures, metrics.wcet_s, metrics.predicted_time_s) == ((), None, None)
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream"])
@@ -32,7 +32,7 @@ def test_where_all_slots_are_busy_one_is_reserved_and_no_request_loses_anything(
     run = Run(policy=policy, max_num_seqs=2).submit("a", "long").submit("b", "long").go(5)
     arrived_s = run.now_s
     run.submit(time_budget_s=1.5).go()
-    assert "reserved_slot" in run.result().metrics.levers
+    assert "reserved_slot" in run.result().metrics.measures
     assert run.first_segment_at_s() - arrived_s <= run.result().metrics.wcet_s <= 1.5
     assert all(run.result(name).plan == LONG for name in ("a", "b"))
 
@@ -67,7 +67,7 @@ def test_a_long_scene_is_evicted_as_far_as_the_expected_length_needs():
     assert (result.error_code, result.metrics.eviction_ratio) == (ErrorCode.NONE, 0.0)
     result = Run().submit("r1", scene, time_budget_s=0.35).go().result()
     assert result.error_code is ErrorCode.NONE
-    assert result.metrics.levers == ("reserved_slot", "eviction", "token_cap")
+    assert result.metrics.measures == ("reserved_slot", "eviction", "token_cap")
     assert 0 < result.metrics.eviction_ratio < 0.95
     assert result.metrics.response_time_s <= 0.35
 
@@ -78,7 +78,7 @@ def test_a_scene_is_pruned_before_anything_is_evicted(can_evict):
     whole = Run().submit("r1", text).go().result().metrics
     result = Run(can_evict=can_evict).submit("list", text, time_budget_s=1.0).go().result("list")
     assert (result.error_code, result.plan) == (ErrorCode.NONE, PLAN)
-    assert result.metrics.levers == ("reserved_slot", "short_scene")
+    assert result.metrics.measures == ("reserved_slot", "scene_pruning")
     assert result.metrics.eviction_ratio == 0.0
     assert 100 < result.metrics.num_prompt_tokens < whole.num_prompt_tokens - 100
     assert result.metrics.response_time_s <= result.metrics.wcet_s <= 1.0
@@ -102,7 +102,7 @@ def test_where_no_whole_plan_can_be_guaranteed_it_is_closed_in_time(policy):
     )
     result = run.go().result()
     assert result.error_code is ErrorCode.PLAN_PARTIAL
-    assert result.metrics.levers == ("reserved_slot", "token_cap")
+    assert result.metrics.measures == ("reserved_slot", "token_cap")
     assert LONG.startswith(result.plan)
     ended_s = [t for t, e in run.events if isinstance(e, SegmentReady)][-1]
     assert 1.2 - 0.15 < ended_s <= 1.2
@@ -110,7 +110,7 @@ def test_where_no_whole_plan_can_be_guaranteed_it_is_closed_in_time(policy):
         "r1", "go " + "and see the cup " * 200, time_budget_s=1.2, **WHOLE
     )
     result = short.go().result()
-    assert (result.error_code, result.metrics.levers[-1]) == (ErrorCode.NONE, "token_cap")
+    assert (result.error_code, result.metrics.measures[-1]) == (ErrorCode.NONE, "token_cap")
 
 
 def test_what_is_reserved_for_one_is_not_given_to_the_next():
@@ -131,7 +131,7 @@ def test_what_is_reserved_for_one_is_not_given_to_the_next():
 def test_before_the_speed_is_known_no_request_is_refused_for_it():
     run = Run(times=False).submit(time_budget_s=0.2).go()
     assert run.result().error_code is ErrorCode.NONE
-    assert run.result().metrics.levers == ("reserved_slot",)
+    assert run.result().metrics.measures == ("reserved_slot",)
     assert run.result().metrics.wcet_s is None
     for number in range(5):
         run.submit(f"n{number}").go()
@@ -198,7 +198,7 @@ def test_an_admitted_goal_is_in_time_and_others_are_refused_before_anything_is_s
         result = run.result(name)
         if result.error_code is ErrorCode.BUDGET_INFEASIBLE:
             assert result.metrics.num_output_tokens == 0
-        elif "token_cap" not in result.metrics.levers:
+        elif "token_cap" not in result.metrics.measures:
             assert result.error_code is ErrorCode.NONE, result
         else:
             assert result.error_code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL, ErrorCode.BUDGET_EXCEEDED), result
@@ -213,7 +213,7 @@ def test_two_that_needed_no_slot_both_get_one_when_a_third_makes_it_tight():
     run.go(until_s=0.25).submit("c", "go" + " see" * 201).go(until_s=0.5).submit("d", "go").go()
     for name in ("a", "b"):
         assert run.result(name).error_code is ErrorCode.NONE
-        assert "reserved_slot" in run.result(name).metrics.levers
+        assert "reserved_slot" in run.result(name).metrics.measures
     assert run.result("c").error_code is run.result("d").error_code is ErrorCode.NONE
 
 

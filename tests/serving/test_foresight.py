@@ -70,7 +70,7 @@ def test_where_a_plan_would_be_harmed_or_refused_the_prediction_is_waited_for(po
     """Without it, 40 tokens are expected: a plan of 1.2 s would be capped, and one of 0.55 s refused."""
     run, late = make_run(policy)
     result = run.submit(instruction=SCENE, time_budget_s=1.2, **WHOLE).go().result()
-    assert (result.error_code, result.metrics.levers) == (ErrorCode.NONE, ())
+    assert (result.error_code, result.metrics.measures) == (ErrorCode.NONE, ())
     assert (late.num_waited, result.metrics.predicted_output_tokens) == (1, 7)
     assert result.metrics.plan_time_s <= result.metrics.wcet_s <= 1.2
 

@@ -31,7 +31,7 @@ def test_the_whole_statements_of_a_condition_are_delivered(policy):
     assert [s.index for s in result.segments] == [0, 1]
     assert result.segments[1].text.startswith("?iv(x)==True{b(0);")
     assert result.segments[1].text.endswith(");}")
-    assert result.metrics.levers[-1] == "steering"
+    assert result.metrics.measures[-1] == "graceful_truncation"
     assert "within the condition of segment 1" in result.error_msg
     assert run.of(PlanComplete)[0][1] == PlanComplete("r1", 2, is_partial=True)
     assert all(t <= 0.3 for t, _ in run.of(SegmentReady))
@@ -43,7 +43,7 @@ def test_so_it_is_under_a_token_cap():
     run.submit(time_budget_s=0.25, **WHOLE).go()
     result = run.result()
     assert result.error_code is ErrorCode.PLAN_PARTIAL
-    assert result.metrics.levers[-2:] == ("token_cap", "steering")
+    assert result.metrics.measures[-2:] == ("token_cap", "graceful_truncation")
     assert len(result.segments) == 2
 
 
@@ -60,7 +60,7 @@ def test_a_loop_is_whole_or_left_out():
     run.submit(**partial(0.3))
     result = run.go().result()
     assert (result.plan, result.error_code) == ("a(1);", ErrorCode.PLAN_PARTIAL)
-    assert "steering" not in result.metrics.levers
+    assert "graceful_truncation" not in result.metrics.measures
     assert "condition" not in result.error_msg
 
 
@@ -101,13 +101,13 @@ def deliver(plan, strategy, budget_s, jitter, policy):
 def test_a_plan_that_fits_is_never_another_and_one_that_does_not_is_no_shorter(
     plan, strategy, budget_s, jitter, policy
 ):
-    steered = deliver(plan, strategy, budget_s, jitter, policy)
-    with patch("llm_planner.serving.goal.Goal.steer", lambda _: Progress()):
+    truncated = deliver(plan, strategy, budget_s, jitter, policy)
+    with patch("llm_planner.serving.goal.Goal.truncate", lambda _: Progress()):
         late = deliver(plan, strategy, budget_s, jitter, policy)
     if late.error_code is ErrorCode.NONE:
-        assert (steered.error_code, steered.plan) == (ErrorCode.NONE, to_text(parse(plan)))
-        assert "steering" not in steered.metrics.levers
-    before, now, whole = leaves(parse(late.plan)), leaves(parse(steered.plan)), leaves(parse(plan))
+        assert (truncated.error_code, truncated.plan) == (ErrorCode.NONE, to_text(parse(plan)))
+        assert "graceful_truncation" not in truncated.metrics.measures
+    before, now, whole = leaves(parse(late.plan)), leaves(parse(truncated.plan)), leaves(parse(plan))
     assert now[: len(before)] == before
     assert whole[: len(now)] == now
-    assert ("steering" in steered.metrics.levers) == (len(now) > len(before))
+    assert ("graceful_truncation" in truncated.metrics.measures) == (len(now) > len(before))

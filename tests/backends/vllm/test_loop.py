@@ -145,7 +145,7 @@ def test_a_time_budget_is_kept_by_what_vllm_can_do(backend):
     assert result.error_code in {ErrorCode.NONE, ErrorCode.PLAN_TRUNCATED}
     assert result.metrics.wcet_s is not None
     assert result.metrics.eviction_ratio == 0.0
-    assert "eviction" not in result.metrics.levers
+    assert "eviction" not in result.metrics.measures
     impossible = make_request("impossible", "x", time_budget_s=1e-6, overrun=OverrunStrategy.KILL)
     run.take(run.loop.submit(impossible, run.now_s))
     run.go()

@@ -34,7 +34,7 @@ class Approach:
         budgets: Makes what keeps them.
         predicts: Whether it needs the length of the response, and so pays for the prediction.
         k: Pessimistic factor; without meaning for approaches that do not predict.
-        truncates_gracefully: Whether a plan that is closed in time is truncated gracefully (``Goal.steer``).
+        truncates_gracefully: Whether a plan that is closed in time is truncated gracefully (``Goal.truncate``).
     """
 
     name: str

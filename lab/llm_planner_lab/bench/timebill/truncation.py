@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What graceful truncation adds where a plan is closed to keep its budget (``Goal.steer``): runs of both."""
+"""What graceful truncation adds where a plan is closed to keep its budget (``Goal.truncate``): runs of both."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -84,7 +84,7 @@ def test_a_short_one_is_kept_by_a_slot_and_a_cap_in_place_of_eviction(backend, b
         budget_scope=BudgetScope.WHOLE_PLAN,
         overrun=OverrunStrategy.PARTIAL,
     )
-    assert result.metrics.levers == (Measure.RESERVED_SLOT.value, Measure.TOKEN_CAP.value)
+    assert result.metrics.measures == (Measure.RESERVED_SLOT.value, Measure.TOKEN_CAP.value)
     assert result.metrics.wcet_s <= budget_s
     # how many steps a grammar takes to be compiled is chance: the plan is closed in time, or was given up in time
     assert result.error_code in {ErrorCode.PLAN_PARTIAL, ErrorCode.BUDGET_EXCEEDED}
