@@ -91,7 +91,7 @@ def test_help_loads_no_command():
     assert ours == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
 
 
-NODES = ("planner_node", "robot_node", "world_node", "dashboard_node", "recorder_node")
+NODES = ("planner_node", "robot_group", "robot_node", "world_node", "dashboard_node", "recorder_node")
 OPTIONAL = {"matplotlib", "mujoco", "sklearn", "xgboost"}
 
 

@@ -109,15 +109,19 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
         ended = fleet.first_ended() or next(iter(fleet.observers_ended().items()), None)
     if ended is not None:
         raise RuntimeError(f"process {ended[0]} ended with status {ended[1]}; see {log_dir}")
-    return {"messages": ear.report(), "reports": ear.report_of_reports(), "share_of_one_core": _by_role(shares)}
+    return {
+        "messages": ear.report(),
+        "reports": ear.report_of_reports(),
+        "share_of_one_core": _by_role(shares, num_robots),
+    }
 
 
-def _by_role(shares: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+def _by_role(shares: dict[str, dict[str, float]], num_robots: int) -> dict[str, dict[str, float]]:
     """Returns the shares of planner (engine included), dashboard and this process, and the mean of the robots."""
     roles = {}
     for phase, share in shares.items():
         robots = [value for name, value in share.items() if name not in ("planner", DASHBOARD, EAR)]
-        mean = sum(robots) / max(1, len(robots))
+        mean = sum(robots) / max(1, num_robots)
         own = {name: share[name] for name in ("planner", DASHBOARD, EAR)}
         roles[phase] = {**own, "each_robot": round(mean, 4)}
     return roles
@@ -131,11 +135,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="how long")
     parser.add_argument("--drones", type=int, default=16, help="how many drones")
     parser.add_argument("--arms", type=int, default=4, help="how many arms")
+    parser.add_argument("--per-process", type=int, default=1, help="how many robots share a process")
     parser.add_argument("--browsers", type=int, default=1, help="how many look at the dashboard, in the second half")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="llm_planner_soak_") as directory:
         scenario = Path(directory) / "scenario.yaml"
-        fleet = Composition(drones=given.drones, arms=given.arms, planner={"backend": "fake"}, dashboard_port=PORT)
+        fleet = Composition(
+            drones=given.drones,
+            arms=given.arms,
+            planner={"backend": "fake"},
+            dashboard_port=PORT,
+            robots_per_process=given.per_process,
+        )
         write_scenario(scenario, fleet, given.seconds + READY_TIMEOUT_S)
         fleet = replace(fleet, scenario=scenario)
         load = os.getloadavg()[0]
@@ -143,6 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     conditions = {
         "seconds": given.seconds,
         "robots": given.drones + given.arms,
+        "robots_per_process": given.per_process,
         "browsers": given.browsers,
         "engine": "scripted (backend fake)",
         "machine": platform.machine(),
