@@ -37,7 +37,7 @@ from rclpy.node import Node
 import llm_planner.msg as msgs
 from llm_planner.ros import qos
 from llm_planner.ros.composition import DASHBOARD, Composition, Fleet
-from llm_planner.ros.fleet_listener import robot_nodes
+from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.spinning import spinning
 from llm_planner_lab.ros.processor_time import memory_mb, share_of_core
 from llm_planner_lab.ros.soak_ear import Ear
