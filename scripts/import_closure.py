@@ -19,7 +19,7 @@ NODES = (
     "llm_planner.client",
     "llm_planner.ros.dashboard_node",
     "llm_planner.ros.recorder_node",
-    "llm_planner.ros.robot_node",
+    "llm_planner.ros.robot_group",
     "llm_planner.ros.world_node",
 )
 

@@ -18,6 +18,15 @@ fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 is_done() { [[ -e $stamps/$1-$2 ]]; }
 mark() { mkdir -p "$stamps" && rm -f "$stamps/$1"-* && touch "$stamps/$1-$2"; }
 
+# Says every ten seconds that there is work: pip and cmake are silent for minutes. It holds neither lock nor pipe at the end.
+tell_time() {
+  trap 'kill $! 2>/dev/null; exit 0' TERM
+  while true; do
+    sleep 10 & wait $!
+    say "still at work after $((SECONDS - started)) s"
+  done
+}
+
 # Says so before pip fetches gigabytes that this machine cannot use; the way around it is the user's to choose.
 warn_of_cuda() {
   [[ -e /dev/nvidiactl ]] || "$venv/bin/python" -m pip show --quiet torch 2>/dev/null && return
@@ -45,6 +54,9 @@ fi
 mkdir -p "$venv"
 exec 9>"$venv/.setup.lock"
 flock 9 # two `make` at once: the second waits, then finds the stamps
+tell_time 9>&- &
+teller=$!
+trap 'kill $teller; wait $teller || true' EXIT
 if ! "$venv/bin/python" -m pip --version &>/dev/null; then
   "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' ||
     fail "$("$python" --version 2>&1) will not do: the pinned packages need Python 3.11 to 3.13; set PYTHON=/path/to/python"

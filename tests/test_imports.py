@@ -85,13 +85,23 @@ def test_a_command_that_says_something_loads_nothing_slow(words):
     assert not top_level(loaded) & SLOW
 
 
+@pytest.mark.ros
+def test_sending_loads_nothing_of_the_planner():
+    """A word to a robot does not wait for modules that it does not need."""
+    loaded = loaded_by("llm_planner.cli.send", *(f"llm_planner.ros.{name}" for name in ("commander", "spinning")))
+    assert "rclpy" in loaded
+    assert not top_level(loaded) & {"numpy", "pydantic", "torch"}
+    ours = {module.split(".")[1] for module in loaded if module.startswith("llm_planner.")}
+    assert not ours & {"assembly", "engine", "monitoring", "planning", "robots", "scheduling", "serving"}
+
+
 def test_help_loads_no_command():
     loaded = loaded_by("--help", program=RUN)
     ours = {module for module in loaded if module.startswith("llm_planner.cli.")} - {"llm_planner_lab.cli.commands"}
     assert ours == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
 
 
-NODES = ("planner_node", "robot_node", "world_node", "dashboard_node", "recorder_node")
+NODES = ("planner_node", "robot_group", "robot_node", "world_node", "dashboard_node", "recorder_node")
 OPTIONAL = {"matplotlib", "mujoco", "sklearn", "xgboost"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``llm-planner up``: a planner and simulated robots as processes."""
+"""``llm-planner up``: a planner and simulated robots."""
 
 import time
 from contextlib import nullcontext
@@ -22,6 +22,8 @@ from llm_planner.ros.network import Network
 if TYPE_CHECKING:
     from llm_planner.ros.composition import Composition, Fleet
 
+ROBOTS_PER_PROCESS = 20
+"""Python runs one thread of a process at a time: that many robots at work take half a core (docs/dashboard.md)."""
 DronesOption = Annotated[int, typer.Option(min=0, max=100, help="How many Tellos: drone_1, drone_2, ...")]
 ArmsOption = Annotated[int, typer.Option(min=0, max=100, help="How many Indy7 arms: arm_1, ...")]
 
@@ -53,14 +55,18 @@ def up(
     record: Annotated[
         Path | None, typer.Option(help="Record everything to this MCAP file; it must not exist yet.")
     ] = None,
+    robots_per_process: Annotated[
+        int, typer.Option(min=1, help="How many kinematic robots share a process; any other robot has one of its own.")
+    ] = ROBOTS_PER_PROCESS,
     network: Annotated[
         Network, typer.Option(help="Who can talk to the fleet: this host only, or the whole subnet (no password).")
     ] = Network.HOST,
 ) -> None:
-    """Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C.
+    """Start a planner and simulated robots as ROS 2 nodes until Ctrl-C.
 
-    A process that crashes is started again, three times a minute at most; a real robot is not. The same as
-    `ros2 launch llm_planner fleet_sim.launch.py`, where launch is not installed.
+    Kinematic robots share a process, and any other node has one of its own. What crashes is started again, three times
+    a minute at most; a real robot is not. The same as `ros2 launch llm_planner fleet_sim.launch.py`, where launch is
+    not installed.
 
     Example: llm-planner up
 
@@ -89,6 +95,7 @@ def up(
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     composition = replace(composition, world=physical_world(sim, world), has_scene=scene)
+    composition = replace(composition, robots_per_process=robots_per_process)
     stop = StopSignal()
     names = ", ".join(f"/{robot.name}" for robot in composition.robots) or "no robots"
     emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)

@@ -14,9 +14,7 @@ COMMANDS = (
     LazyCommand(
         "check", "check:check", "Parse a plan, judge it by the safety gate, and estimate how long the robot takes."
     ),
-    LazyCommand(
-        "up", "fleet:up", "Start a planner and simulated robots, each a ROS 2 process of its own, until Ctrl-C."
-    ),
+    LazyCommand("up", "fleet:up", "Start a planner and simulated robots as ROS 2 nodes until Ctrl-C."),
     LazyCommand(
         "robot",
         "robot:robot",

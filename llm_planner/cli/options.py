@@ -31,7 +31,7 @@ def complete_policy(incomplete: str) -> list[str]:
 
 def complete_robot(incomplete: str) -> list[str]:
     """Returns the running robots whose names begin so; looks until one is found."""
-    from llm_planner.ros.fleet_listener import robot_nodes
+    from llm_planner.ros.graph import robot_nodes
     from llm_planner.ros.spinning import spinning
 
     until_s = time.monotonic() + COMPLETION_S

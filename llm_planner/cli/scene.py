@@ -32,8 +32,9 @@ def scene(
     """
     from std_msgs.msg import String
 
+    from llm_planner.ros import qos
     from llm_planner.ros.commander import robot_name
-    from llm_planner.ros.fleet_listener import VIEWS, robot_nodes
+    from llm_planner.ros.graph import robot_nodes
     from llm_planner.ros.spinning import spinning
 
     wanted = None if robot is None else f"/{robot_name(robot)}"
@@ -44,7 +45,7 @@ def scene(
         while time.monotonic() < until_s and not (wanted in views and wanted):
             for name in robot_nodes(node) - watched:
                 watched.add(name)
-                node.create_subscription(String, f"{name}/view", partial(_note, views, name), VIEWS)
+                node.create_subscription(String, f"{name}/view", partial(_note, views, name), qos.VIEWS)
             time.sleep(POLL_S)
     shown = {name: view for name, view in sorted(views.items()) if wanted in (None, name)}
     if not shown:

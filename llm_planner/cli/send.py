@@ -16,8 +16,6 @@ from llm_planner.cli.options import JsonOption, Overrun, OverrunOption, ScopeOpt
 from llm_planner.cli.output import console, error_console, plain, print_error, print_json, waiting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import OverrunStrategy, Urgency
-from llm_planner.planning.in_words import in_words
-from llm_planner.robots.library import RobotLibrary
 
 if TYPE_CHECKING:
     import llm_planner.msg as msgs
@@ -181,6 +179,9 @@ def _chosen(outcome: "msgs.PlanOutcome") -> str:
 
 def _choices(outcome: "msgs.PlanOutcome") -> str:
     """Returns the plans to choose from, a line each: in MiniSpec, and in words if the robot model is known here."""
+    from llm_planner.planning.in_words import in_words
+    from llm_planner.robots.library import RobotLibrary
+
     words = [""] * len(outcome.candidates)
     with contextlib.suppress(PlannerError):  # only the robot and its planner have the file of this model
         model = RobotLibrary().get(outcome.robot_model)

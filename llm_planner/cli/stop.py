@@ -67,7 +67,7 @@ def _stop_all(node: "Node") -> int:
         PlannerError: SERVER_UNREACHABLE if there is none.
     """
     from llm_planner.core.clock import MonotonicClock
-    from llm_planner.ros.fleet_listener import robot_nodes
+    from llm_planner.ros.graph import robot_nodes
 
     clock, halted, tried = MonotonicClock(), set[str](), set[str]()
     until_s = clock.now_s() + SEARCH_S

@@ -41,7 +41,7 @@ def top(
 
     Example: llm-planner top --once --json
     """
-    from llm_planner.ros.fleet_listener import robot_nodes
+    from llm_planner.ros.graph import robot_nodes
     from llm_planner.ros.live_view import ViewListener
     from llm_planner.ros.spinning import spinning
 

@@ -3,10 +3,10 @@
 
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.node import Node
 
@@ -16,12 +16,12 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 from llm_planner.ros.conversions import to_error
-from llm_planner.ros.fleet_listener import published, robot_nodes
+from llm_planner.ros.graph import planner_asked_by, published, robot_nodes
 from llm_planner.srv import Instruct, Stop
 
-POLL_S = 0.1
+POLL_S, LOOK_S = 0.1, 0.005
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
-ANSWER_S, LEAST_ANSWER_S = 5.0, 1.0  # for a robot to answer
+ANSWER_S = 5.0  # for a robot to answer
 PLANNER_TYPE = "llm_planner/msg/PlannerStatus"
 _START = "start it with `llm-planner up`, or compare ROS_DOMAIN_ID"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
@@ -201,7 +201,10 @@ def planner_of(
     on_wait: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> str:
-    """Returns the full name of the planner that a robot node asks: its parameter ``planner``, else ``/planner``.
+    """Returns the full name of the planner that a robot node asks, by the topic that its heartbeats are published on.
+
+    The ROS graph knows it, so there is nothing to ask the robot for. A request that comes while two participants
+    discover each other can get lost; DDS sends it again up to 3 s later.
 
     Args:
         node: Spun by another thread; this blocks.
@@ -211,21 +214,19 @@ def planner_of(
         clock: Source of monotonic time.
 
     Raises:
-        PlannerError: SERVER_UNREACHABLE if it is not, or does not answer.
+        PlannerError: SERVER_UNREACHABLE if it is not.
     """
     clock = clock or MonotonicClock()
     begun_at_s = clock.now_s()
-    client = node.create_client(GetParameters, f"/{robot}/get_parameters")
-    try:
-        while not client.wait_for_service(POLL_S):
-            if _is_search_over(node, clock.now_s() - begun_at_s, timeout_s):
+    looked_at_s = float("-inf")
+    while (planner := planner_asked_by(node, robot)) is None:
+        if (now_s := clock.now_s()) - looked_at_s >= POLL_S:
+            if _is_search_over(node, now_s - begun_at_s, timeout_s):
                 raise _no_robot(node, robot)
             on_wait(_looking_for(node, robot))
-        answer_s = min(ANSWER_S, max(LEAST_ANSWER_S, timeout_s - (clock.now_s() - begun_at_s)))
-        (value,) = _answer(node, robot, client, GetParameters.Request(names=["planner"]), answer_s).values
-    finally:
-        node.destroy_client(client)
-    return str(value.string_value or "/planner")
+            looked_at_s = now_s
+        time.sleep(LOOK_S)
+    return planner
 
 
 def stop_robot(node: Node, robot: str, client: Client, reason: str, timeout_s: float = ANSWER_S) -> Stop.Response:
@@ -255,7 +256,7 @@ def robot_name(text: str) -> str:
 
 def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: float) -> Any:  # noqa: ANN401 (a message)
     """Returns what a robot node answers; raises SERVER_UNREACHABLE if it does not."""
-    if not client.wait_for_service(timeout_s):
+    if not _is_ready(client, timeout_s):
         raise _no_robot(node, robot)
     answered = threading.Event()
     future = client.call_async(request)
@@ -264,6 +265,14 @@ def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: flo
         hint = "if it was killed, start it again"
         raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"/{robot} did not answer within {timeout_s:g} s; {hint}")
     return future.result()
+
+
+def _is_ready(client: Client, timeout_s: float) -> bool:
+    """Waits for a service, and returns whether it is there; rclpy's own ``wait_for_service`` looks every 0.25 s."""
+    until_s = time.monotonic() + timeout_s
+    while not (is_ready := client.service_is_ready()) and time.monotonic() < until_s:
+        time.sleep(LOOK_S)
+    return is_ready
 
 
 def _is_search_over(node: Node, searched_s: float, timeout_s: float) -> bool:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.network import Network, environment
-from llm_planner.ros.process import REFUSED, STOP_TIMEOUT_S
+from llm_planner.ros.process import RESTART_DELAY_S, STOP_TIMEOUT_S, Restarts
 from llm_planner.serving.parent_death import ends_with_parent
 
 PLANNER = "planner"
@@ -29,9 +29,6 @@ POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
 OBSERVERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
-RESTART_DELAY_S = 1.0
-MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
-"""A process that has ended this often within this many seconds is not restarted again."""
 _PLAIN = re.compile(
     r"/[\w./-]*|(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z]+\d*|\d+(\.\d+){3}(:\d+)?|-?[\d.]+(,-?[\d.]+){2}",
     re.ASCII,
@@ -90,6 +87,8 @@ class Composition:
         dashboard_port: Where a browser finds the dashboard; None for no dashboard.
         planner: Parameters of the planner, e.g. ``{"engine.model": "planner-small"}``; they win over the file.
         planner_name: Full name of the planner's node, which the robots ask.
+        robots_per_process: How many kinematic robots share a process, at most (``ros.robot_group``); any other robot
+            has one of its own.
     """
 
     drones: int = 3
@@ -105,6 +104,7 @@ class Composition:
     dashboard_port: int | None = None
     record: Path | None = None
     has_scene: bool = False
+    robots_per_process: int = 1
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -113,13 +113,18 @@ class Composition:
         return (*drones, *(Robot(f"arm_{i + 1}", "indy7") for i in range(self.arms)))
 
     def commands(self) -> dict[str, list[str]]:
-        """Returns the command of every process by node name, the planner first."""
+        """Returns the command of every process by name, the planner first: of its node, or of its group of robots."""
         files = ["--params-file", str(self.config)] if self.config else []
+        groups = self._groups()
+        grouped = {node.name for nodes in groups.values() for node in nodes}
         commands = {PLANNER: [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
         for node in self.nodes():
-            parameters = {name: _yaml(value) for name, value in node.parameters.items()}
-            name = ["--ros-args", "-r", f"__node:={node.name}"]
-            commands[node.name] = [*_python(node.executable), *name, *_parameters(parameters)]
+            if node.name not in grouped:
+                words = ["--ros-args", "-r", f"__node:={node.name}"]
+                commands[node.name] = [*_python(node.executable), *words, *_parameters(_as_yaml(node.parameters))]
+        for name, nodes in groups.items():
+            own = {f"{n.name}:{key}": value for n in nodes for key, value in _as_yaml(n.parameters).items()}
+            commands[name] = [*_python("robot_group"), *(n.name for n in nodes), "--ros-args", *_parameters(own)]
         if self.dashboard_port is not None:
             port = {"port": f"{self.dashboard_port}"}
             commands[DASHBOARD] = [*_python("dashboard_node"), "--ros-args", *_parameters(port)]
@@ -144,6 +149,15 @@ class Composition:
             }
             nodes.append(NodeSpec("robot_node", robot.name, parameters))
         return nodes
+
+    def _groups(self) -> dict[str, list[NodeSpec]]:
+        """Returns the robots that share processes, by the name of the process."""
+        if self.robots_per_process == 1:
+            return {}
+        kinematic = [node for node in self.nodes() if node.name != WORLD and "driver" not in node.parameters]
+        size = self.robots_per_process
+        chunks = [kinematic[begin : begin + size] for begin in range(0, len(kinematic), size)]
+        return {f"robots_{number}": chunk for number, chunk in enumerate(chunks, start=1)}
 
     def restart_commands(self) -> dict[str, list[str]]:
         """Returns the commands of the processes that may be started again without asking a person.
@@ -220,7 +234,7 @@ class Fleet:
         self._environment = environment(network, os.environ)
         self._restart_commands = restart_commands or {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._ended_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_RESTARTS + 1))
+        self._restarts: defaultdict[str, Restarts] = defaultdict(Restarts)
         self._due_s: dict[str, float] = {}  # when which process starts again
         self._gone: set[str] = set()  # for good
 
@@ -271,12 +285,9 @@ class Fleet:
 
     def _deal_with(self, name: str, status: int, now_s: float) -> str:
         """Decides whether a process that has ended starts again; returns a line for the log."""
-        ends_s = self._ended_s[name]
-        ends_s.append(now_s)
         how = f"{name} ended with status {status}"
-        has_refused = status == REFUSED and len(ends_s) == 1
-        ends_too_often = len(ends_s) > MAX_RESTARTS and now_s - ends_s[0] < RESTARTS_PER_S
-        if name in self._restart_commands and status != 0 and not has_refused and not ends_too_often:
+        may_start_again = self._restarts[name].may_start_again(status, now_s)
+        if name in self._restart_commands and may_start_again:
             self._due_s[name] = now_s + RESTART_DELAY_S
             robots = "; robots keep safe meanwhile" if name in (PLANNER, WORLD) else "; the others go on"
             return f"{how} and is started again{robots}"
@@ -345,6 +356,10 @@ def is_emulated(address: str) -> bool:
 
 def _python(module: str) -> list[str]:
     return [sys.executable, "-m", f"llm_planner.ros.{module}"]
+
+
+def _as_yaml(parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
+    return {name: _yaml(value) for name, value in parameters.items()}
 
 
 def _yaml(value: ParameterValue) -> str:

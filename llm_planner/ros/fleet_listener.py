@@ -6,7 +6,6 @@ from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from std_msgs.msg import String
 
@@ -17,29 +16,16 @@ from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.fleet import MAX_ROBOTS
 from llm_planner.ros import qos
+from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.steady import steady_timer
 
 SEARCH_PERIOD_S = 1.0
-VIEWS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)  # a busy moment here loses none
-OUTCOME = "/outcome"  # every robot node has this topic
-OUTCOME_TYPE = "llm_planner/msg/PlanOutcome"
 LEVELS = {
     DiagnosticStatus.OK: 0,
     DiagnosticStatus.WARN: 1,
     DiagnosticStatus.ERROR: 2,
     DiagnosticStatus.STALE: 2,
 }
-
-
-def robot_nodes(node: Node) -> set[str]:
-    """Returns the full names of the robot nodes that can be seen now, by a topic that each of them publishes."""
-    return {name.removesuffix(OUTCOME) for name in published(node, OUTCOME_TYPE) if name.endswith(OUTCOME)}
-
-
-def published(node: Node, kind: str) -> list[str]:
-    """Returns the topics of a type that have a publisher; ROS also names those that are only subscribed to."""
-    topics = node.get_topic_names_and_types()
-    return [name for name, kinds in topics if kind in kinds and node.count_publishers(name)]
 
 
 class FleetListener:
@@ -91,7 +77,7 @@ class FleetListener:
         self._listen(f"{robot}/view", partial(self._on_robot, robot))
 
     def _listen(self, topic: str, callback: Callable[[String], None]) -> None:
-        self._views.append(self._node.create_subscription(String, topic, callback, VIEWS))
+        self._views.append(self._node.create_subscription(String, topic, callback, qos.VIEWS))
 
     def _on_planner(self, message: String) -> None:
         with self._board.changing() as (state, now_s):

@@ -11,7 +11,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.recorder import McapRecorder
-from llm_planner.ros.fleet_listener import robot_nodes
+from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.message_definitions import definition, message_class
 from llm_planner.ros.steady import steady_timer
 

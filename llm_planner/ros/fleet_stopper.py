@@ -8,7 +8,8 @@ from rclpy.node import Node
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.ros.commander import stop_robot
-from llm_planner.ros.fleet_listener import SEARCH_PERIOD_S, robot_nodes
+from llm_planner.ros.fleet_listener import SEARCH_PERIOD_S
+from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import Stop
 

@@ -39,6 +39,11 @@ class FramesPublisher:
         self._odometry: Any = None if is_arm else _publisher(node, "~/odom", "nav_msgs", "Odometry")
         self._before: tuple[float, Pose] | None = None  # where it was at the last tick, for its speed
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is a subscriber."""
+        return _has_subscriber(self._transforms) or _has_subscriber(self._odometry)
+
     def tick(self) -> None:
         """Publishes where the robot is now."""
         has_tf, has_odometry = _has_subscriber(self._transforms), _has_subscriber(self._odometry)

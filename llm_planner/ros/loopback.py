@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.utilities import get_rmw_implementation_identifier
 from std_msgs.msg import String
 
-from llm_planner.ros.fleet_listener import robot_nodes
+from llm_planner.ros.graph import robot_nodes
 
 TIMEOUT_S = 8.0
 PERIOD_S = 0.05

@@ -91,7 +91,8 @@ class PlannerClient:
         )
         self._reports = node.create_publisher(msgs.SegmentReport, f"{planner}/report", qos.REPORTS)
         node.create_subscription(msgs.PlannerStatus, f"{planner}/status", self._guard(self._on_status), qos.STATUS)
-        steady_timer(node, TICK_S, self._guard(self._tick))
+        self._timer = steady_timer(node, TICK_S, self._guard(self._tick))
+        self._timer.cancel()  # until there is a goal to look after
 
     @property
     def robot_id(self) -> str:
@@ -192,6 +193,8 @@ class PlannerClient:
     def _begin(self, handle: PlanHandle) -> None:
         self._goals[handle.goal_id] = goal = RemoteGoal(self._endpoints, handle)
         goal.tick(self._status_at_s, self._loading_at_s)
+        if self._timer.is_canceled():
+            self._timer.reset()
 
     def _cancel(self, handle: PlanHandle) -> None:
         if (goal := self._goals.get(handle.goal_id)) is not None and not goal.is_done:
@@ -214,6 +217,8 @@ class PlannerClient:
         self._goals = {goal_id: goal for goal_id, goal in self._goals.items() if not goal.is_done}
         for goal in list(self._goals.values()):
             goal.tick(self._status_at_s, self._loading_at_s)
+        if not self._goals:
+            self._timer.cancel()
 
 
 def _replaces(request: PlanRequest, other: PlanRequest) -> bool:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one node as a process: signals, spinning, and an end within seconds."""
+"""Runs one node, or some that share a process: signals, spinning, and an end within seconds."""
 
 import contextlib
 import faulthandler
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import NoReturn, Protocol, TypeVar
+from typing import NoReturn, Protocol
 
 import rclpy
 import rclpy.utilities
@@ -25,6 +28,31 @@ from llm_planner.ros.guarded_executor import GuardedExecutor
 STOP_TIMEOUT_S = 4.5  # after a signal; then the kernel ends the process, with SIGALRM
 REFUSED, CRASHED = 1, 2
 """Exit statuses. Starting a node again that has refused to run does not help: a parameter or a file is wrong."""
+
+
+RESTART_DELAY_S = 1.0
+MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
+"""What has ended this often within this many seconds is not started again."""
+POLL_S = 0.5
+
+
+class Restarts:
+    """Decides whether a process, or a node that shares one, starts again when it has ended."""
+
+    def __init__(self) -> None:
+        self._ends_s: deque[float] = deque(maxlen=MAX_RESTARTS + 1)
+
+    def may_start_again(self, status: int, now_s: float) -> bool:
+        """Returns whether it does, and notes the end; one that refused at its first start never does.
+
+        Args:
+            status: Its exit status.
+            now_s: Monotonic time.
+        """
+        self._ends_s.append(now_s)
+        has_refused = status == REFUSED and len(self._ends_s) == 1
+        ends_too_often = len(self._ends_s) > MAX_RESTARTS and now_s - self._ends_s[0] < RESTARTS_PER_S
+        return status != 0 and not has_refused and not ends_too_often
 
 
 class NodeProcess(Protocol):
@@ -45,7 +73,6 @@ class NodeProcess(Protocol):
         ...
 
 
-N = TypeVar("N", bound=NodeProcess)
 REFUSED_BY_ROS = (
     rclpy_implementation.RCLError,
     NameValidationException,
@@ -87,7 +114,7 @@ def _limit_end() -> None:
     signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_S)
 
 
-def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> NoReturn:
+def run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a node until a signal or its failure; then ends the process.
 
     It ends without the clean-up of interpreter and libraries, which waits for threads, and takes a second of processor
@@ -100,21 +127,110 @@ def run(build: Callable[[], N], arguments: Sequence[str] | None = None) -> NoRet
         build: Returns the node.
         arguments: Command line with the ROS arguments; None for this process's.
     """
-    status = _run(build, arguments)
+    _end(_run(build, arguments))
+
+
+def run_group(builds: Mapping[str, Callable[[], NodeProcess]], arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs some nodes in this process until a signal, or until all have ended; then ends the process.
+
+    Each has an executor and a thread of its own, so what one does delays the others by no more than the interpreter's
+    lock. One that refuses to run, or fails, ends alone; one whose rclpy fails is built again a second later, like a
+    process of ``composition.Fleet``.
+
+    Exit status: 0 after a signal; ``REFUSED`` if all refused to run, else ``CRASHED``.
+
+    Args:
+        builds: Return the nodes, each in the thread that spins it; by name.
+        arguments: Command line with the ROS arguments; None for this process's.
+    """
+    _end(_run_group(builds, arguments))
+
+
+def _end(status: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # a full disk, a closed terminal
             stream.flush()
     os._exit(status)
 
 
-def _run(build: Callable[[], N], arguments: Sequence[str] | None) -> int:
+def _run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None) -> int:
     stop = _StopSignal()
+    if not _has_started(arguments):
+        return REFUSED
+    status = _live(build, stop, at_end=_limit_end)
+    rclpy.utilities.try_shutdown()
+    return status
+
+
+def _run_group(builds: Mapping[str, Callable[[], NodeProcess]], arguments: Sequence[str] | None) -> int:
+    stop = _StopSignal()
+    if not _has_started(arguments):
+        return REFUSED
+    statuses: dict[str, int] = {}
+
+    def keep(name: str, build: Callable[[], NodeProcess]) -> None:
+        statuses[name] = _keep_alive(name, build, stop)
+
+    threads = [threading.Thread(target=keep, args=each, name=each[0], daemon=True) for each in builds.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(POLL_S)  # signals are handled in this thread, between two waits at the latest
+    if not stop.is_set:
+        _limit_end()
+    rclpy.utilities.try_shutdown()
+    return 0 if stop.is_set else REFUSED if set(statuses.values()) == {REFUSED} else CRASHED
+
+
+def _keep_alive(name: str, build: Callable[[], NodeProcess], stop: _StopSignal) -> int:
+    """Runs a node of a group, again if it crashes, until the signal or its end; returns the last exit status."""
+    restarts = Restarts()
+    while True:
+        try:
+            status = _live(build, stop, name)
+        except Exception:  # noqa: BLE001 -- the other nodes of the process go on
+            traceback.print_exc()
+            status = CRASHED
+        is_again = not stop.is_set and restarts.may_start_again(status, time.monotonic())
+        if status != 0:
+            then = "is started again" if is_again else "the others go on without it"
+            print(f"{name} ended with status {status}; {then}", file=sys.stderr)  # noqa: T201 -- its node is gone
+        if not is_again:
+            return status
+        time.sleep(RESTART_DELAY_S)
+
+
+def _has_started(arguments: Sequence[str] | None) -> bool:
+    """Starts rclpy; prints why if that cannot be."""
     try:
         rclpy.init(args=None if arguments is None else list(arguments), signal_handler_options=SignalHandlerOptions.NO)
+    except REFUSED_BY_ROS as error:
+        _refuse(error)
+        rclpy.utilities.try_shutdown()
+        return False
+    return True
+
+
+def _refuse(error: Exception, name: str = "") -> None:
+    print(f"error: {name and name + ': '}{_reason(error)}", file=sys.stderr)  # noqa: T201 -- no node yet that could log
+
+
+def _live(
+    build: Callable[[], NodeProcess], stop: _StopSignal, name: str = "", at_end: Callable[[], None] = lambda: None
+) -> int:
+    """Builds a node, spins it until the signal or its failure, and ends it; returns the exit status.
+
+    Args:
+        build: Returns the node.
+        stop: The signal.
+        name: Begins the line that says why it cannot start.
+        at_end: Called before a node ends that no signal has ended.
+    """
+    try:
         node = build()
     except (PlannerError, *REFUSED_BY_ROS) as error:
-        print(f"error: {_reason(error)}", file=sys.stderr)  # noqa: T201 -- there is no node yet that could log
-        rclpy.utilities.try_shutdown()
+        _refuse(error, name)
         return REFUSED
     executor = GuardedExecutor()
     executor.add_node(node)  # type: ignore[arg-type] # a Protocol cannot inherit from rclpy's Node
@@ -126,7 +242,7 @@ def _run(build: Callable[[], N], arguments: Sequence[str] | None) -> int:
         has_crashed = True
         traceback.print_exc()
     if not stop.is_set:
-        _limit_end()
+        at_end()
     if node.failure is not None:
         node.get_logger().fatal(str(node.failure))
     node.end_goals()
@@ -134,7 +250,6 @@ def _run(build: Callable[[], N], arguments: Sequence[str] | None) -> int:
         _flush(executor)
     node.close()
     executor.shutdown(timeout_sec=0.5)
-    rclpy.shutdown()
     return CRASHED if has_crashed else 0 if node.failure is None else REFUSED
 
 

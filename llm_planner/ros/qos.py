@@ -15,3 +15,4 @@ GOAL_EVENTS = QoSProfile(
     depth=1000, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
 VIEW = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # the next one comes soon; no need to wait
+VIEWS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)  # to receive them: a busy moment loses none

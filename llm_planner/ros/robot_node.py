@@ -44,8 +44,9 @@ from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import Instruct, Stop
 
 PERIOD_S, SHORTEST_PERIOD_S = 0.25, 0.02
-"""Of the robot's time, between two checks of the planner's status and the scenario; all else is event-driven. Each wait
-of rclpy costs half a millisecond of processor time, so twenty robots that look often keep a core busy."""
+"""Of the robot's time, between two checks of the planner's status, the scenario and of who watches; all else is
+event-driven. Each wait of rclpy costs half a millisecond of processor time, so twenty robots that look often keep a
+core busy."""
 MAX_REASON = 300  # characters of an unexpected error that travel
 STOPPED_BY_OPERATOR = "stopped by the operator"
 
@@ -144,10 +145,11 @@ class RobotNode(Node):
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
         self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
-        shown = [view.tick]
+        self._shown: list[RobotViewPublisher | FramesPublisher] = [view]
         if body.driver not in (MUJOCO, GAZEBO):  # where bodies are, their world says
-            shown.append(FramesPublisher(self, self._client.robot_id, self._robot, self._model, home).tick)
-        steady_timer(self, robot_view.PERIOD_S, self._guard(lambda: [tick() for tick in shown]))
+            self._shown.append(FramesPublisher(self, self._client.robot_id, self._robot, self._model, home))
+        self._show_timer = steady_timer(self, robot_view.PERIOD_S, self._guard(self._show))
+        self._show_timer.cancel()  # until somebody looks
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
 
@@ -240,6 +242,15 @@ class RobotNode(Node):
             self._robot.receive(self._received_at_s)
         self._missions.publish_outcomes()
         self._follow_scenario()
+        if self._show_timer.is_canceled() and any(shown.is_watched for shown in self._shown):
+            self._show_timer.reset()
+
+    def _show(self) -> None:
+        """Publishes what is watched; the timer rests while nothing is."""
+        for shown in self._shown:
+            shown.tick()
+        if not any(shown.is_watched for shown in self._shown):
+            self._show_timer.cancel()
 
     def _follow_scenario(self) -> None:
         """Gives the robot the instructions of the scenario that are due, counted from when the planner is active."""

@@ -34,9 +34,14 @@ class RobotViewPublisher:
         self._last = outline(model, robot_id, driver, home)
         self._publisher = node.create_publisher(String, "~/view", qos.VIEW)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether there is a subscriber."""
+        return self._publisher.get_subscription_count() > 0
+
     def tick(self) -> None:
         """Publishes the present view."""
-        if self._publisher.get_subscription_count() == 0:
+        if not self.is_watched:
             return
         robot = self._robot
         pose, held, things = robot.surroundings()

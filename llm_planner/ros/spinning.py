@@ -42,6 +42,7 @@ def spinning(name: str) -> Iterator[Node]:
         yield node
     finally:
         is_stopped.set()
+        executor.create_task(lambda: None)  # ends its wait
         thread.join()
         executor.shutdown()
         node.destroy_node()

@@ -9,16 +9,9 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.robot_view import parse_home
-from llm_planner.ros.composition import (
-    MAX_RESTARTS,
-    OBSERVERS,
-    RESTART_DELAY_S,
-    RESTARTS_PER_S,
-    Composition,
-    Fleet,
-    World,
-)
+from llm_planner.ros.composition import OBSERVERS, Composition, Fleet, World
 from llm_planner.ros.network import Network, environment
+from llm_planner.ros.process import MAX_RESTARTS, RESTART_DELAY_S, RESTARTS_PER_S
 from llm_planner.sim.physics.world_file import load_world_file
 from tests.ros.nodes import wait_until
 
@@ -71,6 +64,22 @@ def test_observers_are_processes_of_their_own(tmp_path):
     assert "port:=8479" in commands["dashboard"]
     assert f"path:={tmp_path / 'run.mcap'}" in commands["recorder"]
     assert commands.keys() - OBSERVERS == {"planner", "drone_1"}
+
+
+def test_kinematic_robots_share_processes_and_others_have_their_own():
+    fleet = Composition(drones=4, arms=2, tellos=("127.0.0.11",), robots_per_process=3)
+    commands = fleet.commands()
+    assert list(commands) == ["planner", "drone_1", "robots_1", "robots_2"]
+    words = commands["robots_1"]
+    assert words[2:7] == ["llm_planner.ros.robot_group", "drone_2", "drone_3", "drone_4", "--ros-args"]
+    assert {"drone_3:robot_model:=tello", "drone_3:seed:=2", "drone_4:seed:=3"} <= set(words)
+    assert {"arm_1:robot_model:=indy7", "arm_2:robot_model:=indy7"} <= set(commands["robots_2"])
+    assert fleet.restart_commands().keys() == {"planner", "robots_1", "robots_2"}
+
+
+def test_robots_with_bodies_share_no_process():
+    fleet = Composition(drones=2, arms=0, world=World("", 8871), robots_per_process=10)
+    assert fleet.commands().keys() == {"planner", "world", "drone_1", "drone_2"}
 
 
 # Processes that end

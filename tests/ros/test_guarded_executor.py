@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import rclpy
+from rclpy import executors
 from rclpy.node import Node
 from std_msgs.msg import String
 
@@ -120,6 +121,17 @@ def test_a_task_may_fail_but_an_executor_that_only_fails_ends(spun, monkeypatch)
         spun.executor.spin_once(0.1)
     with pytest.raises(OverflowError):
         spun.executor.spin_once(0.1)
+
+
+def test_a_callback_costs_one_wait(spun, monkeypatch):
+    """rclpy wakes itself before and after each callback, and every wait builds the whole wait set again."""
+    waits, calls = [], []
+    wait_set = executors._rclpy.WaitSet
+    monkeypatch.setattr(executors._rclpy, "WaitSet", lambda *sizes: waits.append(sizes) or wait_set(*sizes))
+    steady_timer(spun.node, 0.001, lambda: calls.append(len(waits)))
+    while len(calls) < 20:
+        spun.executor.spin_once(1.0)
+    assert calls == list(range(calls[0], calls[0] + 20))
 
 
 def test_nodes_without_failures_have_none(ros):

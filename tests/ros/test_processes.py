@@ -2,6 +2,7 @@
 """Nodes as processes: they start, find each other, and end cleanly, whatever ends them."""
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -280,6 +281,154 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+GROUP = """
+import os, sys, threading, time
+from rclpy.node import Node
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros import process
+from llm_planner.ros.guarded_executor import GuardedExecutor
+
+process.RESTART_DELAY_S = 0.1
+spin_once = GuardedExecutor.spin_once
+
+def spin_once_or_fail(executor, timeout_sec):
+    if threading.current_thread().name == "crashes":
+        raise RuntimeError("rclpy has failed")
+    spin_once(executor, timeout_sec)
+
+GuardedExecutor.spin_once = spin_once_or_fail
+
+class Robot(Node):
+    failure = None
+    def __init__(self, name):
+        super().__init__(name)
+        say(name, "built")
+        if name == "refuses":
+            raise PlannerError(ErrorCode.INVALID_CONFIG, "no such model")
+        if name == "breaks":
+            raise OSError("no body")
+        self.create_timer(0.05, self.tick)
+    def tick(self):
+        say(self.get_name(), "up")
+        if self.get_name() == "hangs":
+            time.sleep(600)
+        if self.get_name() == "fails":
+            self.failure = PlannerError(ErrorCode.DUPLICATE_NODE, "another robot")
+    def end_goals(self):
+        say(self.get_name(), "stops")
+    def close(self):
+        say(self.get_name(), "ends")
+        self.destroy_node()
+
+def say(*words):
+    os.write(1, (" ".join(words) + chr(10)).encode())
+
+process.run_group({name: lambda name=name: Robot(name) for name in sys.argv[1:]}, [])
+"""
+
+
+class Group:
+    """A process with some nodes, and what they print."""
+
+    def __init__(self, path, *names):
+        self._out, self._errors = path / "out", path / "errors"
+        with self._out.open("wb") as out, self._errors.open("wb") as errors:
+            command = [sys.executable, "-c", GROUP, *names]
+            self.process = subprocess.Popen(command, stdout=out, stderr=errors)
+
+    def lines(self):
+        return self._out.read_text().splitlines()
+
+    def errors(self):
+        return self._errors.read_text()
+
+
+@pytest.fixture
+def group(tmp_path):
+    started = []
+
+    def start_group(*names):
+        started.append(Group(tmp_path, *names))
+        return started[-1]
+
+    yield start_group
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_what_one_robot_of_a_process_does_ends_no_other(group):
+    shared = group("good", "refuses", "breaks", "fails", "crashes")
+    wait_until(lambda: shared.errors().count("crashes ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
+    wait_until(lambda: shared.errors().count("breaks ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
+    num_up = shared.lines().count("good up")
+    wait_until(lambda: shared.lines().count("good up") > num_up + 5, TIMEOUT_S)
+    lines, errors = shared.lines(), shared.errors()
+    assert "good ends" not in lines
+    assert "error: refuses: no such model [INVALID_CONFIG" in errors
+    assert lines.count("refuses built") == lines.count("fails built") == 1
+    assert lines.index("fails stops") < lines.index("fails ends")
+    assert lines.count("crashes built") == lines.count("crashes ends") == 1 + process.MAX_RESTARTS
+    assert "crashes ended with status 2; the others go on without it" in errors
+    shared.process.send_signal(signal.SIGTERM)
+    assert shared.process.wait(TIMEOUT_S) == 0
+    assert shared.lines().index("good stops") < shared.lines().index("good ends")
+
+
+def test_a_robot_whose_callback_hangs_stops_neither_the_others_nor_the_end(group):
+    shared = group("good", "hangs")
+    wait_until(lambda: "hangs up" in shared.lines(), TIMEOUT_S)
+    num_up = shared.lines().count("good up")
+    wait_until(lambda: shared.lines().count("good up") > num_up + 5, TIMEOUT_S)
+    shared.process.send_signal(signal.SIGTERM)
+    assert shared.process.wait(TIMEOUT_S) == -signal.SIGALRM
+    assert shared.lines().index("good stops") < shared.lines().index("good ends")
+
+
+def test_a_process_ends_when_all_its_robots_have(group):
+    assert group("refuses").process.wait(TIMEOUT_S) == process.REFUSED
+    assert group("refuses", "fails").process.wait(TIMEOUT_S) == process.REFUSED
+    assert group("refuses", "breaks").process.wait(TIMEOUT_S) == CRASHED
+
+
+def test_robots_that_share_a_process_are_robots_like_any_other(ros, tmp_path):
+    composition = Composition(drones=1, arms=1, time_scale=20.0, planner={"backend": "fake"}, robots_per_process=2)
+    node = rclpy.create_node("operator")
+    outcomes, statuses, clients = [], {}, {}
+    for name in ("drone_1", "arm_1"):
+        node.create_subscription(msgs.PlanOutcome, f"/{name}/outcome", outcomes.append, qos.OUTCOMES)
+        note = functools.partial(statuses.__setitem__, name)
+        node.create_subscription(msgs.RobotStatus, f"/{name}/status", note, qos.STATUSES)
+        clients[name] = node.create_client(Instruct, f"/{name}/instruct")
+    spinner = Spinner(node)
+    with Fleet(composition.commands(), log_dir=tmp_path) as fleet:
+        assert all(client.wait_for_service(TIMEOUT_S) for client in clients.values())
+        wait_until(lambda: "accepts goals" in (tmp_path / "planner.log").read_text(), TIMEOUT_S)
+        for name, client in clients.items():
+            order = Instruct.Request(instruction="say something", tag=name)
+            spinner.executor.create_task(client.call_async, order)
+        wait_until(lambda: len(outcomes) == len(statuses) == 2, TIMEOUT_S)
+        assert fleet.stop() == {"planner": 0, "robots_1": 0}
+    spinner.stop()
+    node.destroy_node()
+    assert {(outcome.tag, outcome.robot_id) for outcome in outcomes} == {("drone_1",) * 2, ("arm_1",) * 2}
+    assert {name: status.robot_model for name, status in statuses.items()} == {"drone_1": "tello", "arm_1": "indy7"}
+
+
+def test_a_robot_that_shares_a_process_and_cannot_start_is_named(tmp_path):
+    words = [sys.executable, "-m", "llm_planner.ros.robot_group", "drone_1", "drone_2", "--ros-args"]
+    words += ["-p", "drone_1:robot_model:=tello", "-p", "drone_2:robot_model:=no_such_model"]
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(words, stderr=log) as robots:
+        try:
+            wait_until(lambda: "drone_2 ended" in (tmp_path / "log").read_text(), TIMEOUT_S)
+            assert "error: drone_2: no robot model 'no_such_model'" in (tmp_path / "log").read_text()
+            assert "drone_1 ended" not in (tmp_path / "log").read_text()
+            robots.send_signal(signal.SIGINT)
+            assert robots.wait(TIMEOUT_S) == 0
+        finally:
+            robots.kill()
 
 
 def test_commands_of_a_composition(tmp_path):

@@ -8,7 +8,7 @@ import rclpy
 from std_msgs.msg import String
 
 from llm_planner.monitoring.robot_view import RobotView
-from llm_planner.ros import qos
+from llm_planner.ros import planner_client, qos, robot_node
 from llm_planner.ros.robot_view import PERIOD_S
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, start_operator  # noqa: F401 -- a fixture
@@ -32,3 +32,23 @@ def test_listeners_see_where_it_is_and_what_it_knows_of(planner, start_operator)
     assert views[0].pose.x_m == pytest.approx(0.5, abs=0.15)
     assert (views[0].robot_id, views[0].kind, views[0].is_busy) == ("seen_1", "drone", False)
     assert [thing.name for thing in views[0].things] == ["chair"]
+
+
+def running(robot):
+    """Returns the periods of a node's timers that run."""
+    return sorted(timer.timer_period_ns / 1e9 for timer in robot.timers if not timer.is_canceled())
+
+
+def test_a_robot_that_is_idle_and_that_nobody_watches_has_one_timer(planner, start_operator):  # noqa: F811
+    operator = start_operator("idle_1", time_scale=1.0)
+    wait_until(lambda: running(operator.robot) == [robot_node.PERIOD_S])
+    node = rclpy.create_node("watcher")
+    node.create_subscription(String, "/idle_1/view", lambda _: None, qos.VIEW)
+    wait_until(lambda: running(operator.robot) == [PERIOD_S, robot_node.PERIOD_S])
+    node.destroy_node()
+    wait_until(lambda: running(operator.robot) == [robot_node.PERIOD_S])
+    operator.instruct("hang mf(20);")
+    wait_until(lambda: running(operator.robot) == [planner_client.TICK_S, robot_node.PERIOD_S])
+    operator.call_stop()
+    operator.outcome()
+    wait_until(lambda: running(operator.robot) == [robot_node.PERIOD_S])

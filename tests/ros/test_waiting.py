@@ -26,7 +26,8 @@ from llm_planner.ros.commander import (
     planner_of,
     robot_name,
 )
-from llm_planner.ros.fleet_listener import robot_nodes
+from llm_planner.ros.graph import robot_nodes
+from llm_planner.ros.planner_client import PlannerClient
 from tests.ros.nodes import Planner, Robot, wait_until
 from tests.ros.test_robot_node import Operator
 
@@ -277,14 +278,13 @@ class SteppedClock:
     def now_s(self):
         return self.seconds
 
-    def wait(self, timeout_s):
-        self.seconds += timeout_s
-        return False
+    def sleep(self, seconds):
+        self.seconds += seconds
 
 
 def stepped_clock(monkeypatch):
     clock = SteppedClock()
-    monkeypatch.setattr(Client, "wait_for_service", clock.wait)
+    monkeypatch.setattr("llm_planner.ros.commander.time", clock)
     return clock
 
 
@@ -346,15 +346,15 @@ def test_what_the_search_for_a_robot_took_is_not_waited_again_for_its_planner(ro
     assert limits == pytest.approx([left_s])
 
 
-def test_a_robot_that_does_not_answer_is_waited_for_no_longer_than_allowed(start, monkeypatch):
-    operator = start(Operator, "drone_1")
-    monkeypatch.setattr(Client, "wait_for_service", lambda *_: True)
-    asked = []
-    monkeypatch.setattr("llm_planner.ros.commander._answer", lambda *given: asked.append(given[-1]) or 1 / 0)
-    for timeout_s in (30.0, 3.0, 0.1):
-        with pytest.raises(ZeroDivisionError):
-            planner_of(operator.node, "drone_1", timeout_s=timeout_s, clock=SteppedClock())
-    assert asked == [5.0, 3.0, 1.0]
+def test_the_planner_of_a_robot_is_found_without_asking_the_robot(ros, monkeypatch):
+    """A request that comes while two participants discover each other can take 3 s."""
+    monkeypatch.setattr(Client, "call_async", lambda *_: 1 / 0)
+    robot, node = rclpy.create_node("drone_1", namespace="/site_b"), rclpy.create_node("console")
+    client = PlannerClient(robot, "tello", planner="/site_b/brain")
+    assert client.robot_id == "site_b/drone_1"
+    assert planner_of(node, "site_b/drone_1", timeout_s=TIMEOUT_S) == "/site_b/brain"
+    robot.destroy_node()
+    node.destroy_node()
 
 
 @pytest.mark.timeout(60)

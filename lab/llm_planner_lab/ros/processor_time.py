@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes take of a processor, by the kernel's own account (Linux)."""
+"""What processes take of a processor and of memory, by the kernel's own account (Linux)."""
 
 import os
 import time
@@ -21,6 +21,12 @@ def share_of_core(pids: Mapping[str, int], seconds: float) -> dict[str, float]:
     time.sleep(seconds)
     passed_s = time.monotonic() - began_s
     return {name: round((processor_s(pid) - before[name]) / passed_s, 4) for name, pid in pids.items()}
+
+
+def memory_mb(pid: int) -> float:
+    """Returns the proportional memory of a process in MB (PSS): what it shares is divided among those that share it."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
 
 
 def _own_s(pid: int) -> float:

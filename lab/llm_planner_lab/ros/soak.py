@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what gets lost and what comes late while a fleet works, and what its dashboard costs.
 
-    python -m llm_planner_lab.ros.soak --seconds 600 --drones 16 --arms 4
+    python -m llm_planner_lab.ros.soak --seconds 600 --drones 16 --arms 4 --robots-per-process 20
 
-A planner with a scripted engine, twenty robot nodes and a dashboard, each a process, are told something all the time;
+A planner with a scripted engine, twenty robot nodes and a dashboard are told something all the time;
 this process subscribes to every topic of theirs and takes the middleware's own numbers and stamps of each message:
 
 - *lost*: numbers of a publisher that never came, between the first and the last that did;
@@ -12,8 +12,9 @@ this process subscribes to every topic of theirs and takes the middleware's own 
 - *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; what
   the middleware had in time is reported with it (``late_share_of_transport``).
 
-Processor seconds are those of each process. The dashboard is watched by as many browsers as ``--browsers`` says (they
-read the stream and draw nothing), in the second half of the time.
+Processor seconds are those of each process; ``--idle`` measures them alone, of robots that nobody watches and that are
+told nothing. Memory is proportional (PSS): what processes share is divided among them. The dashboard is watched by as
+many browsers as ``--browsers`` says (they read the stream and draw nothing), in the second half of the time.
 """
 
 import argparse
@@ -36,9 +37,9 @@ from rclpy.node import Node
 import llm_planner.msg as msgs
 from llm_planner.ros import qos
 from llm_planner.ros.composition import DASHBOARD, Composition, Fleet
-from llm_planner.ros.fleet_listener import robot_nodes
+from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.spinning import spinning
-from llm_planner_lab.ros.processor_time import share_of_core
+from llm_planner_lab.ros.processor_time import memory_mb, share_of_core
 from llm_planner_lab.ros.soak_ear import Ear
 
 READY_TIMEOUT_S = 180.0
@@ -46,6 +47,7 @@ SETTLE_S = 5.0  # twenty robots find each other and us
 EVERY_S = 9.0  # period of a robot's instructions: longer than its plan takes
 PORT = 8479
 PLANNER, EAR = "/planner", "this_measurement"
+NO_ROBOTS = ("planner", DASHBOARD, EAR)
 TASKS = {"drone": "exactly: mf(60);tc(90);mb(60);", "arm": "exactly: home();wait(1);home();wait(1);"}
 BROWSER = "import sys, urllib.request\nfor line in urllib.request.urlopen(sys.argv[1] + 'events'): pass"
 
@@ -106,19 +108,55 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
                 shares[phase] = share_of_core(fleet.pids, seconds / 2)
                 shares[phase][EAR] = round(2 * (time.process_time() - began_s) / seconds, 4)
         ear.is_counting = False
-        ended = fleet.first_ended() or next(iter(fleet.observers_ended().items()), None)
+        memory = _robot_memory(fleet, num_robots)
+        _require_all(fleet, log_dir)
+    return {
+        "messages": ear.report(),
+        "reports": ear.report_of_reports(),
+        "share_of_one_core": _by_role(shares, num_robots),
+        "robot_memory_mb": memory,
+    }
+
+
+def idle(composition: Composition, seconds: float, log_dir: Path) -> dict[str, Any]:
+    """Returns what the processes of a fleet take of one core while nobody watches it or tells it anything.
+
+    Args:
+        composition: The fleet, without a dashboard and a scenario.
+        seconds: For how long.
+        log_dir: Where the processes write.
+    """
+    num_robots = len(composition.robots)
+    with Fleet(composition.commands(), log_dir=log_dir) as fleet:
+        with spinning("llm_planner_soak") as node:
+            wait_until_there(node, num_robots)
+        time.sleep(SETTLE_S)
+        shares = {"idle": share_of_core(fleet.pids, seconds)}
+        memory = _robot_memory(fleet, num_robots)
+        _require_all(fleet, log_dir)
+    return {"share_of_one_core": _by_role(shares, num_robots), "robot_memory_mb": memory}
+
+
+def _require_all(fleet: Fleet, log_dir: Path) -> None:
+    """Raises RuntimeError if a process of a fleet has ended."""
+    ended = fleet.first_ended() or next(iter(fleet.observers_ended().items()), None)
     if ended is not None:
         raise RuntimeError(f"process {ended[0]} ended with status {ended[1]}; see {log_dir}")
-    return {"messages": ear.report(), "reports": ear.report_of_reports(), "share_of_one_core": _by_role(shares)}
 
 
-def _by_role(shares: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+def _robot_memory(fleet: Fleet, num_robots: int) -> float:
+    """Returns the mean memory of a robot, in MB."""
+    sizes = [memory_mb(pid) for name, pid in fleet.pids.items() if name not in NO_ROBOTS]
+    return round(sum(sizes) / max(1, num_robots), 1)
+
+
+def _by_role(shares: dict[str, dict[str, float]], num_robots: int) -> dict[str, dict[str, float]]:
     """Returns the shares of planner (engine included), dashboard and this process, and the mean of the robots."""
     roles = {}
     for phase, share in shares.items():
-        robots = [value for name, value in share.items() if name not in ("planner", DASHBOARD, EAR)]
-        mean = sum(robots) / max(1, len(robots))
-        own = {name: share[name] for name in ("planner", DASHBOARD, EAR)}
+        robots = [value for name, value in share.items() if name not in NO_ROBOTS]
+        mean = sum(robots) / max(1, num_robots)
+        own = {name: share[name] for name in NO_ROBOTS if name in share}
         roles[phase] = {**own, "each_robot": round(mean, 4)}
     return roles
 
@@ -131,18 +169,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="how long")
     parser.add_argument("--drones", type=int, default=16, help="how many drones")
     parser.add_argument("--arms", type=int, default=4, help="how many arms")
+    parser.add_argument("--robots-per-process", type=int, default=1, help="how many robots share a process")
+    parser.add_argument("--idle", action="store_true", help="no instructions, no listener, no dashboard")
     parser.add_argument("--browsers", type=int, default=1, help="how many look at the dashboard, in the second half")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="llm_planner_soak_") as directory:
         scenario = Path(directory) / "scenario.yaml"
-        fleet = Composition(drones=given.drones, arms=given.arms, planner={"backend": "fake"}, dashboard_port=PORT)
-        write_scenario(scenario, fleet, given.seconds + READY_TIMEOUT_S)
-        fleet = replace(fleet, scenario=scenario)
+        fleet = Composition(
+            drones=given.drones,
+            arms=given.arms,
+            planner={"backend": "fake"},
+            dashboard_port=PORT,
+            robots_per_process=given.robots_per_process,
+        )
         load = os.getloadavg()[0]
-        found = soak(fleet, given.seconds, given.browsers, Path(directory))
+        if given.idle:
+            found = idle(replace(fleet, dashboard_port=None), given.seconds, Path(directory))
+        else:
+            write_scenario(scenario, fleet, given.seconds + READY_TIMEOUT_S)
+            found = soak(replace(fleet, scenario=scenario), given.seconds, given.browsers, Path(directory))
     conditions = {
         "seconds": given.seconds,
         "robots": given.drones + given.arms,
+        "robots_per_process": given.robots_per_process,
         "browsers": given.browsers,
         "engine": "scripted (backend fake)",
         "machine": platform.machine(),

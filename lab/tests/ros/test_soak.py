@@ -14,8 +14,8 @@ import llm_planner.msg as msgs
 from llm_planner.ros import qos
 from llm_planner.ros.composition import Composition
 from llm_planner.ros.scenario import load_scenario
-from llm_planner_lab.ros.processor_time import processor_s, share_of_core
-from llm_planner_lab.ros.soak import EVERY_S, write_scenario
+from llm_planner_lab.ros.processor_time import memory_mb, processor_s, share_of_core
+from llm_planner_lab.ros.soak import EVERY_S, _by_role, idle, write_scenario
 from llm_planner_lab.ros.soak_ear import Ear, Kind
 from tests.monitoring.test_rows import accepted, finished, report, segment
 from tests.ros.nodes import Spinner, wait_until
@@ -93,3 +93,21 @@ def test_processor_time_is_that_of_the_process():
         sum(range(1000))
     assert processor_s(2**30) == 0.0  # no such process
     assert share_of_core({"absent": 2**30}, 0.01) == {"absent": 0.0}
+
+
+def test_memory_is_that_of_the_process():
+    before = memory_mb(os.getpid())
+    kept = bytes(range(256)) * (1 << 16)  # 16 MiB, every page written
+    assert len(kept) / 2**20 - 1 < memory_mb(os.getpid()) - before
+
+
+def test_the_share_of_a_robot_does_not_depend_on_how_many_share_its_process():
+    shares = {"planner": 0.1, "robots_1": 0.3, "robots_2": 0.1}
+    assert _by_role({"idle": shares}, 8) == {"idle": {"planner": 0.1, "each_robot": 0.05}}
+
+
+def test_idle_robots_take_something_and_have_memory(ros, tmp_path):
+    fleet = Composition(drones=2, arms=0, planner={"backend": "fake"}, robots_per_process=2)
+    found = idle(fleet, 2.0, tmp_path)
+    assert 0.0 < found["share_of_one_core"]["idle"]["each_robot"] < 1.0
+    assert found["robot_memory_mb"] > 1.0
