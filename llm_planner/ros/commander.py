@@ -203,8 +203,8 @@ def planner_of(
 ) -> str:
     """Returns the full name of the planner that a robot node asks, by the topic that its heartbeats are published on.
 
-    The ROS graph knows it, so there is nothing to ask the robot for. A request that comes while two participants
-    discover each other can get lost; DDS sends it again up to 3 s later.
+    The ROS graph knows it, so there is nothing to ask the robot for. A request that is sent as soon as a
+    service is found was in some starts answered 1 to 3 s later only, even if it was sent again.
 
     Args:
         node: Spun by another thread; this blocks.

@@ -347,7 +347,7 @@ def test_what_the_search_for_a_robot_took_is_not_waited_again_for_its_planner(ro
 
 
 def test_the_planner_of_a_robot_is_found_without_asking_the_robot(ros, monkeypatch):
-    """A request that comes while two participants discover each other can take 3 s."""
+    """A request that is sent as soon as a service is found was answered up to 3 s later."""
     monkeypatch.setattr(Client, "call_async", lambda *_: 1 / 0)
     robot, node = rclpy.create_node("drone_1", namespace="/site_b"), rclpy.create_node("console")
     client = PlannerClient(robot, "tello", planner="/site_b/brain")
