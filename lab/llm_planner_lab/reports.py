@@ -49,6 +49,7 @@ def _timely_facts(document: Document) -> dict[str, Any]:
 
 REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "admission": _admission_facts,
+    "budgets": _no_facts,
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
     "encounters": _no_facts,

@@ -99,6 +99,7 @@ class PlanAction:
             handle_accepted_callback=self._on_accepted,
             cancel_callback=self._on_cancel,
             feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
+            **qos.ACTION_SERVICES,
             result_timeout=int(memory_s),
         )
         self._log_publisher = node.create_publisher(String, "~/goal_events", qos.GOAL_EVENTS)

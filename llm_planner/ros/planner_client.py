@@ -78,7 +78,10 @@ class PlannerClient:
         self._endpoints = Endpoints(
             node=node,
             action=PlanActionClient(
-                node, f"{planner}/plan_task", feedback_sub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH)
+                node,
+                f"{planner}/plan_task",
+                feedback_sub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
+                **qos.ACTION_SERVICES,
             ),
             get_segments=node.create_client(GetSegments, f"{planner}/get_segments"),
             heartbeats=node.create_publisher(msgs.Heartbeat, f"{planner}/heartbeat", qos.HEARTBEATS),

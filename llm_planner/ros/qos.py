@@ -4,6 +4,12 @@
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 FEEDBACK_DEPTH = 64  # rclpy's 10 drops from 1000 messages per second on
+REQUESTS = QoSProfile(depth=256, reliability=ReliabilityPolicy.RELIABLE)
+"""Requests of the action and replies to them. Every client receives the replies to all clients, so that with the usual
+depth of 10 the one to a client that is slow for a moment is dropped; so is the request of one of many robots."""
+ACTION_SERVICES = dict.fromkeys(
+    ("goal_service_qos_profile", "result_service_qos_profile", "cancel_service_qos_profile"), REQUESTS
+)
 REPORTS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
 HEARTBEATS = QoSProfile(depth=64, reliability=ReliabilityPolicy.RELIABLE)
 STATUS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -99,10 +99,13 @@ class BudgetSolver:
     Attributes:
         k: Pessimistic factor, >= 1.
         max_eviction_ratio: alpha_max, 0 to 1: of what is left out and evicted together.
+        way_s: From the robot to the planner and back, >= 0. It is gone from every budget, as the robot counts from its
+            asking.
     """
 
     k: float = PESSIMISM
     max_eviction_ratio: float = MAX_EVICTION_RATIO
+    way_s: float = 0.0
 
     def solve(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision:
         """Returns how to reach ``N_W`` tokens, or at least those of the shortest plan, within ``budget_s`` from now.
@@ -113,7 +116,8 @@ class BudgetSolver:
         """
         if not (math.isfinite(budget_s) and budget_s > 0.0):
             raise PlannerError(ErrorCode.INVALID_TIME_BUDGET, f"a time budget of {budget_s} s; give a positive number")
-        decision = self._as_it_is(budget_s, task, load, time) or self._reserved(budget_s, task, load, time)
+        left_s = budget_s - self.way_s
+        decision = self._as_it_is(left_s, task, load, time) or self._reserved(left_s, task, load, time)
         if decision is None:
             raise self._infeasible(budget_s, task, load, time)
         return decision
@@ -225,7 +229,7 @@ class BudgetSolver:
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{budget_s:.3g} s are left of the time budget"
-        feasible_s = self.shortest_s(task, load, time)
+        feasible_s = self.shortest_s(task, load, time) + self.way_s
         return PlannerError(
             ErrorCode.BUDGET_INFEASIBLE,
             f"{message}; at least {feasible_s:.3g} s are needed now: give that much, or let the reflex act",

@@ -3,7 +3,7 @@
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import PlannerError
@@ -61,15 +61,20 @@ class Budgets:
     Args:
         scheduler: Gives reserved slots; knows the engine's times.
         info: Of the backend.
+
+    Attributes:
+        on_admitted: Called with a goal when the first decision about it is to keep its budget.
     """
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo) -> None:
         self._scheduler = scheduler
         self._info = info
         config = scheduler.config
-        self._solver = BudgetSolver(k=config.pessimism, max_eviction_ratio=config.max_eviction_ratio)
+        way_s = 2.0 * config.network_latency_s
+        self._solver = BudgetSolver(k=config.pessimism, max_eviction_ratio=config.max_eviction_ratio, way_s=way_s)
         self._kept: dict[str, KeptBudget] = {}
         self.lengths = ExpectedLengths()
+        self.on_admitted: Callable[[str], None] = lambda _: None
 
     def open(self, goal: Goal, now_s: float) -> None:
         """Looks after a goal from now on, if it has a budget that is not kept yet.
@@ -102,6 +107,8 @@ class Budgets:
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
             reason = error if before is None else self._lost(kept, now_s)
+            if before is None and error is None:
+                self.on_admitted(kept.goal.request.request_id)
             if reason is not None:
                 refused.append((kept.goal, reason))
                 self.close(kept.goal.request.request_id)
@@ -165,8 +172,8 @@ class Budgets:
 
     def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
         times, budget_s = self._scheduler.times, kept.left_s(now_s)
-        if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step and the way to the robot earlier
-            budget_s -= self._scheduler.config.network_latency_s + times.cautious.decode_line(1).q_s
+        if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step earlier
+            budget_s -= times.cautious.decode_line(1).q_s
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
             return Decision(

@@ -11,7 +11,7 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import ChildLink, Timeouts
-from llm_planner.serving.child_process import Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
+from llm_planner.serving.child_process import Admitted, Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
@@ -105,6 +105,9 @@ class ChildServer:
                 self._forget(superseded.request_id)
             if request.time_budget_s is not None:
                 self._alarm.set(now_s + request.time_budget_s + BUDGET_GRACE_S)
+                goal = self._book.get(request.request_id)
+                if goal is not None and goal.decide_by_s is not None:
+                    self._alarm.set(goal.decide_by_s)
             self._quarantine.add(request.request_id, is_urgent=request.urgency is Urgency.URGENT)
             self._hand_over(now_s)
 
@@ -286,6 +289,8 @@ class ChildServer:
                     self._is_ready.set()
                 case Snapshot(view):
                     self._view, self._is_looking = view or self._view, False
+                case Admitted(request_id):
+                    self._book.admit(request_id)
                 case event:
                     self._num_failures = self._num_hangs = 0
                     if self._link is not None:

@@ -76,6 +76,13 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Admitted:
+    """Child to parent: it was decided to keep the time budget of this goal. It brings the goal no further."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartFailed:
     """Child to parent: the loop could not be built."""
 
@@ -85,7 +92,7 @@ class StartFailed:
 GoalMessage = GoalRecord | Cancel | Report
 ParentMessage = GoalMessage | Look | None
 """Parent to child; a record: plan for this goal. None: end."""
-LoopMessage = Heartbeat | Snapshot | Event
+LoopMessage = Heartbeat | Snapshot | Admitted | Event
 ChildMessage = LoopMessage | StartFailed
 
 
@@ -147,6 +154,7 @@ class LoopRunner:
         self._inbox: queue.SimpleQueue[ParentMessage] = queue.SimpleQueue()
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
+        loop.tell_admissions(lambda request_id: connection.send(Admitted(request_id)))
 
     def run(self) -> None:
         """Runs until the parent says so, or is gone; closes the loop in any case."""

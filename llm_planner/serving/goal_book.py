@@ -88,6 +88,13 @@ class GoalBook:
             self.post(event)
             return event
 
+    def admit(self, request_id: str) -> None:
+        """Notes that an engine has decided to keep a goal's time budget."""
+        with self.lock:
+            goal = self._unfinished.get(request_id)
+            if goal is not None:
+                self._unfinished[request_id] = replace(goal, is_admitted=True)
+
     def end(self, request_id: str, code: ErrorCode, message: str, now_s: float) -> Finished | None:
         """Ends a goal without waiting for the loop; None if it has ended already."""
         with self.lock:
@@ -124,13 +131,20 @@ class GoalBook:
         """Keeps the time budgets that the engine does not keep, because it is dead, starting, or in a long step.
 
         Returns what was announced: a goal of which nothing came has ended, a plan of strategy PARTIAL is closed. An
-        engine that lives closes its plans itself: it knows what is on its way.
+        engine that lives closes its plans itself: it knows what is on its way. A goal about which no engine has decided
+        is refused while its robot has time left for its reflex: a step that has begun cannot be interrupted.
         """
         events: list[Event] = []
         with self.lock:
             for goal in list(self._unfinished.values()):
                 overrun, budget_s = goal.overrun(now_s), goal.request.time_budget_s
-                if overrun is AtDeadline.IS_CLOSED and not is_engine_ready:
+                if goal.decide_by_s is not None and goal.decide_by_s <= now_s:
+                    message = (
+                        f"no engine could decide in time about the time budget of {budget_s} s: it is in a long step, "
+                        "or not ready; let the reflex act"
+                    )
+                    events.append(self._finish(goal, goal.result_of(ErrorCode.BUDGET_INFEASIBLE, message), now_s))
+                elif overrun is AtDeadline.IS_CLOSED and not is_engine_ready:
                     closed = PlanComplete(goal.request_id, len(goal.segments), is_partial=True)
                     events += filter(None, [self.accept(closed, now_s)])
                 elif overrun is AtDeadline.ENDS:

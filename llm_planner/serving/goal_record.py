@@ -4,8 +4,14 @@
 from dataclasses import dataclass, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.request import AtDeadline, PlanMetrics, PlanRequest, PlanResult
+from llm_planner.core.request import AtDeadline, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, marks_of
+
+RESERVE_S = 0.07
+"""What is left of a time budget, at least, when a goal is refused that no engine has decided about: 50 ms for the
+robot's reflex, and 20 ms for the way there."""
+MOST_RESERVED = 0.7
+"""Share of a budget, of those that are too short for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +26,7 @@ class GoalRecord:
         is_complete: Whether no segment will follow.
         is_partial: Whether that is so because the plan was closed to keep its time budget.
         verdict: Why the plan said that the task cannot be achieved; None if it did not.
+        is_admitted: Whether an engine has decided to keep its time budget.
         alive_at_s: When its client last showed life; None until its first heartbeat.
         result: How it ended; None while it is unfinished.
         ended_at_s: When it ended.
@@ -32,6 +39,7 @@ class GoalRecord:
     is_complete: bool = False
     is_partial: bool = False
     verdict: PlannerError | None = None
+    is_admitted: bool = False
     alive_at_s: float | None = None
     result: PlanResult | None = None
     ended_at_s: float | None = None
@@ -84,6 +92,16 @@ class GoalRecord:
             is_told = last.status is ReportStatus.SUCCEEDED or report.status is ReportStatus.STARTED
             first = last.index + is_told
         return first <= report.index < len(self.segments)
+
+    @property
+    def decide_by_s(self) -> float | None:
+        """When it is refused unless an engine has decided about it; None if nothing has to be decided any more."""
+        request = self.request
+        end_s = request.budget_ends_at_s(self.arrival_s, len(self.segments), self.is_complete)
+        is_settled = self.is_admitted or self.segments or request.overrun is OverrunStrategy.SKIP_NEXT
+        if end_s is None or request.time_budget_s is None or is_settled:
+            return None
+        return end_s - min(RESERVE_S, MOST_RESERVED * request.time_budget_s)
 
     def overrun(self, now_s: float) -> AtDeadline | None:
         """Returns what happens because the time budget is over; None if it is not, or what it covers has come."""

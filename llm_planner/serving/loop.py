@@ -72,6 +72,13 @@ class PlannerLoop:
         self._is_kv_off = False
         self.longest_rehearsal_s = 0.0
 
+    def tell_admissions(self, on_admitted: Callable[[str], None]) -> None:
+        """Has ``on_admitted`` called with every goal whose time budget is to be kept, as soon as that is decided.
+
+        An event would come too late: behind the step, which the decision lets begin.
+        """
+        self._budgets.on_admitted = on_admitted
+
     # --- What comes in
 
     def submit(self, request: PlanRequest, now_s: float) -> list[Event]:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,33 @@ def test_on_request_a_node_listens_to_the_network_without_shared_memory():
     (ours, _) = talk(environment(Network.SUBNET, HOST), DEFAULTS)
     assert ours[1] == set()
     assert "00000000" in ours[2]
+
+
+BUFFERS = """
+import os, socket, time
+from llm_planner.ros.spinning import spinning
+with spinning("buffers"):
+    time.sleep(0.5)
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as opened:
+                if opened.family == socket.AF_INET:
+                    print(opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+        except OSError:
+            continue
+"""
+
+
+def test_a_node_of_this_host_has_room_for_bursts():
+    """Else packets get lost, and what is reliable comes again hundreds of milliseconds later."""
+    most = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    usual = int(Path("/proc/sys/net/core/rmem_default").read_text())
+    command = [sys.executable, "-c", BUFFERS]
+    said = subprocess.run(command, capture_output=True, text=True, env=dict(HOST), timeout=60.0, check=True).stdout
+    largest = max(map(int, said.split()))
+    assert (
+        largest == 2 * 4_194_304 if most >= 4_194_304 else largest >= usual
+    )  # the kernel doubles what it is asked for
 
 
 def test_the_profile_is_well_formed():

@@ -54,6 +54,14 @@ def test_a_budget_shorter_than_a_decode_step_says_so():
     assert "one decode step takes" in message
 
 
+def test_only_what_is_admitted_is_told_so_and_before_its_first_step():
+    run, told = Run(), []
+    run.loop.tell_admissions(lambda request_id: told.append((request_id, run.loop._meter.totals.num_steps)))
+    before = run.loop._meter.totals.num_steps
+    run.submit("kept", time_budget_s=60.0).submit("short", time_budget_s=0.001).submit("unlimited").go()
+    assert told == [("kept", before)]
+
+
 def test_what_a_refusal_names_is_enough():
     message = Run().submit(time_budget_s=0.03).go().result().error_msg
     named_s = float(message.split("at least ")[1].split(" s")[0])

@@ -214,8 +214,29 @@ def start_slowly() -> PlannerLoop:
 def test_a_budget_holds_without_an_engine(own, fields):
     owner = own(start_slowly)
     owner.server.submit(make_request("r1", "go", **fields))
-    assert owner.result("r1").error_code is ErrorCode.BUDGET_EXCEEDED
+    assert owner.result("r1").error_code is ErrorCode.BUDGET_INFEASIBLE
     assert not owner.server.status.is_ready
+
+
+def test_a_goal_that_comes_in_a_long_step_is_refused_before_the_step_ends(own):
+    owner = own(functools.partial(build, step_s=20.0))
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("long", "go"))
+    time.sleep(0.5)  # the step has begun
+    began_s = time.monotonic()
+    owner.server.submit(make_request("r1", "go", robot_id="other", time_budget_s=0.3))
+    assert owner.result("r1").error_code is ErrorCode.BUDGET_INFEASIBLE
+    assert time.monotonic() - began_s < 15.0
+
+
+def test_the_parent_learns_what_is_admitted_before_the_step_that_follows(own):
+    owner = own(functools.partial(build, step_s=20.0))
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "go", time_budget_s=60.0))
+    until_s = time.monotonic() + 15.0
+    while not owner.server._book.get("r1").is_admitted:
+        assert time.monotonic() < until_s, "the step did not begin, or the parent was told only behind it"
+        time.sleep(0.01)
 
 
 def test_a_goal_that_kills_the_engine_ends_and_the_next_one_is_served(own):

@@ -140,6 +140,25 @@ def test_kill_skips_nothing():
     assert caught.value.code is ErrorCode.ROBOT_BUSY
 
 
+@pytest.mark.parametrize("is_engine_ready", [False, True])
+@pytest.mark.parametrize(("budget_s", "decide_by_s"), [(1.0, 1.93), (0.1, 1.03), (0.02, 1.006)])
+def test_what_no_engine_has_decided_about_is_refused_while_the_reflex_has_time(budget_s, decide_by_s, is_engine_ready):
+    book = GoalBook(make_admission())
+    for name in ("undecided", "admitted", "served", "skip_next"):
+        overrun = OverrunStrategy.SKIP_NEXT if name == "skip_next" else OverrunStrategy.KILL
+        book.open(make_request(name, robot_id=name, time_budget_s=budget_s, overrun=overrun), 1.0)
+    book.open(make_request("unlimited", robot_id="unlimited"), 1.0)
+    book.admit("admitted")
+    book.accept(SegmentReady("served", make_segment(0)), 1.0)
+    assert book.take_overdue(decide_by_s - 1e-6, is_engine_ready=is_engine_ready) == []
+    (refused,) = book.take_overdue(decide_by_s + 1e-6, is_engine_ready=is_engine_ready)
+    assert (refused.request_id, refused.result.error_code) == ("undecided", ErrorCode.BUDGET_INFEASIBLE)
+    book.admit("undecided")  # too late: it has ended
+    assert book.get("undecided") is None
+    late = book.take_overdue(1.001 + budget_s, is_engine_ready=is_engine_ready)
+    assert [(e.request_id, e.result.error_code) for e in late] == [("admitted", ErrorCode.BUDGET_EXCEEDED)]
+
+
 @pytest.mark.parametrize("overrun", OverrunStrategy)
 @pytest.mark.parametrize("num_segments", [0, 1])
 @pytest.mark.parametrize("is_engine_ready", [False, True])
@@ -149,6 +168,7 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         make_request("r1", time_budget_s=1.0, overrun=overrun, budget_scope=BudgetScope.WHOLE_PLAN),
         1.0,
     )
+    book.admit("r1")
     for index in range(num_segments):
         book.accept(SegmentReady("r1", make_segment(index)), 1.5)
     assert book.take_overdue(2.0, is_engine_ready=is_engine_ready) == []

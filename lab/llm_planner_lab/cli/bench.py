@@ -8,6 +8,11 @@ from llm_planner_lab.cli.lazy import LazyCommand
 
 COMMANDS = (
     LazyCommand(
+        "budgets",
+        "bench_budgets:budgets",
+        "Send emergencies with time budgets over ROS, with all slots busy, and count which answers are in time.",
+    ),
+    LazyCommand(
         "encounters",
         "encounters:encounters",
         "Let people walk into the way of a drone with a body, and count collisions (needs MuJoCo).",

@@ -12,11 +12,6 @@ how much too late a bare process wakes up on this machine meanwhile: what is bel
 
 What goals cost that are refused (``ros.latency_refusals``).
 
-    python -m llm_planner_lab.ros.latency urgent --budgets 1.0 0.5 0.2 --trials 50
-
-Emergencies with a time budget under the same kind of load (``ros.latency_urgent``), with the bundled model or a
-scripted one (``--engine fake``).
-
     python -m llm_planner_lab.ros.latency stop --trials 200
 
 Ctrl-C in ``llm-planner send`` until the robot's driver has halted, under the same load (``ros.latency_stop``).
@@ -49,7 +44,6 @@ from llm_planner.ros.spinning import spinning
 from llm_planner_lab.ros.latency_peers import (
     LOAD_INSTRUCTION,
     LOAD_SCENE,
-    LONG_PLAN,
     TIMEOUT_S,
     run_load,
     serve_long,
@@ -57,7 +51,6 @@ from llm_planner_lab.ros.latency_peers import (
 )
 from llm_planner_lab.ros.latency_refusals import measure_refusals, send_long_goals
 from llm_planner_lab.ros.latency_stop import measure_stops
-from llm_planner_lab.ros.latency_urgent import measure_urgent
 from llm_planner_lab.ros.quantiles import Quantiles
 
 SETTLE_S = 0.05  # between acceptance and cancel, segment and report
@@ -162,14 +155,12 @@ def measure_segments(planner: str, trials: int) -> Quantiles:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints one JSON object; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    roles = ["measure", "urgent", "refusals", "stop", "serve-stamps", "serve-long", "send-long", "load"]
+    roles = ["measure", "refusals", "stop", "serve-stamps", "serve-long", "send-long", "load"]
     parser.add_argument("role", nargs="?", choices=roles, default="measure", help="the last four are other processes")
     parser.add_argument("--trials", type=int, default=200, help="samples per latency")
     parser.add_argument("--slots", type=int, default=8, help="scheduler.max_num_seqs of the planner")
     parser.add_argument("--robots", type=int, default=16, help="robots that keep the slots busy")
-    parser.add_argument("--budgets", type=float, nargs="+", default=[1.0, 0.5, 0.2], help="urgent: budgets in seconds")
-    parser.add_argument("--engine", choices=["torch", "fake"], default="torch", help="urgent: bundled model or script")
-    parser.add_argument("--policy", default="", help="urgent: scheduling policy; the configuration's without")
+    parser.add_argument("--engine", choices=["torch", "fake"], default="torch", help="load: bundled model or script")
     options = parser.parse_args(arguments)
     if options.role == "serve-stamps":
         return serve_stamps()
@@ -178,27 +169,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.role == "send-long":
         return send_long_goals("/planner")
     if options.role == "load":
-        return run_load(options.robots, f"exactly: {LONG_PLAN}" if options.engine == "fake" else LOAD_INSTRUCTION)
-    others = {"urgent": measure_emergencies, "refusals": measure_refused, "stop": measure_stop}
+        return run_load(options.robots, is_scripted=options.engine == "fake")
+    others = {"refusals": measure_refused, "stop": measure_stop}
     measured = others.get(options.role, measure)(options)
     print(json.dumps(measured, indent=2, default=asdict))  # noqa: T201 -- a program's output
     return 0
-
-
-def measure_emergencies(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns how emergencies fared with all slots busy."""
-    planner = {"backend": options.engine, "scheduler.max_num_seqs": str(options.slots)}
-    if options.policy:
-        planner["scheduler.policy"] = options.policy
-    load = ["load", "--robots", str(options.robots), "--engine", options.engine]
-    with Fleet(Composition(drones=0, arms=0, planner=planner).commands()):
-        _wait_for("/planner")
-        with Fleet({"load": [sys.executable, "-m", "llm_planner_lab.ros.latency", *load]}):
-            time.sleep(WARM_UP_S)
-            emergencies = measure_urgent("/planner", options.engine, options.trials, options.budgets)
-    return {"emergencies": emergencies, "engine": options.engine, "policy": options.policy or None} | _conditions(
-        options
-    )
 
 
 def measure_refused(options: argparse.Namespace) -> dict[str, Any]:

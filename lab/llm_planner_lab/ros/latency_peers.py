@@ -2,9 +2,11 @@
 """The other sides of a latency measurement: a planner that stamps its segments, and a load of busy robots."""
 
 import functools
-import os
-import sys
+import random
+import threading
 import time
+import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -37,7 +39,11 @@ LOAD_INSTRUCTION = "go to the chair, then turn around, then go to the table, the
 # With whole-plan generation a slot is taken until all of a plan is written: 485 tokens. Few statements, because a burst
 # of hundreds of segments, reported at once, would measure the reports instead of the slots.
 LONG_PLAN = f"l('{'a' * 285}');" * 5
-LOAD_SCENE = "chair, table, " + ", ".join(f"box_{i}" for i in range(100))
+THINGS = (
+    *("lamp", "table", "cup", "shelf", "chair", "sofa", "bottle", "ball", "door", "plant", "clock", "desk"),
+    *("printer", "stapler", "mug", "knife", "bowl", "spoon", "laptop", "phone", "book", "pen", "bag"),
+)
+LOAD_SCENE = ", ".join((*THINGS, *(f"box_{i}" for i in range(100))))
 
 
 @dataclass(slots=True)
@@ -135,25 +141,46 @@ def serve_long(num_slots: int) -> int:
     return process.run(lambda: PlannerNode(build, parameter_overrides=overrides), [])
 
 
-def run_load(num_robots: int, instruction: str) -> int:
-    """Runs robots that carry out every segment in no time and ask again at once, until standard input ends."""
+def run_load(num_robots: int, *, is_scripted: bool) -> int:
+    """Runs robots that carry out every segment in no time and ask again at once, until a signal ends the process.
+
+    A scripted model writes a long plan for each. A real one is asked for something else each time, as it would draft a
+    plan that it has written before, and for plans only: no generation is suspended for the sake of a robot.
+    """
     with spinning("latency_load") as node:
         clients = [PlannerClient(node, "tello", robot_id=f"load_{i}") for i in range(num_robots)]
-        for client in clients:
+        for number, client in enumerate(clients):
             client.wait_for_planner(TIMEOUT_S)
-            _keep_asking(client, instruction)
-        os.read(sys.stdin.fileno(), 1)
+            rng = random.Random(number)
+            _keep_asking(client, _scripted if is_scripted else functools.partial(_long_task, rng))
+        threading.Event().wait()  # not for the end of standard input: a ``Fleet`` gives its processes an empty one
     return 0
 
 
-def _keep_asking(client: PlannerClient, instruction: str) -> None:
+def _scripted(robot_id: str) -> PlanRequest:
+    return PlanRequest(
+        request_id=uuid.uuid4().hex,
+        robot_id=robot_id,
+        robot_model="tello",
+        instruction=f"exactly: {LONG_PLAN}",
+        scene=LOAD_SCENE,
+    )
+
+
+def _long_task(rng: random.Random, robot_id: str) -> PlanRequest:
+    one, its_place, other, other_place = rng.sample(THINGS, 4)
+    task = f"examine the {one} on the {its_place}, then examine the {other} on the {other_place}"
+    return replace(_scripted(robot_id), instruction=task, plan_only=True)
+
+
+def _keep_asking(client: PlannerClient, next_request: Callable[[str], PlanRequest]) -> None:
     handles: list[PlanHandle] = []
 
     def on_segment(segment: Segment) -> None:
         handles[-1].report(segment, ReportStatus.SUCCEEDED)
 
     def ask(_: object = None) -> None:
-        handles.append(client.plan(instruction, scene=LOAD_SCENE, on_segment=on_segment))
+        handles.append(client.ask(next_request(client.robot_id), on_segment=on_segment))
         handles[-1].future.add_done_callback(ask)
 
     ask()

@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+def nearest_rank(ordered: Sequence[float], share: float) -> float:
+    """Returns the quantile of at least one sorted value."""
+    return ordered[round(share * (len(ordered) - 1))]
+
+
 @dataclass(frozen=True, slots=True)
 class Quantiles:
     """Distribution of a latency, milliseconds."""
@@ -18,7 +23,5 @@ class Quantiles:
     def of(samples_s: Sequence[float]) -> "Quantiles":
         """Returns the quantiles of at least one sample (nearest rank)."""
         ordered = sorted(1e3 * sample for sample in samples_s)
-        last = len(ordered) - 1
-        return Quantiles(
-            round(ordered[round(0.5 * last)], 2), round(ordered[round(0.99 * last)], 2), round(ordered[-1], 2), last + 1
-        )
+        p50_ms, p99_ms = nearest_rank(ordered, 0.5), nearest_rank(ordered, 0.99)
+        return Quantiles(round(p50_ms, 2), round(p99_ms, 2), round(ordered[-1], 2), len(ordered))
