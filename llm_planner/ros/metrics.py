@@ -6,12 +6,8 @@ import math
 import llm_planner.msg as msgs
 from llm_planner.core.request import PlanMetrics
 
-FORMER_MEASURES = {
-    "batch_cap": "batch_cap",
-    "scene_pruning": "scene_pruning",
-    "graceful_truncation": "graceful_truncation",
-}
-"""Names in the field ``measures``, which goes with 0.3."""
+FORMER_MEASURES = {"batch_cap": "thin_batch", "scene_pruning": "short_scene", "graceful_truncation": "steering"}
+"""Names in the field ``levers``, which goes with 0.3."""
 
 
 def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
@@ -34,7 +30,7 @@ def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
         wcet_s=_or_nan(metrics.wcet_s),
         eviction_ratio=metrics.eviction_ratio,
         measures=list(metrics.measures),
-        measures=[FORMER_MEASURES.get(name, name) for name in metrics.measures],
+        levers=[FORMER_MEASURES.get(name, name) for name in metrics.measures],
     )
 
 

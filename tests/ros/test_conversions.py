@@ -318,16 +318,9 @@ def test_an_error_code_of_a_newer_planner_is_an_error():
 
 def test_the_message_holds_every_metric():
     fields = {field.name for field in dataclasses.fields(PlanMetrics)}
-    assert set(msgs.PlanMetrics.get_fields_and_field_types()) == fields | {"measures"}  # until 0.3
+    assert set(msgs.PlanMetrics.get_fields_and_field_types()) == fields | {"levers"}  # until 0.3
 
 
 def test_former_names_of_measures_are_sent_until_0_3():
     message = from_metrics(PlanMetrics(measures=tuple(measure.value for measure in Measure)))
-    assert message.measures == [
-        "reserved_slot",
-        "batch_cap",
-        "scene_pruning",
-        "eviction",
-        "token_cap",
-        "graceful_truncation",
-    ]
+    assert message.levers == ["reserved_slot", "thin_batch", "short_scene", "eviction", "token_cap", "steering"]
