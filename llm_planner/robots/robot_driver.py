@@ -2,7 +2,7 @@
 """What a robot node needs of its driver besides the execution of calls: kinematic or real, they look the same."""
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from llm_planner.robots.body import BodyState
 from llm_planner.robots.driver import SkillDriver
@@ -51,4 +51,14 @@ class RobotDriver(SkillDriver, Protocol):
 
     def attend(self, now_s: float) -> float:
         """Does what a robot needs that has nothing to do; returns after how many seconds to call again."""
+        ...
+
+
+@runtime_checkable
+class BatteryDriver(Protocol):
+    """A driver of a robot that says how full its battery is; a ``RobotDriver`` may be one."""
+
+    @property
+    def battery_share(self) -> float | None:
+        """What is left, 0 to 1; None while it is not known."""
         ...

@@ -17,6 +17,7 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible
 from llm_planner.robots.reflex import Reaction, Reflex
+from llm_planner.robots.robot_driver import BatteryDriver
 from llm_planner.ros.snapshot import Log, Snapshot
 
 REMEMBERED_S = 1.0  # where the robot was, of its own time: for its speed, and for the ends of its calls
@@ -98,6 +99,17 @@ class RobotControl:
     def unsupported_skills(self) -> frozenset[str]:
         """Skills of its model that its body cannot carry out."""
         return self._connection.unsupported_skills
+
+    @property
+    def has_battery(self) -> bool:
+        """Whether its driver can say how full its battery is."""
+        return isinstance(self._driver, BatteryDriver)
+
+    @property
+    def battery_share(self) -> float | None:
+        """What is left in its battery, 0 to 1; None if that is not known."""
+        with self._lock:
+            return self._driver.battery_share if isinstance(self._driver, BatteryDriver) else None
 
     @property
     def is_in_reflex(self) -> bool:

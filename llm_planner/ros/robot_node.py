@@ -28,6 +28,7 @@ from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.robots.default_scene import default_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import parameters, process, qos, robot_view
+from llm_planner.ros.battery import BatteryPublisher
 from llm_planner.ros.body import GAZEBO, MUJOCO, BodySettings, connect_body
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.control_loop import ControlLoop
@@ -145,9 +146,11 @@ class RobotNode(Node):
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
         self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
-        self._shown: list[RobotViewPublisher | FramesPublisher] = [view]
+        self._shown: list[RobotViewPublisher | FramesPublisher | BatteryPublisher] = [view]
         if body.driver not in (MUJOCO, GAZEBO):  # where bodies are, their world says
             self._shown.append(FramesPublisher(self, self._client.robot_id, self._robot, self._model, home))
+        if self._robot.has_battery:
+            self._shown.append(BatteryPublisher(self, self._robot))
         self._show_timer = steady_timer(self, robot_view.PERIOD_S, self._guard(self._show))
         self._show_timer.cancel()  # until somebody looks
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sensor_msgs.msg import BatteryState
 
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
@@ -61,6 +62,25 @@ def test_an_instruction_does_not_say_where_a_real_drone_is(planner, drone, start
     assert robot.pose == before
     assert operator.instruct("mf(50);", world="").accepted
     assert operator.outcome().error_code == ErrorCode.NONE
+
+
+def test_it_says_how_full_its_battery_is(planner, drone, start_operator):  # noqa: F811
+    operator = start_operator("real_7", **real())
+    received = []
+    operator.node.create_subscription(BatteryState, "/real_7/battery_state", received.append, 10)
+    wait_until(lambda: received, what="/real_7/battery_state")
+    assert 0.9 < received[0].percentage <= 1.0
+    assert received[0].present
+    assert math.isnan(received[0].voltage)
+    assert received[0].header.stamp.sec > 0
+    drone.drain(50.0)
+    wait_until(lambda: 0.4 < received[-1].percentage <= 0.5, what="half a battery")
+
+
+def test_a_robot_without_a_battery_has_no_topic_for_it(planner, start_operator):  # noqa: F811
+    operator = start_operator("drone_52")
+    assert operator.node.get_publishers_info_by_topic("/drone_52/view")
+    assert not operator.node.get_publishers_info_by_topic("/drone_52/battery_state")
 
 
 def test_a_reflex_stops_the_motion_in_flight(planner, drone, start_operator):  # noqa: F811

@@ -88,6 +88,12 @@ class TelloDriver:
         """Where it is by dead reckoning, as of the last tick; texts said."""
         return self._body.state
 
+    @property
+    def battery_share(self) -> float | None:
+        """What is left in the battery, by the last state that was received."""
+        state = self._line.telemetry.last
+        return None if state is None else state.battery_percent / 100.0
+
     def enter(self, world: World, pose: Pose | None, epoch_s: float) -> None:
         """Takes another world for its map; the drone hovers where it is, and its time starts at 0.
 

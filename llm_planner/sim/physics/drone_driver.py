@@ -38,6 +38,11 @@ class DroneDriver(PhysicsDriver[DronePort]):
         self._is_out_of_power = False
         super().__init__(model, port)
 
+    @property
+    def battery_share(self) -> float:
+        """What is left in the battery."""
+        return self._telemetry.battery
+
     def attend(self, now_s: float) -> float:
         """Lands a drone while its battery still can."""
         after_s = super().attend(now_s)
