@@ -81,6 +81,7 @@ class FakeNode:
 
     def create_timer(self, _, callback, *, clock):
         self.timers.append(callback)
+        return SimpleNamespace(cancel=lambda: None, reset=lambda: None, is_canceled=lambda: False)
 
     def create_guard_condition(self, callback):
         self.wakeups.append(callback)

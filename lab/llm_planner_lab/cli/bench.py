@@ -10,7 +10,7 @@ COMMANDS = (
     LazyCommand(
         "budgets",
         "bench_budgets:budgets",
-        "Send emergencies with time budgets over ROS, with all slots busy, and count which answers are in time.",
+        "Keep all slots busy, send emergencies with time budgets, and say which answers were at the robot in time.",
     ),
     LazyCommand(
         "encounters",

@@ -77,6 +77,7 @@ class FixedAlpha(Budgets):
 
     def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Orders the eviction."""
+        self.on_admitted(goal.request.request_id)
         decide_eviction(goal.generation, self._share, self._info)
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:  # noqa: ARG002
@@ -89,6 +90,7 @@ class FixedScene(FixedAlpha):
 
     def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Shortens the prompt."""
+        self.on_admitted(goal.request.request_id)
         goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
 
 
@@ -107,6 +109,7 @@ class TimeBillAlpha(Budgets):
 
     def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
         """Notes a goal whose ratio is to be decided."""
+        self.on_admitted(goal.request.request_id)
         self._new.append(goal)
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:

@@ -154,7 +154,9 @@ def make_driver(
         do_clients_report=False,
         budgets=approach.budgets,
     )
-    return Driver(loop, GoalBook(admission), busy)
+    book = GoalBook(admission)
+    loop.tell_admissions(book.admit)
+    return Driver(loop, book, busy)
 
 
 def periodic(requests: Iterable[tuple[PlanRequest, float]], start_s: float) -> Iterator[Arrival]:

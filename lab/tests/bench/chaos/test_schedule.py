@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.ros.composition import MAX_RESTARTS, RESTARTS_PER_S
+from llm_planner.ros.process import MAX_RESTARTS, RESTARTS_PER_S
 from llm_planner_lab.bench.chaos.schedule import MEANINGS, SIGKILL_SPACING_S, FaultKind, schedule
 
 ROBOTS = ("drone_1", "drone_2", "arm_1")
