@@ -42,7 +42,7 @@ demo: $(if $(filter mujoco,$(SIM)),setup-mujoco,setup)
 
 test:       ## all tests, of product and laboratory, that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
 test: setup-dev
-	@"$(BIN)/python" -m pytest -n $(WORKERS) $(ARGS)
+	@"$(BIN)/python" -m pytest -n $(WORKERS) --reruns 1 -raR $(ARGS)
 
 test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
