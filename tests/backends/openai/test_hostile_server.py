@@ -48,6 +48,11 @@ class Hostile:
                     while self.repeat:
                         connection.sendall(self.repeat)
                         self.num_bytes += len(self.repeat)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(
+                        65536
+                    ):  # closing with a part of the request unread would reset the connection
+                        pass
 
     def ask(self, what):
         """Returns the models, or the chunks of a completion."""
