@@ -17,7 +17,7 @@ NUM_PRICED = 4
 
 
 class LatencyGuidedLimit:
-    """Asked in the policy's order, most pressing first; lives for one decision.
+    """Asked in the policy's order, most pressing first, and told who runs; lives for one decision.
 
     A generation joins if those before it still finish their segments in time: each may take
     ``(due - now) / remaining steps`` per step (WCET: remaining tokens over measured speed). Else it pauses, keeping its
@@ -64,22 +64,24 @@ class LatencyGuidedLimit:
         return self._num_behind * sum(costs) / len(costs) if costs else 0.0
 
     def admits(self, generation: Generation) -> bool:
-        """Returns whether it may run in this step, and counts it if so."""
+        """Returns whether it may run in this step, with those that were counted."""
         left_s = self._policy.due_s(generation) - self._now_s
         step_s = self._base_s + self._slope_s * self._num_seqs  # with this one more
         helped_weight = self._late_weight + (self._tightest_weight if step_s > self._allowance_s else 0.0)
-        if helped_weight and self._pauses(generation, left_s, step_s, helped_weight * self._slope_s):
-            return False
+        return not (helped_weight and self._pauses(generation, left_s, step_s, helped_weight * self._slope_s))
+
+    def count(self, generation: Generation) -> None:
+        """Counts one that runs in this step: no other gives way to one that was admitted but found no memory."""
         self._num_seqs += 1
         if generation.is_decoding:
             self._decoding.append(generation)
+        left_s = self._policy.due_s(generation) - self._now_s
         allowance_s = left_s / self._times.remaining_steps(generation)
         if allowance_s < self._base_s:  # late whatever happens
             self._late_weight += self._policy.weight(generation, self._now_s)
         elif allowance_s < self._allowance_s:
             self._allowance_s = allowance_s
             self._tightest_weight = self._policy.weight(generation, self._now_s)
-        return True
 
     def _pauses(self, generation: Generation, left_s: float, step_s: float, gain: float) -> bool:
         """Returns whether a generation that is due in ``left_s`` had better leave this step to those before it."""

@@ -140,8 +140,11 @@ class StepDecision:
         if self._limit is None:
             ranked = sorted(ranks, key=lambda g: (not g.is_decoding, ranks[g]))
         else:
-            decoding = (g for g in ranks if g.is_decoding)
-            ranked = [g for g in sorted(decoding, key=ranks.__getitem__) if self._is_let_in(g)]
+            ranked = []
+            for generation in sorted((g for g in ranks if g.is_decoding), key=ranks.__getitem__):
+                if self._is_let_in(generation):
+                    self._count(generation)
+                    ranked.append(generation)
         if self._rules.reservations:
             ranked = [g for g in ranked if not self._rules.reservations.holds_back(g)]
         preempted: list[Generation] = []
@@ -185,8 +188,9 @@ class StepDecision:
         """Admits what the limit allows: first what only decodes, then prompts, running and new ones in one order."""
         reservations = self._rules.reservations
         for generation in self._newcomers:
-            if generation.is_decoding and self._is_let_in(generation) and self._step.has_budget:
-                self._admit(generation)
+            may_run = generation.is_decoding and self._step.has_budget and self._is_let_in(generation)
+            if may_run and self._admit(generation):
+                self._count(generation)
         running = (g for g in self._places.running.values() if not self._step.runs(g))
         waiting = (g for g in (*running, *self._newcomers) if not (g.is_decoding or reservations.holds_back(g)))
         prompts = sorted(waiting, key=self._rank)
@@ -205,11 +209,13 @@ class StepDecision:
             if not (is_running or has_memory) or not self._is_let_in(generation):
                 continue
             if not is_running:
-                has_memory = self._admit(generation)  # if not, none overtakes it: it would starve
-            elif self._fits(generation):
+                has_memory = runs = self._admit(generation)  # if not, none overtakes it: it would starve
+            elif runs := self._fits(generation):
                 self._step.run(generation)
             else:
                 stuck.append(generation)
+            if runs:
+                self._count(generation)
         if stuck and self._step.runs_nothing:  # each holds memory that others lack: the worst ranked loses its KV
             self._preempt(stuck[-1])
             self._places.ready.add(stuck[-1])
@@ -285,6 +291,11 @@ class StepDecision:
     def _is_let_in(self, generation: Generation) -> bool:
         """Returns whether the limit, if there is one, has room for it; a reservation needs none."""
         return self._rules.is_promised(generation) or self._limit is None or self._limit.admits(generation)
+
+    def _count(self, generation: Generation) -> None:
+        """Tells the limit that it runs in this step; it does not look at reservations."""
+        if self._limit is not None and not self._rules.is_promised(generation):
+            self._limit.count(generation)
 
     def _rank(self, generation: Generation) -> Rank:
         return self._rules.order.rank(generation, self._now_s)

@@ -40,32 +40,40 @@ def limit_at(times, now_s=0.0):
     return LatencyGuidedLimit(Tardiness(times), times, now_s)
 
 
+def joins(limit, generation):
+    """Returns whether it may run; one that may does."""
+    may_run = limit.admits(generation)
+    if may_run:
+        limit.count(generation)
+    return may_run
+
+
 def test_the_first_one_always_runs(times):
-    assert limit_at(times, 1e6).admits(decoding(arrival_s=0.0))
+    assert joins(limit_at(times, 1e6), decoding(arrival_s=0.0))
 
 
 def test_those_with_time_run_together(times):
     limit = limit_at(times)
-    assert all(limit.admits(decoding(str(i))) for i in range(16))
+    assert all(joins(limit, decoding(str(i))) for i in range(16))
 
 
 def test_a_newcomer_with_time_pauses_if_it_would_make_the_urgent_one_late(times):
     limit = limit_at(times)
     urgent = decoding("u", URGENT, arrival_s=-0.01)  # 10 tokens in 182 ms: one more sequence just does not fit
-    assert limit.admits(urgent)
-    assert not limit.admits(decoding("n", NORMAL))
+    assert joins(limit, urgent)
+    assert not joins(limit, decoding("n", NORMAL))
 
 
 def test_it_joins_if_the_urgent_one_has_enough_time(times):
     limit = limit_at(times)
-    assert limit.admits(decoding("u", URGENT, num_segment_steps=5))
-    assert limit.admits(decoding("n", NORMAL))
+    assert joins(limit, decoding("u", URGENT, num_segment_steps=5))
+    assert joins(limit, decoding("n", NORMAL))
 
 
 def test_a_pressing_newcomer_joins_although_the_urgent_one_loses(times):
     limit = limit_at(times)
-    assert limit.admits(decoding("u", URGENT, arrival_s=-0.01))
-    assert limit.admits(decoding("n", NORMAL, arrival_s=-2.0))
+    assert joins(limit, decoding("u", URGENT, arrival_s=-0.01))
+    assert joins(limit, decoding("n", NORMAL, arrival_s=-2.0))
 
 
 def test_nobody_pauses_while_a_place_left_empty_costs_those_behind_more(times):
@@ -73,10 +81,10 @@ def test_nobody_pauses_while_a_place_left_empty_costs_those_behind_more(times):
     waiting = decoding("w", URGENT, arrival_s=-1.0)
     alone = limit_at(times)
     crowded = LatencyGuidedLimit(Tardiness(times), times, 0.0, [waiting], 50)
-    assert alone.admits(late)
-    assert not alone.admits(newcomer)
-    assert crowded.admits(late)
-    assert crowded.admits(newcomer)
+    assert joins(alone, late)
+    assert not joins(alone, newcomer)
+    assert joins(crowded, late)
+    assert joins(crowded, newcomer)
 
 
 def priced(chunk_s, rate_s=1e-4, *, hides):
@@ -105,14 +113,14 @@ def prompt(request_id, num_tokens, time_utility=NORMAL, arrival_s=0.0):
 def test_prompts_take_what_a_step_computes_for_free():
     times = priced(0.0, hides=True)
     limit = limit_at(times)
-    assert limit.admits(decoding("u", URGENT, arrival_s=-1.0))
+    assert joins(limit, decoding("u", URGENT, arrival_s=-1.0))
     num_tokens = limit.prompt_tokens([prompt("n", 1000)], 2048)
     assert num_tokens == times.free_tokens == pytest.approx(180, rel=0.15)
 
 
 def test_a_chunk_that_costs_as_much_as_a_step_is_not_cut_to_pieces():
     limit = limit_at(priced(STEP_S, hides=False))
-    assert limit.admits(decoding("u", URGENT, arrival_s=-1.0))
+    assert joins(limit, decoding("u", URGENT, arrival_s=-1.0))
     late = [prompt(f"n{i}", 300, arrival_s=-5.0) for i in range(3)]
     assert limit.prompt_tokens(late, 2048) in (300, 600, 900)
 
@@ -126,7 +134,7 @@ def test_an_urgent_prompt_does_not_wait_for_those_behind_it():
 def test_prompts_with_time_wait_for_an_urgent_one_that_decodes_where_they_come_on_top():
     times = priced(STEP_S, hides=False)
     limit = limit_at(times)
-    assert limit.admits(decoding("u", URGENT, arrival_s=-0.1, num_segment_steps=7))
+    assert joins(limit, decoding("u", URGENT, arrival_s=-0.1, num_segment_steps=7))
     assert limit.prompt_tokens([prompt("n", 300)], 2048) == 0
     assert limit.prompt_tokens([prompt("u", 300, URGENT, arrival_s=-5.0)], 2048) > 0
 
@@ -149,7 +157,7 @@ def test_the_tokens_of_a_step_are_within_its_budget_and_some_if_nothing_decodes(
 ):
     limit = limit_at(_PRICED[hides])
     for number in range(num_decoding):
-        limit.admits(decoding(f"d{number}", URGENT, arrival_s=-ages_s[number]))
+        joins(limit, decoding(f"d{number}", URGENT, arrival_s=-ages_s[number]))
     prompts = [prompt(f"p{i}", n, arrival_s=-age_s) for i, (n, age_s) in enumerate(zip(lengths, ages_s, strict=False))]
     num_tokens = limit.prompt_tokens(prompts, max_tokens)
     assert 0 <= num_tokens <= max_tokens

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A state machine over the scheduler: whatever comes, nothing is lost, nothing overflows, everything ends."""
 
+from itertools import cycle
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -37,6 +39,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         can_offload=st.booleans(),
         can_insert=st.booleans(),
         backend=st.builds(ModelBackend, st.integers(0, 99), st.integers(0, 3), st.integers(0, 4)),
+        durations_s=st.lists(st.sampled_from((0.01, 0.0, 0.3, 20.0)), min_size=1, max_size=8),
     )
     def start(
         self,
@@ -46,8 +49,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         can_offload: bool,
         can_insert: bool,
         backend: ModelBackend,
+        durations_s: list[float],
     ) -> None:
         self.backend = backend
+        self.durations_s = cycle(durations_s)  # of steps: a machine may stand still in one of them
         self.max_num_batched_tokens = max_num_batched_tokens
         self.scheduler = make_scheduler(
             policy,
@@ -143,7 +148,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert not self.scheduler.take_unschedulable()
         self._check_limits(scheduled)
         token_ids = self.backend.execute(scheduled)
-        self.now_s += 0.01
+        duration_s = next(self.durations_s)
+        self.now_s += duration_s
         segments, ended = {}, []
         for name in token_ids:
             generation, outcome = self.alive[name], draw()
@@ -158,7 +164,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             num_draft_tokens={name: self.backend.drafted[name] for name in token_ids},
             num_rejected_tokens=self.backend.rejected,
             free_kv_blocks=self.backend.free_blocks(),
-            duration_s=0.01,
+            duration_s=duration_s,
         )
         self.scheduler.update(scheduled, output, segments, self.now_s)
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks

@@ -25,6 +25,8 @@ BLOCK_SIZE = 4
 NUM_BLOCKS = 44  # the longest request alone takes 31 of the 40 that the prefix leaves
 MAX_TOKENS = 14
 NUM_REQUESTS = 8
+MAX_STEPS = 2_000  # a run takes some hundred
+DURATIONS_S = (0.003,) * 30 + (20.0,)  # of steps; the machine may stand still in one
 PREFIX = PROMPT[:16]
 SAMPLED = SamplingParams(temperature=1.2, seed=5)
 KINDS = (  # the sequence, how much of it is evicted, and how many tokens after the prompt
@@ -73,6 +75,7 @@ class Run:
         self.kinds = {}
         self.seen = Counter()
         self.now_s = 0.0
+        self.num_steps = 0
 
     def add(self):
         kind, name = self.rng.randrange(len(KINDS)), f"r{len(self.kinds)}"
@@ -100,7 +103,10 @@ class Run:
         assert not self.scheduler.take_unschedulable()
         output = self.backend.execute(scheduled)
         assert not output.failed, output.failed
-        self.now_s += 0.01
+        output = replace(output, duration_s=self.rng.choice(DURATIONS_S))
+        self.now_s += output.duration_s
+        self.num_steps += 1
+        assert self.num_steps < MAX_STEPS, "starved"
         segments = {}
         for name in output.token_ids:
             if self.rng.random() < 0.2 and name not in output.finished:
