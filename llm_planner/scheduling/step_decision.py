@@ -81,6 +81,7 @@ class StepDecision:
 
     def make(self) -> SchedulerOutput:
         """Returns the step; empty if no generation can run."""
+        self._pause_held_back()
         ranks = {g: self._rank(g) for g in self._places.running.values()}
         if self._rules.pricing is not None or self._rules.reservations:
             self._give_way(ranks)
@@ -94,6 +95,11 @@ class StepDecision:
         for generation in preempted:
             self._places.ready.add(generation)
         return self._step.build()
+
+    def _pause_held_back(self) -> None:
+        """Takes the slots of prompts that wait for a reservation; their memory, too, is there for those who need it."""
+        for generation in [g for g in self._places.running.values() if self._rules.reservations.holds_back(g)]:
+            self._places.pause(generation)
 
     def _make_limit(self, pricing: PricedPolicy) -> LatencyGuidedLimit:
         """Returns the limit of this step's batch, and notes which ready generations find a slot."""
@@ -145,8 +151,6 @@ class StepDecision:
                 if self._is_let_in(generation):
                     self._count(generation)
                     ranked.append(generation)
-        if self._rules.reservations:
-            ranked = [g for g in ranked if not self._rules.reservations.holds_back(g)]
         preempted: list[Generation] = []
         while ranked and self._step.has_budget:
             generation = ranked[0]

@@ -7,7 +7,7 @@ from llm_planner.core.step import SchedulerOutput
 
 BLOCK_SIZE = 4
 SHARED_TOKENS = 8
-NUM_BLOCKS = 16  # the longest generation alone takes (8 + 12 + 4 + 24 + 7) / 4 = 14, 2 of them shared
+NUM_BLOCKS = 22  # the longest generation alone takes (8 + 36 + 4 + 24 + 7) / 4 = 20, 2 of them shared
 
 
 class ModelBackend:

@@ -99,3 +99,16 @@ def test_the_tightest_promise_counts_and_one_slot_is_always_left():
     reservations.make("c", -1)
     assert reservations.num_slots(8) == 1
     assert reservations.live["a"].order < reservations.live["b"].order
+
+
+@pytest.mark.parametrize("can_offload", [True, False])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_prompts_that_wait_for_a_reservation_do_not_keep_its_memory(policy, can_offload):
+    limits = {"num_kv_blocks": 20, "block_size": 4, "max_num_batched_tokens": 16, "can_offload": can_offload}
+    scheduler = make_scheduler(policy, max_num_seqs=3, **limits)
+    scheduler.add(make_generation("half_read", 40))
+    step(scheduler)
+    scheduler.add(make_generation("hurried", 60, arrival_s=1.0))
+    scheduler.reserve("hurried", 2)
+    assert step(scheduler) == {"hurried"}
+    scheduler.check_integrity()
