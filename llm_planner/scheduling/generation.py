@@ -259,8 +259,9 @@ class Generation:
         self._move(GenerationState.SUSPENDED, GenerationState.RUNNING)
 
     def preempt(self) -> None:
-        """RUNNING or SUSPENDED -> WAITING: the KV is lost, the tokens are kept."""
+        """RUNNING or SUSPENDED -> WAITING: the KV is lost, wherever it was; the tokens are kept."""
         self._move(GenerationState.WAITING, GenerationState.RUNNING, GenerationState.SUSPENDED)
+        self.is_offloaded = False
         self.num_computed_tokens = self.sequence.num_cached_tokens
         self.num_evicted_tokens = 0
         self.num_draft_tokens = 0
