@@ -215,7 +215,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             wakeup_s = self.scheduler.next_wakeup_s(self.now_s)
             assert wakeup_s is not None, "unfinished generations, and nothing will ever happen"
             self.now_s = max(self.now_s, wakeup_s)
-            self._step(lambda: 1 + next(outcomes) % 7)
+            if not self._step(lambda: 1 + next(outcomes) % 7):
+                self.now_s += 0.01  # a reservation may wait for its own robot
         assert not self.alive, "starved"
         for name in self.retained:
             self.scheduler.end(name)
