@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C and SIGTERM for commands that run until somebody stops them."""
+"""Ctrl-C and SIGTERM for commands that run until they are stopped."""
 
 import contextlib
 import queue

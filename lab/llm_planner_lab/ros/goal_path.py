@@ -277,7 +277,9 @@ def _hops(calls: Sequence[Call]) -> set[Call]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the shortest way; returns the exit status."""
     parser = argparse.ArgumentParser(description="Counts the calls on a goal's way through node and engine process.")
-    parser.add_argument("--goals", type=int, default=9, help="timers fire meanwhile: the least of so many counts")
+    parser.add_argument(
+        "--goals", type=int, default=9, help="goals to count; the least count is shown, as timers add calls"
+    )
     options = parser.parse_args(arguments)
     to_engine, to_robot = zip(*ways(*record(options.goals)), strict=True)
     for title, found in (("to the engine", to_engine), ("to the robot", to_robot)):

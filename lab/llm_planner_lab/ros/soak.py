@@ -12,8 +12,8 @@ this process subscribes to every topic of theirs and takes the middleware's own 
 - *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; what
   the middleware had in time is reported with it (``late_share_of_transport``).
 
-Processor seconds are those of each process; ``--idle`` measures them alone, of robots that nobody watches and that are
-told nothing. Memory is proportional (PSS): what processes share is divided among them. The dashboard is watched by as
+Processor seconds are those of each process; ``--idle`` measures them alone, of robots that no client watches and that
+have no goal. Memory is proportional (PSS): what processes share is divided among them. The dashboard is watched by as
 many browsers as ``--browsers`` says (they read the stream and draw nothing), in the second half of the time.
 """
 
@@ -119,7 +119,7 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
 
 
 def idle(composition: Composition, seconds: float, log_dir: Path) -> dict[str, Any]:
-    """Returns what the processes of a fleet take of one core while nobody watches it or tells it anything.
+    """Returns what the processes of a fleet take of one core while no client watches it or sends it a goal.
 
     Args:
         composition: The fleet, without a dashboard and a scenario.
