@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One instruction of a robot, from the asking to its outcome."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from builtin_interfaces.msg import Time
 
@@ -12,6 +14,16 @@ from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.ros import conversions, metrics
 from llm_planner.ros.plan_handle import CARRIED_OUT, PlanHandle
 from llm_planner.srv import Instruct
+
+
+class Follower(Protocol):
+    """Is told how an instruction goes, all its plans included."""
+
+    def follow(self, segments: Sequence[msgs.SegmentOutcome]) -> None:
+        """Takes all segments of the present plan, in order, whenever one of them began or ended."""
+
+    def note_outcome(self, outcome: msgs.PlanOutcome, *, is_last: bool) -> None:
+        """Takes how a plan ended; another one follows unless it is the last."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,12 +40,14 @@ class Mission:
         stopped_because: Why it was stopped; empty if it was not.
         world: The world when the robot was done with it, JSON.
         reflexes: What the robot did meanwhile without asking.
+        follower: Is told how it goes; None if nobody asked.
     """
 
     order: Instruct.Request
     goal_id: str
     asked_at: Time
     num_replans: int = 0
+    follower: Follower | None = None
     is_given_up: bool = False
     stopped_because: str = ""
     world: str = ""
@@ -93,6 +107,11 @@ class Mission:
         if report.value is not None:
             outcome.value = conversions.from_value(report.value)
 
+    @property
+    def segments(self) -> list[msgs.SegmentOutcome]:
+        """How each segment that came went so far, in order."""
+        return [self._outcomes[index] for index in sorted(self._outcomes)]
+
     def outcome(self, *, robot_id: str, robot_model: str, now: Time) -> msgs.PlanOutcome:
         """Returns the message that ends the mission; the plan's result must be there."""
         result = self.handle.result(0.0)
@@ -115,7 +134,7 @@ class Mission:
             error_code=int(error_code),
             error_msg=error_msg,
             plan=result.plan,
-            segments=[self._outcomes[index] for index in sorted(self._outcomes)],
+            segments=self.segments,
             reflexes=self.reflexes,
             metrics=metrics.from_metrics(result.metrics),
             candidates=list(result.candidates),

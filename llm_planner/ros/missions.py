@@ -20,7 +20,7 @@ from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, orders
 from llm_planner.ros.bridge import Bridge
-from llm_planner.ros.mission import Mission
+from llm_planner.ros.mission import Follower, Mission
 from llm_planner.ros.plan_handle import CARRIED_OUT
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import ReflexCause, ReflexEvent, RobotControl
@@ -76,8 +76,13 @@ class Missions:
         """How many outcomes are still to come."""
         return len(self._pending)
 
-    def instruct(self, order: Instruct.Request, *, num_replans: int = 0) -> None:
+    def instruct(self, order: Instruct.Request, *, num_replans: int = 0, follower: Follower | None = None) -> None:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
+
+        Args:
+            order: What is asked.
+            num_replans: How many plans before this one asked for a new plan.
+            follower: Is told how it goes.
 
         Raises:
             PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a
@@ -102,7 +107,13 @@ class Missions:
         if world is not None:
             robot.enter(world)
             request = replace(request, scene=order.scene or robot.view, start_pose=robot.pose)
-        mission = Mission(order=order, goal_id=request.request_id, asked_at=self._stamp(), num_replans=num_replans)
+        mission = Mission(
+            order=order,
+            goal_id=request.request_id,
+            asked_at=self._stamp(),
+            num_replans=num_replans,
+            follower=follower,
+        )
         is_chat, answer_timeout_s = urgency is Urgency.CHAT, orders.answer_timeout_s(request, self._model)
         robot.begin(mission.goal_id, is_chat=is_chat, answer_within_s=answer_timeout_s)
         mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
@@ -137,6 +148,20 @@ class Missions:
                 mission.stopped_because = reason
                 self._give_up(mission)
         return Stopped(was_busy or bool(unfinished), unfinished[-1].order.instruction if unfinished else "")
+
+    def call_off(self, follower: Follower, reason: str) -> bool:
+        """Stops the robot if it carries out what a follower asked for; returns False if that has ended.
+
+        What another instruction has taken the place of needs no stop, and ends by itself.
+
+        Raises:
+            Exception: As of ``stop``.
+        """
+        if not any(mission.follower is follower for mission in self._pending):
+            return False
+        if self._current is not None and self._current.follower is follower:
+            self.stop(reason)
+        return True
 
     def shut_down(self, reason: str) -> None:
         """Halts the robot and gives its goals up; they end with CANCELLED."""
@@ -180,6 +205,8 @@ class Missions:
         mission.note(report, stamp)
         if mission is self._current and not mission.is_given_up:
             self._client.report(report)
+        if mission.follower is not None:
+            mission.follower.follow(mission.segments)
         self._bridge.post(self.publish_outcomes)  # once the robot has ended what it reports
 
     def _find(self, goal_id: str) -> Mission | None:
@@ -236,20 +263,26 @@ class Missions:
             if is_current:
                 mission.world = self._robot.snapshot().to_json()
             robot_id, model = self._client.robot_id, self._model.name
-            self._publish(mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp()))
-            if self._wants_replan(mission):
-                self._ask_again(mission)
+            outcome = mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp())
+            self._publish(outcome)
+            goes_on = self._wants_replan(mission) and self._ask_again(mission)
+            if mission.follower is not None:
+                mission.follower.note_outcome(outcome, is_last=not goes_on)
 
     def _wants_replan(self, mission: Mission) -> bool:
         """Returns whether a plan was carried out that asked for a new one, and was not stopped since."""
         is_carried_out = mission.handle.result(0.0).error_code in CARRIED_OUT and not mission.is_given_up
         return is_carried_out and mission.num_replans < MAX_REPLANS and self._robot.wants_replan(mission.goal_id)
 
-    def _ask_again(self, mission: Mission) -> None:
+    def _ask_again(self, mission: Mission) -> bool:
+        """Asks for the new plan that a plan asked for; returns whether that was taken."""
+        order, num_replans = orders.again(mission.order), mission.num_replans + 1
         try:
-            self.instruct(orders.again(mission.order), num_replans=mission.num_replans + 1)
+            self.instruct(order, num_replans=num_replans, follower=mission.follower)
         except PlannerError as error:
             self._node.get_logger().warning(f"the plan asks for a new one, which is refused: {error}")
+            return False
+        return True
 
     def _stamp(self) -> Time:
         return self._node.get_clock().now().to_msg()

@@ -27,9 +27,9 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.validation import require_goal_id
 from llm_planner.ros import conversions, qos
+from llm_planner.ros.action_server import EventActionServer
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guarded_executor import note_error
-from llm_planner.ros.plan_action_server import PlanActionServer
 from llm_planner.ros.steady import steady_timer
 from llm_planner.serving import event_log
 from llm_planner.serving.events import Event, Finished, SegmentReady
@@ -93,8 +93,10 @@ class PlanAction:
         self.config = PlannerConfig()
         self._lines: dict[str, _Line] = {}
         self._admitted: PlanRequest | None = None  # whose goal rclpy is about to accept
-        self._action = PlanActionServer(
+        self._action = EventActionServer(
             node,
+            PlanTask,
+            "~/plan_task",
             admit=self._admit,
             handle_accepted_callback=self._on_accepted,
             cancel_callback=self._on_cancel,
@@ -144,7 +146,7 @@ class PlanAction:
         """Ends a goal with the server's result."""
         line = self._lines.pop(result.request_id)
         self._node.get_logger().info(f"goal {result.request_id} {_ending(result)}")
-        self._action.finish(line.handle, result)
+        self._action.finish(line.handle, conversions.from_result(result))
         self._log(event_log.finished(result, self._clock.now_s()))
         self._on_result(result)
 
@@ -172,8 +174,8 @@ class PlanAction:
             self._node.destroy_subscription(subscription)
         self._node.destroy_publisher(self._log_publisher)
 
-    def _admit(self, goal: PlanTask.Goal, goal_id: str) -> PlanResult | None:
-        """Hands a goal over to the server; returns how it ended if it is refused."""
+    def _admit(self, goal: PlanTask.Goal, goal_id: str) -> PlanTask.Result | None:
+        """Hands a goal over to the server; returns its result if it is refused."""
         if self.server is None:
             message = "the planner is not active yet, or not any more; try later"
             return self._refuse(goal_id, PlannerError(ErrorCode.NOT_ACTIVE, message))
@@ -185,11 +187,11 @@ class PlanAction:
         self._admitted = request
         return None
 
-    def _refuse(self, goal_id: str, error: PlannerError) -> PlanResult:
+    def _refuse(self, goal_id: str, error: PlannerError) -> PlanTask.Result:
         self._node.get_logger().warning(f"goal {goal_id} refused: {error}", throttle_duration_sec=LOG_PERIOD_S)
         refusal = _refusal(goal_id, error)
         self._on_result(refusal)
-        return refusal
+        return conversions.from_result(refusal)
 
     def _on_accepted(self, handle: ServerGoalHandle) -> None:
         request, self._admitted = self._admitted, None

@@ -14,7 +14,7 @@ class PlanActionClient(ActionClient):
     """The client side of ``plan_task``.
 
     rclpy keeps a reference for each accepted goal until the action's status topic says that the goal has ended. A goal
-    that was refused is never named there (``ros.plan_action_server``), and a status may be lost. ``ros.remote_goal``
+    that was refused is never named there (``ros.action_server``), and a status may be lost. ``ros.remote_goal``
     has handles of its own and needs none of these references.
 
     Args:

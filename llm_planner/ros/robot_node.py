@@ -34,6 +34,7 @@ from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.control_loop import ControlLoop
 from llm_planner.ros.frames import FramesPublisher
 from llm_planner.ros.guard import guarded
+from llm_planner.ros.instruction_action import InstructionAction
 from llm_planner.ros.missions import Missions
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import ReflexEvent, RobotControl
@@ -79,6 +80,8 @@ class RobotSettings:
 
 class RobotNode(Node):
     """One robot. ``~/instruct`` takes an instruction, ``~/outcome`` tells how it ended, ``~/stop`` halts.
+
+    ``~/carry_out`` is the same as an action: an instruction with progress, a result and a cancel.
 
     No callback ends the node: whatever fails unexpectedly first halts the robot, then is logged, counted and shown.
 
@@ -144,6 +147,7 @@ class RobotNode(Node):
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
         self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
         self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
+        self._action = InstructionAction(self, self._missions, self._on_fault)
         self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
         self._shown: list[RobotViewPublisher | FramesPublisher | BatteryPublisher] = [view]
@@ -180,6 +184,7 @@ class RobotNode(Node):
         try:
             self._robot.close()
         finally:
+            self._action.close()
             self.destroy_node()
 
     def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,6 +22,8 @@ _MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}
 class WorldView:
     """Publishers of one world; a topic without a subscriber costs nothing, except for the clock.
 
+    Names of frames begin with the node's namespace, because worlds of several namespaces share ``/tf``.
+
     Args:
         node: That publishes.
         world: Looked at with its lock held.
@@ -30,6 +32,7 @@ class WorldView:
 
     def __init__(self, node: Node, world: PhysicsWorld, models: Mapping[str, RobotModel]) -> None:
         self._node, self._world = node, world
+        self._prefix = f"{node.get_namespace()}/".lstrip("/")
         self._joints = {
             name: [joint.name for joint in arm.shape.joints] for name, arm in world.arms.items() if name in models
         }
@@ -55,7 +58,7 @@ class WorldView:
     def look(self) -> dict[str, Any]:
         """Returns the messages of this moment by topic."""
         now_s = self._world.time_s
-        header = Header(frame_id=FRAME)
+        header = Header(frame_id=self._prefix + FRAME)
         header.stamp.sec, header.stamp.nanosec = int(now_s), int(math.fmod(now_s, 1.0) * 1e9)
         found: dict[str, Any] = {"/clock": Clock(clock=header.stamp)}
         if self._has_subscriber("/tf"):
@@ -80,21 +83,29 @@ class WorldView:
             self._publishers[topic].publish(message)
 
     def _transforms(self, header: Header) -> Any:
-        model, data = self._world.scene.model, self._world.scene.data
+        """Returns where each body is, seen from the body that carries it."""
+        scene = self._world.scene
+        model, data, mujoco = scene.model, scene.data, scene.mujoco
+        names = [header.frame_id]
         transforms = []
         for number in range(1, model.nbody):
-            x, y, z = (float(v) for v in data.xpos[number])
-            transforms.append(
-                TransformStamped(header=header, child_frame_id=model.body(number).name.lstrip(":").replace(":", "/"))
-            )
-            transforms[-1].transform.translation = Vector3(x=x, y=y, z=z)
-            transforms[-1].transform.rotation = _quaternion(data.xquat[number])
+            names.append(self._prefix + model.body(number).name.lstrip(":").replace(":", "/"))
+            parent = int(model.body_parentid[number])
+            back, way, turn = np.zeros(4), np.zeros(3), np.zeros(4)
+            mujoco.mju_negQuat(back, data.xquat[parent])
+            mujoco.mju_rotVecQuat(way, data.xpos[number] - data.xpos[parent], back)
+            mujoco.mju_mulQuat(turn, back, data.xquat[number])
+            message = TransformStamped(child_frame_id=names[number])
+            message.header.stamp, message.header.frame_id = header.stamp, names[parent]
+            x, y, z = (float(v) for v in way)
+            message.transform.translation, message.transform.rotation = Vector3(x=x, y=y, z=z), _quaternion(turn)
+            transforms.append(message)
         return self._publishers["/tf"].msg_type(transforms=transforms)
 
     def _odometry(self, kind: type, name: str, header: Header) -> Any:
         """Returns where a drone believes to be, in the world's frame; its speed in its own."""
         drone = self._world.drones[name]
-        message = kind(header=header, child_frame_id=name)
+        message = kind(header=header, child_frame_id=self._prefix + name)
         half = (drone.yaw + drone.yaw_drift) / 2.0
         x, y, z = (float(v) for v in drone.believed)
         message.pose.pose = Pose(

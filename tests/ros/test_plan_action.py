@@ -15,8 +15,8 @@ from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import qos
+from llm_planner.ros.action_server import MAX_REFUSED
 from llm_planner.ros.plan_action import OLD_SITUATION
-from llm_planner.ros.plan_action_server import MAX_REFUSED
 from llm_planner.srv import GetCapacity, GetSegments
 from tests.ros.hostile import DIGITS, TEXTS, messages
 from tests.ros.nodes import Spinner, wait_until

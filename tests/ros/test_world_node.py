@@ -3,6 +3,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import rclpy
 from rclpy.clock_type import ClockType
@@ -173,6 +174,54 @@ def test_transforms_are_received_and_recorded_with_their_definition(ros, tmp_pat
     taped = [message.decode() for message in Recording(path).messages() if message.topic == "/tf"]
     assert taped
     assert {transform.child_frame_id for transform in taped[-1].transforms} == set(frames)
+
+
+def world_frames(namespace):
+    """Returns the transforms of a world in a namespace by child, where its bodies are, and a drone's odometry."""
+    nav = pytest.importorskip("nav_msgs.msg")
+    node = make_world(robots=["body_1:tello", "arm_1:indy7"], world="table", seed=1, wind_m_per_s=0.0)
+    viewer = rclpy.create_node("viewer", namespace=namespace)
+    try:
+        view = WorldView(viewer, node._view._world, {})
+        for topic, kind in {"/tf": SimpleNamespace, "body_1/odom": nav.Odometry}.items():
+            view._publishers[topic] = SimpleNamespace(msg_type=kind, get_subscription_count=lambda: 1)
+        with node._server.lock:
+            scene, seen = view._world.scene, view.look()
+            places = {scene.model.body(n).name: scene.data.xpos[n].copy() for n in range(1, scene.model.nbody)}
+        return {t.child_frame_id: t for t in seen["/tf"].transforms}, places, seen["body_1/odom"]
+    finally:
+        viewer.destroy_node()
+        node.close()
+
+
+def in_world(frames, name):
+    """Returns where a frame is in the root of its tree, by the transforms on the way."""
+    place = np.zeros(3)
+    while name in frames:
+        turn, way = frames[name].transform.rotation, frames[name].transform.translation
+        axis = np.array((turn.x, turn.y, turn.z))
+        place = place + 2 * np.cross(axis, np.cross(axis, place) + turn.w * place) + (way.x, way.y, way.z)
+        name = frames[name].header.frame_id
+    return place
+
+
+def test_links_are_under_their_parents(ros):
+    frames, places, _ = world_frames("/")
+    assert frames["arm_1/joint5"].header.frame_id == "arm_1/joint4"
+    assert frames["body_1"].header.frame_id == "world"
+    for name, place in places.items():
+        assert in_world(frames, name.lstrip(":").replace(":", "/")) == pytest.approx(place, abs=1e-6), name
+
+
+def test_worlds_of_two_namespaces_share_no_frame(ros):
+    seen = [world_frames(namespace) for namespace in ("/a", "/b")]
+    trees = [set(frames) | {t.header.frame_id for t in frames.values()} for frames, _, _ in seen]
+    assert not trees[0] & trees[1]
+    assert {"a/world", "a/body_1", "a/arm_1/joint5"} <= trees[0]
+    assert [(odom.header.frame_id, odom.child_frame_id) for _, _, odom in seen] == [
+        ("a/world", "a/body_1"),
+        ("b/world", "b/body_1"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ class Way(NamedTuple):
 
 def ways(node: Sequence[Call], engine: Sequence[Call]) -> Iterator[Way]:
     """Yields the way of each goal."""
-    for asked in (call for call in node if call.name.endswith("PlanActionServer._refuse") and not call.is_return):
+    for asked in (call for call in node if call.name.endswith("EventActionServer._refuse") and not call.is_return):
         accepted = _next(node, asked.at_ns, "PlanAction._on_accepted", is_return=True)
         begun = _next(engine, asked.at_ns, "FakeBackend.execute")
         done = _next(engine, begun.at_ns, "FakeBackend.execute", is_return=True)

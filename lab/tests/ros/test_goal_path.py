@@ -17,7 +17,7 @@ def test_the_way_of_a_goal_begins_at_its_acceptance_and_ends_with_its_feedback()
     said = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300.0, check=True).stdout
     to_engine, to_robot = re.split(r"^to the \w+: ", said, flags=re.MULTILINE)[1:]
     for text, first, last in (
-        (to_engine, "PlanActionServer._refuse", "FakeBackend.execute"),
+        (to_engine, "EventActionServer._refuse", "FakeBackend.execute"),
         (to_robot, "PlannerLoop._take", "PlanAction._log"),
     ):
         title, *lines = text.strip().splitlines()

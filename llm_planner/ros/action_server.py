@@ -10,22 +10,21 @@ from rclpy.action.server import ActionServer, ServerGoalHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 
-from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanResult
-from llm_planner.ros import conversions
 from llm_planner.ros.guarded_executor import note_error
 
 RCLError = rclpy_implementation.RCLError
 MAX_REFUSED = 256
 """Refusals that can still be asked for. A client asks within milliseconds."""
+CALLED_OFF = (ErrorCode.CANCELLED, ErrorCode.STOPPED)
+"""Codes of a goal that a cancel has ended."""
 
 Taken = tuple[Any, Any]
 """Header and message of a request."""
 
 
-class PlanActionServer(ActionServer):
-    """Serves ``~/plan_task``.
+class EventActionServer(ActionServer):
+    """Serves one action, whose result has an ``error_code``.
 
     ``handle.execute()`` only marks a goal as executing; ``finish`` ends it.
 
@@ -34,39 +33,43 @@ class PlanActionServer(ActionServer):
     whenever one of them changes. Deviation from the protocol: such a goal is never named on the action's status topic.
 
     Args:
-        node: The planner node.
-        admit: Takes a goal and its id; returns how it ended if it is refused, None if it is taken.
+        node: That serves it.
+        action_type: Its type.
+        name: Its name.
+        admit: Takes a goal and its id; returns its result if it is refused, None if it is taken.
         options: Of rclpy's action server.
     """
 
     def __init__(
         self,
         node: Node,
+        action_type: Any,  # noqa: ANN401 (rclpy's)
+        name: str,
         *,
-        admit: Callable[[PlanTask.Goal, str], PlanResult | None],
+        admit: Callable[[Any, str], Any],
         **options: Any,  # noqa: ANN401 (rclpy's)
     ) -> None:
-        super().__init__(node, PlanTask, "~/plan_task", execute_callback=_never_called, **options)
+        super().__init__(node, action_type, name, execute_callback=_never_called, **options)
         self._admit = admit
-        self._refused: dict[bytes, PlanTask.Impl.GetResultService.Response] = {}
+        self._impl = action_type.Impl
+        self._refused: dict[bytes, Any] = {}  # responses to requests for a result
 
-    def finish(self, handle: ServerGoalHandle, result: PlanResult) -> None:
+    def finish(self, handle: ServerGoalHandle, result: Any) -> None:  # noqa: ANN401 (a message)
         """Sets the final state of a goal and answers the clients that wait for its result."""
-        message = conversions.from_result(result)  # not in rclpy's try: it would tell the client of a success
 
-        def end(handle: ServerGoalHandle) -> PlanTask.Result:
-            if result.error_code is ErrorCode.NONE:
+        def end(handle: ServerGoalHandle) -> Any:  # noqa: ANN401 (a message)
+            if result.error_code == ErrorCode.NONE:
                 handle.succeed()
-            elif result.error_code is ErrorCode.CANCELLED and handle.is_cancel_requested:
+            elif result.error_code in CALLED_OFF and handle.is_cancel_requested:
                 handle.canceled()
             else:
                 handle.abort()
-            return message
+            return result
 
         self.notify_execute(handle, end)
 
     def notify_execute(
-        self, goal_handle: ServerGoalHandle, execute_callback: Callable[[ServerGoalHandle], PlanTask.Result] | None
+        self, goal_handle: ServerGoalHandle, execute_callback: Callable[[ServerGoalHandle], Any] | None
     ) -> None:
         """Runs a callback that ends the goal; without one, the goal just goes on."""
         if execute_callback is not None:
@@ -94,16 +97,14 @@ class PlanActionServer(ActionServer):
             if result is None:
                 return False
             self._remember(goal_id, result)
-        response = PlanTask.Impl.SendGoalService.Response(accepted=not is_copy)
+        response = self._impl.SendGoalService.Response(accepted=not is_copy)
         response.stamp = self._node.get_clock().now().to_msg()
         with contextlib.suppress(RCLError):  # the client has gone
             self._handle.send_goal_response(header, response)
         return True
 
-    def _remember(self, goal_id: bytes, result: PlanResult) -> None:
-        self._refused[goal_id] = PlanTask.Impl.GetResultService.Response(
-            status=GoalStatus.STATUS_ABORTED, result=conversions.from_result(result)
-        )
+    def _remember(self, goal_id: bytes, result: Any) -> None:  # noqa: ANN401 (a message)
+        self._refused[goal_id] = self._impl.GetResultService.Response(status=GoalStatus.STATUS_ABORTED, result=result)
         if len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
 
@@ -116,5 +117,5 @@ class PlanActionServer(ActionServer):
         return response is not None
 
 
-def _never_called(_handle: ServerGoalHandle) -> PlanTask.Result:
+def _never_called(_handle: ServerGoalHandle) -> None:
     raise AssertionError("goals are finished by events, never by rclpy's execute callback")
