@@ -71,14 +71,16 @@ class Task:
     def pessimistic_tokens(self, k: float = PESSIMISM) -> int:
         """Returns ``N_W = min(k N-hat, N_max)``, section 4.2 of TimeBill; >= 1.
 
-        Deviation: where an upper bound of the length is known, ``N_W`` is no higher. The factor stands in for what one
-        number does not tell, and a distribution tells it. Where KV was evicted it is ``N_max``: lengths are
-        predicted of plans whose model sees all of its prompt, and one that does not may write a plan of any length.
+        Deviation: where an upper bound of the length is known, ``N_W = min(upper, N_max)``, also if ``k N-hat`` is
+        less. The factor stands in for what one number does not tell, and a distribution tells it. Where KV was evicted
+        it is ``N_max``: lengths are predicted of plans whose model sees all of its prompt, and one that does not may
+        write a plan of any length.
         """
         if self.is_evicted:
             return self.max_tokens
-        tokens = min(math.ceil(min(k * self.lengths.expected, float(self.max_tokens))), self.max_tokens)
-        return max(1, tokens if self.lengths.upper is None else min(tokens, self.lengths.upper))
+        if self.lengths.upper is not None:
+            return max(1, min(self.lengths.upper, self.max_tokens))
+        return max(1, math.ceil(min(k * self.lengths.expected, float(self.max_tokens))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

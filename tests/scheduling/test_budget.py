@@ -28,8 +28,13 @@ def test_the_decode_phase_is_the_sum_of_its_steps(task, co_batch, time, num_toke
 def test_the_worst_case_multiplies_the_expected_length_and_stops_at_the_limit():
     assert make_task(lengths=Lengths(expected=20.3), max_tokens=512).pessimistic_tokens(5.0) == 102
     assert make_task(lengths=Lengths(expected=20.3), max_tokens=64).pessimistic_tokens(5.0) == 64
-    assert make_task(lengths=Lengths(expected=20.3, upper=40), max_tokens=64).pessimistic_tokens(5.0) == 40
     assert make_task(lengths=Lengths(expected=1e300), max_tokens=64).pessimistic_tokens(5.0) == 64
+
+
+def test_the_worst_case_is_the_upper_bound_of_the_length_where_one_is_known_whatever_k_says():
+    assert make_task(lengths=Lengths(expected=20.3, upper=40), max_tokens=64).pessimistic_tokens(5.0) == 40
+    assert make_task(lengths=Lengths(expected=4.0, upper=40), max_tokens=64).pessimistic_tokens(5.0) == 40
+    assert make_task(lengths=Lengths(expected=4.0, upper=80), max_tokens=64).pessimistic_tokens(5.0) == 64
 
 
 def test_no_prediction_bounds_a_plan_once_kv_is_gone():

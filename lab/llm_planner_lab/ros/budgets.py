@@ -236,12 +236,16 @@ def load_figures(turns: Sequence[Turn], emergencies: Sequence[Emergency], slots:
         taken_s += _overlap_s(turn.ended_s, until_s, first_s, last_s) * (turn.num_running >= slots)
         wanted_s += _overlap_s(turn.ended_s, until_s, first_s, last_s) * (turn.num_wanting >= slots)
     before = [bisect.bisect_right(ends_s, e.asked_s) - 1 for e in emergencies]
+    own = {e.request_id for e in emergencies}
+    during = (turn for turn in turns if first_s <= turn.ended_s <= last_s)
+    codes = (code for turn in during for request_id, code in turn.ended.items() if request_id not in own)
     lasted = [turn.ended_s - turn.began_s for turn in turns if first_s <= turn.began_s <= last_s]
     return {
         "share_of_time_all_slots_wanted": wanted_s / (last_s - first_s),
         "share_of_time_all_slots_taken": taken_s / (last_s - first_s),
         "share_of_emergencies_that_met_all_slots_wanted": sum(turns[i].num_wanting >= slots for i in before)
         / len(emergencies),
+        "goals_by_code": dict(Counter(ErrorCode(code).name for code in codes)),
         "turn_ms": _quantiles(lasted),
         "took_s": last_s - first_s,
     }

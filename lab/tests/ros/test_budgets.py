@@ -3,6 +3,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -62,6 +63,14 @@ def test_slots_are_counted_by_time_from_the_first_emergency_to_the_last():
     assert figures["share_of_time_all_slots_wanted"] == 0.75  # 10.5 to 12.0
     assert figures["share_of_emergencies_that_met_all_slots_wanted"] == 0.5
     assert figures["turn_ms"]["max"] == 500.0
+
+
+def test_goals_of_the_load_are_counted_by_how_they_ended():
+    emergencies = [gone("a", 0.1, 1.0, asked_s=10.0)]
+    ended = [{"before": 0}, {"load_1": 209, "load_2": 0, "a": 0}, {"load_3": 209}]
+    turns = [replace(turn(at_s, at_s + 0.1), ended=of_it) for at_s, of_it in zip((9.0, 10.0, 10.5), ended, strict=True)]
+    figures = load_figures(turns, emergencies, 8)
+    assert figures["goals_by_code"] == {"NOT_UNDERSTOOD": 2, "NONE": 1}
 
 
 def test_a_journal_may_end_within_a_line():
