@@ -33,6 +33,7 @@ from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.server import PlanServer, ServerStatus
+from llm_planner_lab.tasks.sample import sample
 
 TIMEOUT_S = 30.0
 LOAD_INSTRUCTION = "go to the chair, then turn around, then go to the table, then take a picture, then land"
@@ -43,8 +44,6 @@ THINGS = (
     *("lamp", "table", "cup", "shelf", "chair", "sofa", "bottle", "ball", "door", "plant", "clock", "desk"),
     *("printer", "stapler", "mug", "knife", "bowl", "spoon", "laptop", "phone", "book", "pen", "bag"),
 )
-NUM_MOVES = 6
-WAYS = ("forward", "back", "left", "right")
 LOAD_SCENE = ", ".join((*THINGS, *(f"box_{i}" for i in range(100))))
 
 
@@ -146,16 +145,16 @@ def serve_long(num_slots: int) -> int:
 def run_load(num_robots: int, *, is_scripted: bool) -> int:
     """Runs robots that carry out every segment in no time and ask again at once, until a signal ends the process.
 
-    A scripted model writes a long plan for each. A real one is asked for something else each time, as it would draft a
-    plan that it has written before, and for plans only: no generation is suspended for the sake of a robot. The bundled
-    model is not sure enough of so many moves, so that most of these plans end as not understood, after some of them.
+    A scripted model writes a long plan for each. A real one is asked for tasks like those of its training, always
+    others, as it would draft a plan that it has written before, and for plans only: no generation is suspended for the
+    sake of a robot.
     """
     with spinning("latency_load") as node:
         clients = [PlannerClient(node, "tello", robot_id=f"load_{i}") for i in range(num_robots)]
         for number, client in enumerate(clients):
             client.wait_for_planner(TIMEOUT_S)
             rng = random.Random(number)
-            _keep_asking(client, _scripted if is_scripted else functools.partial(_long_task, rng))
+            _keep_asking(client, _scripted if is_scripted else functools.partial(_drawn_task, rng))
         threading.Event().wait()  # not for the end of standard input: a ``Fleet`` gives its processes an empty one
     return 0
 
@@ -170,10 +169,10 @@ def _scripted(robot_id: str) -> PlanRequest:
     )
 
 
-def _long_task(rng: random.Random, robot_id: str) -> PlanRequest:
-    moves = (f"move {rng.choice(WAYS)} {rng.randrange(30, 300)} cm" for _ in range(NUM_MOVES))
-    task = ", then ".join(moves)
-    return replace(_scripted(robot_id), instruction=task, plan_only=True)
+def _drawn_task(rng: random.Random, robot_id: str) -> PlanRequest:
+    task = next(task for task in iter(functools.partial(sample, rng), None) if task.robot == "tello")
+    request = _scripted(robot_id)
+    return replace(request, instruction=task.instruction, scene=task.scene, plan_only=True)
 
 
 def _keep_asking(client: PlannerClient, next_request: Callable[[str], PlanRequest]) -> None:
