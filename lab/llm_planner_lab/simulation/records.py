@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a simulated run leaves behind: one record per request, and totals of the engine."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -56,6 +57,11 @@ class RequestRecord:
             waiting_s += segment.started_s - idle_s
             idle_s = segment.ended_s
         return waiting_s
+
+    @property
+    def later_waits_s(self) -> list[float]:
+        """W(s_k) of every segment behind the first one: how late its generation resumed for its robot."""
+        return [later.started_s - ended.ended_s for ended, later in itertools.pairwise(self.segments)]
 
     @property
     def longest_wait_s(self) -> float | None:

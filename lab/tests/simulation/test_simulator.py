@@ -107,6 +107,8 @@ def test_every_request_is_served_and_the_run_is_reproducible(policy, reuses_pref
         assert len(record.segments) == len(row.durations_s)
         assert record.response_time_s >= record.bound_s - 1e-9
         assert record.waiting_time_s >= record.response_time_s - 1e-9
+        assert sum(record.later_waits_s) == pytest.approx(record.waiting_time_s - record.response_time_s, abs=1e-9)
+        assert len(record.later_waits_s) == len(record.segments) - 1
         assert record.finished_s == pytest.approx(record.segments[-1].ended_s + 0.008)
 
 

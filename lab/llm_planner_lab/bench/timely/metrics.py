@@ -11,6 +11,8 @@ from llm_planner_lab.simulation.records import RequestRecord, RunRecord
 
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 """0.975 quantiles of Student's t with 1, 2, ... degrees of freedom."""
+NOTICED_WAIT_S = 0.001
+"""Shorter ones count as none."""
 
 
 def classes_of(record: RequestRecord) -> tuple[str, ...]:
@@ -48,10 +50,17 @@ def _class_metrics(by_seed: Sequence[Sequence[RequestRecord]]) -> dict[str, Any]
         "response_time_s": distribution([r.response_time_s for r in records if r.response_time_s is not None]),
         "waiting_time_s": distribution([r.waiting_time_s for r in records if r.waiting_time_s is not None]),
         "longest_wait_s": max((w for r in records if (w := r.longest_wait_s) is not None), default=None),
+        "share_waited_for": _share_waited_for(records),
         "deadline_hit": _mean(float(_is_in_time(r)) for r in records),
         "share_served": len(served) / len(records),
         "share_shed": _mean(float(r.error_code is ErrorCode.LOAD_SHED) for r in records),
     }
+
+
+def _share_waited_for(records: Iterable[RequestRecord]) -> float | None:
+    """Returns for which share of the segments behind the first ones a robot waited; None without any."""
+    waits_s = [wait_s for record in records for wait_s in record.later_waits_s]
+    return _mean(float(wait_s > NOTICED_WAIT_S) for wait_s in waits_s) if waits_s else None
 
 
 def _is_in_time(record: RequestRecord) -> bool:
