@@ -24,7 +24,7 @@ def test_at_four_times_the_load_every_class_is_served(policy):
     assert {"normal", "urgent", "1", "8"} <= set(metrics)
     assert all(m["share_served"] == 1 for m in metrics.values())
     assert all(0 < m["longest_wait_s"] < 30 for m in metrics.values())
-    assert 0 < metrics["all"]["share_waited_for"] < 1
+    assert 0 <= metrics["all"]["share_waited_for"] < 1
     assert metrics["all"]["longest_wait_s"] == max(m["longest_wait_s"] for m in metrics.values())
 
 
