@@ -153,6 +153,21 @@ def test_every_outcome_needs_a_numbered_code_and_none_needs_every_call():
     assert check_success([goal(code=0, plan="", instruction="land")], robots) == []  # a model decides
 
 
+def test_a_goal_whose_segment_failed_may_make_calls_again_but_must_make_all():
+    tried = (received(0), report("STARTED", 0), call(CALLS[0]), report("FAILED", 0))
+    texts = (PLAN[0], "rp();", *PLAN)
+    whole = (asked(), begun(), *tried)
+    for index, calls in ((2, CALLS[:1]), (3, CALLS[1:2]), (4, CALLS[2:])):
+        text = received(index, text=texts[index])
+        whole += (text, report("STARTED", index), *map(call, calls), report("SUCCEEDED", index))
+    robots = {"drone_1": check(*whole, {"kind": "inactive", "goal": "a"})}
+    assert robots["drone_1"].violations == []
+    assert check_success([goal(code=0)], robots) == []
+    assert check_success([goal(code=0, plan=goal().plan + "tp();")], robots) != []  # one is missing
+    robots["drone_1"].failed.clear()
+    assert check_success([goal(code=0)], robots) != []  # without a reason
+
+
 def test_an_engine_is_back_when_a_new_process_admits_a_segment():
     lines = [
         {"kind": "admitted", "at_s": 1.0, "pid": 1},
