@@ -104,7 +104,7 @@ def plan(
         build_admission(settings).check(request, {})
         with console.status("loading the model") if console.is_terminal and not as_json else nullcontext():
             loop = build_loop(settings, do_clients_report=False, own_profile=cached_profile, rehearsed=(robot,))
-    gc.freeze()  # no collection looks at what was loaded, in the midst of the plan or at the end of the program
+        gc.freeze()  # before collections go on: none looks at what was loaded, not even at the end of the program
     with closing(loop):
         result = _run(loop, request, show=not as_json)
     if as_json:
