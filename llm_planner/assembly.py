@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from llm_planner.checkpoints import (
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.garbage import without_collections
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SamplingParams
@@ -95,6 +96,7 @@ def require_usable(config: PlannerConfig) -> None:
         planner_model(config)
 
 
+@without_collections()
 def build_loop(
     config: PlannerConfig,
     *,
@@ -102,6 +104,7 @@ def build_loop(
     watch: Callable[[Backend], Backend] | None = None,
     limits: SchedulerConfig | None = None,
     own_profile: FindProfile = no_profile,
+    rehearsed: Collection[str] | None = None,
 ) -> PlannerLoop:
     """Returns a loop that is ready to plan: model loaded, prompts prefilled, grammars compiled.
 
@@ -112,6 +115,7 @@ def build_loop(
         limits: Of our scheduler, if they are not the engine's: benchmarks let an engine schedule by itself.
         own_profile: What ``engine.profile: auto`` stands for: what was measured on this machine, now or earlier; by
             default nothing, so that the loop is the same on every machine.
+        rehearsed: Robot models that goals will name; None for all that the model can plan for.
 
     Raises:
         PlannerError: A 5xx code if model, robot models or configuration cannot be used.
@@ -146,7 +150,7 @@ def build_loop(
     rehearsals = [
         PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction=REHEARSED)
         for name in library.names()
-        if trained is None or name in trained
+        if (trained is None or name in trained) and (rehearsed is None or name in rehearsed)
     ]
     loop.warm_up(rehearsals)
     loop.warm_up(rehearsals, num_steps=ENOUGH_STEPS)  # what was first is slow, and nothing to learn from

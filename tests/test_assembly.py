@@ -2,6 +2,7 @@
 """Configuration: what is accepted, and how a mistake is named."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,6 +91,24 @@ def test_a_card_that_names_no_robot_models_properly_is_refused(tmp_path, names):
     with pytest.raises(PlannerError, match="robot_models must be a list of names") as caught:
         trained_robot_models(config_of(tmp_path))
     assert caught.value.code is ErrorCode.CHECKPOINT_INVALID
+
+
+def test_only_robot_models_that_goals_will_name_are_rehearsed():
+    def prefixes(rehearsed):
+        found = set()
+
+        def watch(backend):
+            def execute(scheduled):
+                found.update(sequence.prefix_id.split("/")[0] for sequence in scheduled.new)
+                return backend.execute(scheduled)
+
+            return SimpleNamespace(info=backend.info, execute=execute, close=backend.close)
+
+        build_loop(PlannerConfig(backend="fake"), watch=watch, rehearsed=rehearsed).close()
+        return found
+
+    assert prefixes({"tello"}) == {"tello"}
+    assert {"tello", "indy7"} <= prefixes(None)
 
 
 def test_the_profile_of_another_engine_is_refused_by_name():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner plan``: one plan without ROS, streamed to the terminal."""
 
+import gc
 import time
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,7 @@ from llm_planner.cli.output import console, plain, print_error, print_json, segm
 from llm_planner.configuration import load_config
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.garbage import without_collections
 from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
 from llm_planner.core.text import counted
@@ -71,9 +73,6 @@ def plan(
 
     Example: llm-planner plan "put the red box into the bin" --robot indy7 --scene "red_box, bin" --json
     """
-    from llm_planner.assembly import build_admission, build_loop
-    from llm_planner.engine_profile import cached_profile
-
     urgency = Urgency.CHAT if chat else Urgency.NORMAL
     overrides = {
         "backend": backend,
@@ -98,9 +97,14 @@ def plan(
         overrun=OverrunStrategy[overrun.name],
         budget_scope=budget_scope_of(budget_scope, overrun),
     )
-    build_admission(settings).check(request, {})
-    with console.status("loading the model") if console.is_terminal and not as_json else nullcontext():
-        loop = build_loop(settings, do_clients_report=False, own_profile=cached_profile)
+    with without_collections():
+        from llm_planner.assembly import build_admission, build_loop
+        from llm_planner.engine_profile import cached_profile
+
+        build_admission(settings).check(request, {})
+        with console.status("loading the model") if console.is_terminal and not as_json else nullcontext():
+            loop = build_loop(settings, do_clients_report=False, own_profile=cached_profile, rehearsed=(robot,))
+        gc.freeze()  # before collections go on: none looks at what was loaded, not even at the end of the program
     with closing(loop):
         result = _run(loop, request, show=not as_json)
     if as_json:

@@ -65,9 +65,8 @@ class TorchLengthPredictor:
 
     def _logits(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Returns the scores of the buckets (num_buckets,) in double precision."""
-        ids = torch.tensor(token_ids, device=self._device)
         attend = _LastTokenAttention(self._body.config.num_layers - 1)
-        hidden = self._body.forward(ids, torch.arange(len(ids), device=self._device), attend)
+        hidden = self._body.forward(token_ids, range(len(token_ids)), attend)
         return linear(self._body.normed(hidden[-1]).float(), self._weight, self._bias).double()
 
 

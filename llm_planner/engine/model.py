@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forward pass of Llama, Mistral, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,17 +42,17 @@ class Model:
         self._head = make_linear(head, keeps_plain=not config.is_large, is_shared=config.is_tied)
         self._rope = RotaryTable(config, dtype, device)
 
-    def forward(self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attention) -> torch.Tensor:
+    def forward(self, token_ids: Sequence[int], positions: Sequence[int], attend: Attention) -> torch.Tensor:
         """Returns hidden states (num_tokens, hidden_size) after the last layer, before the final norm.
 
         Args:
-            token_ids: (num_tokens,)
-            positions: (num_tokens,), each below ``max_model_len``.
+            token_ids: What to compute.
+            positions: Of each token, below ``max_model_len``.
             attend: The step's view of the KV cache. In the last layer it may answer for the last tokens alone: then
                 only their hidden states are computed further, and returned.
         """
         cos, sin = self._rope.at(positions)
-        x = embedding(token_ids, self._embedding)
+        x = embedding(torch.tensor(token_ids, device=self.device), self._embedding)
         for index, layer in enumerate(self._layers):
             attended = self._attention(index, layer, x, cos, sin, attend)
             x = (x if x.shape[0] == attended.shape[0] else x[-attended.shape[0] :]) + attended

@@ -128,8 +128,7 @@ class ModelRunner:
             PrefillAttention(self.cache, blocks, kv_len, len(token_ids)),
             [Piece(0, position, len(token_ids), evictable)],
         )
-        positions = torch.arange(position, position + len(token_ids), device=self._device)
-        return self._model.forward(torch.tensor(token_ids, device=self._device), positions, attend)
+        return self._model.forward(token_ids, range(position, position + len(token_ids)), attend)
 
     def _decode(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
         """Returns the hidden states (num_rows, hidden_size) of each of several short chunks, computed in one batch.
@@ -147,9 +146,7 @@ class ModelRunner:
             [Piece(row, positions[place], 1, seen[place]) for row, place in enumerate(order)],
         )
         hidden = self._model.forward(
-            torch.tensor([token_ids[place] for place in order], device=self._device),
-            torch.tensor([positions[place] for place in order], device=self._device),
-            attend,
+            [token_ids[place] for place in order], [positions[place] for place in order], attend
         )
         if order != sorted(order):
             hidden = hidden[torch.tensor(order, device=self._device).argsort()]

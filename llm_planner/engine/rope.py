@@ -2,30 +2,43 @@
 """Rotary position embeddings (RoFormer, arXiv 2104.09864), with the frequency scaling of Llama 3.1."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 
 from llm_planner.engine.model_config import ModelConfig, RopeScaling
 
+_FEWEST_ROWS = 1024
+
 
 class RotaryTable:
     """Cosine and sine of every position; the sine carries the sign of the rotated half, so that a roll rotates.
 
+    It grows with the positions that are asked for: for 128 k of them and heads of 128 it takes 134 MB in float32.
+
     Attributes:
-        cos: (max_model_len, 1, head_dim)
-        sin: (max_model_len, 1, head_dim), first half negated
+        cos: (num_rows, 1, head_dim), at most ``max_model_len`` rows.
+        sin: As ``cos``, first half negated.
     """
 
     def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
-        inverse = _inverse_frequencies(config)
-        angles = torch.arange(config.max_model_len, dtype=torch.float32)[:, None] * inverse
-        cos, sin = angles.cos(), angles.sin()
-        self.cos = torch.cat((cos, cos), dim=-1)[:, None].to(device=device, dtype=dtype)
-        self.sin = torch.cat((-sin, sin), dim=-1)[:, None].to(device=device, dtype=dtype)
+        self._inverse = _inverse_frequencies(config)
+        self._max_rows = config.max_model_len
+        self.cos = self.sin = torch.empty(0, 1, config.head_dim, dtype=dtype, device=device)
 
-    def at(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns cosine and sine, each (num_tokens, 1, head_dim), of ``positions`` (num_tokens,)."""
-        return self.cos.index_select(0, positions), self.sin.index_select(0, positions)
+    def at(self, positions: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns cosine and sine, each (num_tokens, 1, head_dim), of ``positions`` below ``max_model_len``."""
+        num_rows = max(positions) + 1
+        if num_rows > len(self.cos):
+            self._grow(min(self._max_rows, max(num_rows, 2 * len(self.cos), _FEWEST_ROWS)))
+        index = torch.tensor(positions, device=self.cos.device)
+        return self.cos.index_select(0, index), self.sin.index_select(0, index)
+
+    def _grow(self, num_rows: int) -> None:
+        angles = torch.arange(len(self.cos), num_rows, dtype=torch.float32)[:, None] * self._inverse
+        cos, sin = angles.cos(), angles.sin()
+        self.cos = torch.cat((self.cos, torch.cat((cos, cos), dim=-1)[:, None].to(self.cos)))
+        self.sin = torch.cat((self.sin, torch.cat((-sin, sin), dim=-1)[:, None].to(self.sin)))
 
 
 def rotate(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line as a user meets it: what it prints and its exit status."""
 
+import gc
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,12 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 
 runner = CliRunner()
 MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "planner.json"}
+
+
+@pytest.fixture(autouse=True)
+def _thaw():
+    yield
+    gc.unfreeze()
 
 
 def run_json(*arguments):
@@ -88,6 +95,7 @@ class StuckLoop:
     is_closed = False
 
     def submit(self, *_):
+        self.num_frozen = gc.get_freeze_count()
         return []
 
     def next_wakeup_s(self, _):
@@ -102,12 +110,13 @@ class StuckLoop:
 
 @pytest.mark.timeout(60)
 def test_plan_does_not_wait_for_what_will_never_come(monkeypatch):
-    loop = StuckLoop()
+    loop, before = StuckLoop(), gc.get_freeze_count()
     monkeypatch.setattr("llm_planner.assembly.build_loop", lambda *_, **__: loop)
     result = runner.invoke(app, ["plan", "go up", "--json"])
     assert isinstance(result.exception, PlannerError)
     assert result.exception.code is ErrorCode.ENGINE_FAILED
     assert loop.is_closed
+    assert loop.num_frozen > before + 1000  # no collection looks at what was loaded while it plans
 
 
 def test_a_chat_is_answered_in_sentences_or_paragraphs(tmp_path):
