@@ -147,14 +147,15 @@ def run_load(num_robots: int, *, is_scripted: bool) -> int:
 
     A scripted model writes a long plan for each. A real one is asked for tasks like those of its training, always
     others, as it would draft a plan that it has written before, and for plans only: no generation is suspended for the
-    sake of a robot.
+    sake of a robot. All of them ask through one client: each client of an action reads the messages to all of them, and
+    sixteen in one process are busy with nothing else.
     """
     with spinning("latency_load") as node:
-        clients = [PlannerClient(node, "tello", robot_id=f"load_{i}") for i in range(num_robots)]
-        for number, client in enumerate(clients):
-            client.wait_for_planner(TIMEOUT_S)
-            rng = random.Random(number)
-            _keep_asking(client, _scripted if is_scripted else functools.partial(_drawn_task, rng))
+        client = PlannerClient(node, "tello", robot_id="load")
+        client.wait_for_planner(TIMEOUT_S)
+        for number in range(num_robots):
+            next_request = _scripted if is_scripted else functools.partial(_drawn_task, random.Random(number))
+            _keep_asking(client, functools.partial(next_request, f"load_{number}"))
         threading.Event().wait()  # not for the end of standard input: a ``Fleet`` gives its processes an empty one
     return 0
 
@@ -175,14 +176,15 @@ def _drawn_task(rng: random.Random, robot_id: str) -> PlanRequest:
     return replace(request, instruction=task.instruction, scene=task.scene, plan_only=True)
 
 
-def _keep_asking(client: PlannerClient, next_request: Callable[[str], PlanRequest]) -> None:
-    handles: list[PlanHandle] = []
+def _keep_asking(client: PlannerClient, next_request: Callable[[], PlanRequest]) -> None:
+    handle: PlanHandle
 
     def on_segment(segment: Segment) -> None:
-        handles[-1].report(segment, ReportStatus.SUCCEEDED)
+        handle.report(segment, ReportStatus.SUCCEEDED)
 
     def ask(_: object = None) -> None:
-        handles.append(client.ask(next_request(client.robot_id), on_segment=on_segment))
-        handles[-1].future.add_done_callback(ask)
+        nonlocal handle
+        handle = client.ask(next_request(), on_segment=on_segment)
+        handle.future.add_done_callback(ask)
 
     ask()
