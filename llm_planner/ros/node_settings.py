@@ -18,7 +18,10 @@ class NodeSettings:
         5.0, "A client whose heartbeats stop for this long is gone, and its goal ends.", minimum=0.5, maximum=3600.0
     )
     result_memory_s: float = setting(
-        60.0, "How long a finished goal's result and segments can still be asked for.", minimum=1.0, maximum=3600.0
+        60.0,
+        "How long ~/get_segments knows a finished goal's segments and end.",
+        minimum=1.0,
+        maximum=3600.0,
     )
     metrics_port: int = setting(0, "TCP port of /metrics for Prometheus; 0 for none.", minimum=0, maximum=65535)
     metrics_host: str = setting("127.0.0.1", "Address that /metrics listens on; 0.0.0.0 shows it to the network.")

@@ -38,6 +38,8 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
+RESULT_MEMORY_S = 5
+"""How long rclpy remembers a result: at each change, it tells all clients the states of all goals that it remembers."""
 OLD_SITUATION = (
     "a robot reports its situation as JSON in SegmentReport.value; set has_situation and situation instead: the "
     "old form is not read any more from version 0.3 on"
@@ -69,7 +71,6 @@ class PlanAction:
         node: Owner of the action, service and topics.
         clock: For heartbeats and the memory of finished goals; stamps the event log.
         book: The goals, which post their events here.
-        memory_s: How long a result can still be asked for.
         on_result: Receives how every goal ended, those that were refused included.
 
     Attributes:
@@ -82,7 +83,6 @@ class PlanAction:
         node: Node,
         clock: Clock,
         book: GoalBook,
-        memory_s: float,
         on_result: Callable[[PlanResult], None] = lambda _: None,
     ) -> None:
         self._node = node
@@ -102,7 +102,7 @@ class PlanAction:
             cancel_callback=self._on_cancel,
             feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
             **qos.ACTION_SERVICES,
-            result_timeout=int(memory_s),
+            result_timeout=RESULT_MEMORY_S,
         )
         self._log_publisher = node.create_publisher(String, "~/goal_events", qos.GOAL_EVENTS)
         self._num_logged = 0

@@ -105,8 +105,7 @@ class PlannerNode(LifecycleNode):
             return TransitionCallbackReturn.FAILURE
         finally:
             self._loader = None
-        memory_s = self._settings.result_memory_s
-        self._action = self._action or PlanAction(self, self._monotonic, self._book, memory_s, self._metrics.count)
+        self._action = self._action or PlanAction(self, self._monotonic, self._book, self._metrics.count)
         self._action.config = self._config
         self.get_logger().info(f"model {self._config.engine.model} is ready")
         return super().on_configure(state)
