@@ -9,11 +9,15 @@ from action_msgs.msg import GoalStatus
 from rclpy.action.server import ActionServer, ServerGoalHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.ros import qos
 from llm_planner.ros.guarded_executor import note_error
 
 RCLError = rclpy_implementation.RCLError
+RESULT_MEMORY_S = 5
+"""How long rclpy remembers a result: at each change, it tells all clients the states of all goals that it remembers."""
 MAX_REFUSED = 256
 """Refusals that can still be asked for. A client asks within milliseconds."""
 CALLED_OFF = (ErrorCode.CANCELLED, ErrorCode.STOPPED)
@@ -49,7 +53,16 @@ class EventActionServer(ActionServer):
         admit: Callable[[Any, str], Any],
         **options: Any,  # noqa: ANN401 (rclpy's)
     ) -> None:
-        super().__init__(node, action_type, name, execute_callback=_never_called, **options)
+        super().__init__(
+            node,
+            action_type,
+            name,
+            execute_callback=_never_called,
+            feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
+            result_timeout=RESULT_MEMORY_S,
+            **qos.ACTION_SERVICES,
+            **options,
+        )
         self._admit = admit
         self._impl = action_type.Impl
         self._refused: dict[bytes, Any] = {}  # responses to requests for a result

@@ -3,35 +3,21 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from builtin_interfaces.msg import Time
 from rclpy.action.server import CancelResponse, ServerGoalHandle
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
 
 import llm_planner.msg as msgs
 from llm_planner.action import CarryOut
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.ros import qos
 from llm_planner.ros.action_server import EventActionServer
 from llm_planner.ros.guard import guarded
 from llm_planner.ros.guarded_executor import MAX_REASON
-from llm_planner.ros.mission import Follower
+from llm_planner.ros.missions import Missions
 from llm_planner.srv import Instruct
 
 CANCELLED_BY_CLIENT = "the client cancelled its goal"
-RESULT_MEMORY_S = 60
-
-
-class Instructed(Protocol):
-    """What carries instructions out: ``ros.missions``."""
-
-    def instruct(self, order: Instruct.Request, *, follower: Follower) -> None:
-        """Begins to do what is asked, or raises PlannerError."""
-
-    def call_off(self, follower: Follower, reason: str) -> bool:
-        """Stops what a follower asked for; returns False if that has ended."""
 
 
 class _Goal:
@@ -72,7 +58,7 @@ class InstructionAction:
         on_fault: Told first if a callback fails unexpectedly: stops the robot.
     """
 
-    def __init__(self, node: Node, missions: Instructed, on_fault: Callable[..., None]) -> None:
+    def __init__(self, node: Node, missions: Missions, on_fault: Callable[..., None]) -> None:
         self._missions, self._on_fault = missions, on_fault
         self._goals: dict[bytes, _Goal] = {}
         self._action = EventActionServer(
@@ -82,9 +68,6 @@ class InstructionAction:
             admit=guarded(node, self._admit, self._on_admission_fault),
             handle_accepted_callback=self._on_accepted,
             cancel_callback=guarded(node, self._on_cancel, self._on_cancel_fault),
-            feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
-            **qos.ACTION_SERVICES,
-            result_timeout=RESULT_MEMORY_S,
         )
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 
 from rclpy.action.server import CancelResponse, ServerGoalHandle
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
 from std_msgs.msg import String
 
 import llm_planner.msg as msgs
@@ -38,8 +37,6 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
-RESULT_MEMORY_S = 5
-"""How long rclpy remembers a result: at each change, it tells all clients the states of all goals that it remembers."""
 OLD_SITUATION = (
     "a robot reports its situation as JSON in SegmentReport.value; set has_situation and situation instead: the "
     "old form is not read any more from version 0.3 on"
@@ -100,9 +97,6 @@ class PlanAction:
             admit=self._admit,
             handle_accepted_callback=self._on_accepted,
             cancel_callback=self._on_cancel,
-            feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
-            **qos.ACTION_SERVICES,
-            result_timeout=RESULT_MEMORY_S,
         )
         self._log_publisher = node.create_publisher(String, "~/goal_events", qos.GOAL_EVENTS)
         self._num_logged = 0

@@ -156,7 +156,7 @@ class RobotNode(Node):
         if self._robot.has_battery:
             self._shown.append(BatteryPublisher(self, self._robot))
         self._show_timer = steady_timer(self, robot_view.PERIOD_S, self._guard(self._show))
-        self._show_timer.cancel()  # until somebody looks
+        self._show_timer.cancel()  # until there is a subscriber
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
 

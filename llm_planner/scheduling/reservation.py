@@ -52,8 +52,8 @@ class Reservations:
 
     def num_slots(self, max_num_seqs: int) -> int:
         """Returns how many generations may run in a step; never fewer than one."""
-        companies = (reservation.max_co_batched for reservation in self._live.values())
-        return max(1, min(max_num_seqs, min(companies, default=max_num_seqs) + 1))
+        limits = (reservation.max_co_batched for reservation in self._live.values())
+        return max(1, min(max_num_seqs, min(limits, default=max_num_seqs) + 1))
 
     def holds_back(self, generation: GenerationView) -> bool:
         """Returns whether its prompt must wait for those that have a reserved slot."""

@@ -50,7 +50,7 @@ class StepRules:
         """Slots that the reservations leave, which may cap the batch."""
         return self.reservations.num_slots(self.config.max_num_seqs)
 
-    def is_promised(self, generation: Generation) -> bool:
+    def has_reserved_slot(self, generation: Generation) -> bool:
         """Returns whether it has a reserved slot."""
         return generation.request_id in self.reservations
 
@@ -126,7 +126,7 @@ class StepDecision:
         pricing = self._rules.pricing
         exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, best)
         for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
-            may_push = self._rules.is_promised(newcomer)
+            may_push = self._rules.has_reserved_slot(newcomer)
             if exchange is not None and not may_push:
                 others_blocks = (len(places.ready) - 1) * self._step.missing_blocks(newcomer)  # if all are like it
                 has_room = self._step.fits(newcomer, others_blocks)
@@ -168,7 +168,7 @@ class StepDecision:
         """Returns the next to preempt: the worst ranked, or if the policy looks ahead the cheapest to bring back."""
         if self._gate is None:
             return max(ranked, key=lambda g: ranks[g])
-        return self._gate.cheapest([g for g in ranked if not self._rules.is_promised(g)] or ranked)
+        return self._gate.cheapest([g for g in ranked if not self._rules.has_reserved_slot(g)] or ranked)
 
     def _take_memory(self, generation: Generation) -> None:
         """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""
@@ -246,7 +246,7 @@ class StepDecision:
 
     def _is_safe(self, gate: MemoryGate, generation: Generation) -> bool:
         """Returns whether what runs has room until it ends if this one starts; a reservation is kept in any case."""
-        return self._rules.is_promised(generation) or gate.admits(generation)
+        return self._rules.has_reserved_slot(generation) or gate.admits(generation)
 
     def _preempt(self, generation: Generation) -> None:
         del self._places.running[generation.request_id]
@@ -294,11 +294,11 @@ class StepDecision:
 
     def _is_let_in(self, generation: Generation) -> bool:
         """Returns whether the limit, if there is one, has room for it; a reservation needs none."""
-        return self._rules.is_promised(generation) or self._limit is None or self._limit.admits(generation)
+        return self._rules.has_reserved_slot(generation) or self._limit is None or self._limit.admits(generation)
 
     def _count(self, generation: Generation) -> None:
         """Tells the limit that it runs in this step; it does not look at reservations."""
-        if self._limit is not None and not self._rules.is_promised(generation):
+        if self._limit is not None and not self._rules.has_reserved_slot(generation):
             self._limit.count(generation)
 
     def _rank(self, generation: Generation) -> Rank:

@@ -36,14 +36,14 @@ class KeptBudget:
         measures: All measures applied so far.
         worst_s: How long it still took at the worst when it was decided about, in the slot that was, or would have
             been, reserved for it.
-        num_promised_tokens: Token count assumed by the first decision.
+        num_counted_tokens: Token count assumed by the first decision.
     """
 
     goal: Goal
     decision: Decision | None = None
     measures: set[Measure] = field(default_factory=set)
     worst_s: float = 0.0
-    num_promised_tokens: int = 0
+    num_counted_tokens: int = 0
 
     def left_s(self, now_s: float) -> float:
         """Returns what is left of the budget; infinite once it is kept."""
@@ -89,7 +89,7 @@ class Budgets:
             goal.take_predicted_length(waits=True)
 
     def _hangs_on_length(self, kept: KeptBudget, now_s: float) -> bool:
-        """Returns whether it can be refused, or its plan harmed, as little as is known of its length so far."""
+        """Returns whether it may be refused, or its plan harmed, by what is known of its length so far."""
         if self._scope(kept.goal) is BudgetScope.FIRST_SEGMENT:
             return False
         try:
@@ -118,7 +118,7 @@ class Budgets:
                 self._pull(
                     kept, replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0)
                 )
-            elif kept.goal.generation.num_output_tokens >= kept.num_promised_tokens:
+            elif kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
                 self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
         return refused
 
@@ -164,7 +164,7 @@ class Budgets:
         decision = self._solve(kept, now_s)
         if times.is_known and (kept.decision is None or kept.goal.wcet_s is None):
             num_tokens = math.ceil(decision.num_tokens * self.lengths.tokens_per_step(kept.goal))
-            kept.num_promised_tokens = kept.goal.generation.num_output_tokens + num_tokens
+            kept.num_counted_tokens = kept.goal.generation.num_output_tokens + num_tokens
         if times.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
@@ -234,17 +234,17 @@ class Budgets:
 
     def _load(self, kept: KeptBudget, now_s: float) -> Load:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id
-        config, promised = scheduler.config, scheduler.reservations
+        config, reservations = scheduler.config, scheduler.reservations
         has_free_slot = scheduler.num_running + scheduler.num_ready <= config.max_num_seqs
         co_batch: Iterable[Generation] = (*scheduler.running, *scheduler.ready) if has_free_slot else scheduler.running
-        others = [g for g in co_batch if g.request_id != own_id and g.request_id not in promised]
+        others = [g for g in co_batch if g.request_id != own_id and g.request_id not in reservations]
         decided = {r: k for r, k in self._kept.items() if r != own_id and k.decision is not None}
-        beside = set() if not kept.goal.generation.is_decoding else self._decoding_beside(decided)
-        reserved = [k for r, k in decided.items() if r in promised or r in beside]
-        waiting = [k for r, k in decided.items() if r not in promised and r not in beside]
-        others = [g for g in others if g.request_id not in beside]
+        alongside = set() if not kept.goal.generation.is_decoding else self._decoding_alongside(decided)
+        reserved = [k for r, k in decided.items() if r in reservations or r in alongside]
+        waiting = [k for r, k in decided.items() if r not in reservations and r not in alongside]
+        others = [g for g in others if g.request_id not in alongside]
         worst_s = [self._worst_s(k) for k in reserved]
-        companies = [r.max_co_batched for name, r in promised.live.items() if name != own_id]
+        limits = [r.max_co_batched for name, r in reservations.live.items() if name != own_id]
         return Load(
             has_free_slot=has_free_slot,
             kv_lens=tuple(_kv_len(g) for g in others),
@@ -252,7 +252,7 @@ class Budgets:
             reserved_kv_lens=tuple(_kv_len(k.goal.generation) for k in reserved),
             reserved_prompt_tokens=sum(_num_prompt_tokens(k.goal.generation) for k in reserved),
             reserved_s=max(worst_s, default=0.0),
-            max_co_batched=min([config.max_num_seqs - 1, *companies]),
+            max_co_batched=min([config.max_num_seqs - 1, *limits]),
             reserved_slack_s=min(
                 (k.left_s(now_s) - s for k, s in zip(reserved, worst_s, strict=True)), default=math.inf
             ),
@@ -261,7 +261,7 @@ class Budgets:
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )
 
-    def _decoding_beside(self, decided: Iterable[str]) -> set[str]:
+    def _decoding_alongside(self, decided: Iterable[str]) -> set[str]:
         """Returns the goals with budgets that decode without a reserved slot.
 
         One of them that needs a slot does not take theirs: they go on alongside it, and get slots of their own
@@ -272,11 +272,11 @@ class Budgets:
     def _worst_s(self, kept: KeptBudget) -> float:
         """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it."""
         scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
-        task, promised = self._task(kept), scheduler.reservations.live
-        reserved = [k.goal.generation for r, k in self._kept.items() if r in promised and r != own_id]
+        task, live = self._task(kept), scheduler.reservations.live
+        reserved = [k.goal.generation for r, k in self._kept.items() if r in live and r != own_id]
         known = {g.request_id: g for g in (*scheduler.running, *(k.goal.generation for k in self._kept.values()))}
         others = [_kv_len(g) for r, g in known.items() if r != own_id]
-        largest = heapq.nlargest(promised[own_id].max_co_batched if own_id in promised else len(reserved), others)
+        largest = heapq.nlargest(live[own_id].max_co_batched if own_id in live else len(reserved), others)
         wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens

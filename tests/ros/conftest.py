@@ -16,7 +16,7 @@ def pytest_report_header():
 if HAS_ROS:
     import rclpy
 
-    from tests.ros.nodes import Planner, Robot, wait_until
+    from tests.ros.nodes import Planner, Robot, starting, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -55,12 +55,5 @@ def start_planner(ros):
 
 @pytest.fixture
 def start_robot(ros):
-    started = []
-
-    def start(name, **arguments):
-        started.append(Robot(name, **arguments))
-        return started[-1]
-
-    yield start
-    for robot in started:
-        robot.stop()
+    with starting(Robot) as start:
+        yield start

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A planner node over real DDS in front of a scripted server, and robots: all in one process."""
 
+import contextlib
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
@@ -192,3 +194,17 @@ class Robot:
     def stop(self):
         self.spinner.stop()
         self.node.destroy_node()
+
+
+@contextlib.contextmanager
+def starting(make: Callable) -> Iterator[Callable]:
+    """Gives a function that makes something and hands it over; stops everything that it made."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(make(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()

@@ -15,7 +15,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.ros import qos
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.srv import Instruct
-from tests.ros.nodes import Spinner, wait_until
+from tests.ros.nodes import Spinner, starting, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -88,15 +88,8 @@ class Site:
 
 @pytest.fixture
 def start(ros):
-    sites = []
-
-    def start(name, **parameters):
-        sites.append(Site(name, **parameters))
-        return sites[-1]
-
-    yield start
-    for site in sites:
-        site.stop()
+    with starting(Site) as start:
+        yield start
 
 
 def test_the_goal_asks_for_what_the_service_asks_for():

@@ -23,7 +23,7 @@ from llm_planner.ros import qos, robot_node
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct, Stop
-from tests.ros.nodes import Spinner, make_segment, wait_until
+from tests.ros.nodes import Spinner, make_segment, starting, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -72,15 +72,8 @@ class Operator:
 
 @pytest.fixture
 def start_operator(ros):
-    started = []
-
-    def start(name, **arguments):
-        started.append(Operator(name, **arguments))
-        return started[-1]
-
-    yield start
-    for operator in started:
-        operator.stop()
+    with starting(Operator) as start:
+        yield start
 
 
 def statuses(outcome):

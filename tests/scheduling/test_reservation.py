@@ -25,7 +25,7 @@ def step(scheduler, now_s=1.0):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_promised_slot_is_there_in_the_next_step_and_who_gave_way_keeps_its_kv(policy):
+def test_a_reserved_slot_is_there_in_the_next_step_and_who_gave_way_keeps_its_kv(policy):
     scheduler = busy(policy)
     scheduler.add(make_generation("hurried", arrival_s=1.0))
     scheduler.reserve("hurried", 2)
@@ -63,7 +63,7 @@ def test_no_other_prompt_is_computed_meanwhile(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_first_promise_is_kept_first(policy):
+def test_the_first_reservation_is_kept_first(policy):
     scheduler = busy(policy)
     for name in ("first", "second"):
         scheduler.add(make_generation(name, arrival_s=1.0))
@@ -76,7 +76,7 @@ def test_the_first_promise_is_kept_first(policy):
     assert "second" in step(scheduler)
 
 
-def test_a_promise_ends_with_its_generation_and_where_it_suspends():
+def test_a_reservation_ends_with_its_generation_and_where_it_suspends():
     scheduler = make_scheduler("fcfs_segment")
     scheduler.add(make_generation("r"))
     scheduler.reserve("r", 0)
@@ -90,7 +90,7 @@ def test_a_promise_ends_with_its_generation_and_where_it_suspends():
     assert not scheduler.reservations
 
 
-def test_the_tightest_promise_counts_and_one_slot_is_always_left():
+def test_the_tightest_reservation_counts_and_one_slot_is_always_left():
     reservations = Reservations()
     assert reservations.num_slots(8) == 8
     reservations.make("a", 5)
