@@ -9,7 +9,7 @@ from functools import partial
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Tokenizer
 from llm_planner.core.request import PlanRequest, Urgency
-from llm_planner.core.segment import carried_out
+from llm_planner.core.segment import carried_out, first_of_statement, statement_text
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
@@ -151,7 +151,7 @@ class PlanPreparer:
 
         return PlanSession(
             tokenizer=self._tokenizer,
-            parser=IncrementalParser(),
+            parser=IncrementalParser(opens_blocks=request.takes_open_blocks and not request.plan_only),
             gate=SafetyGate(
                 model,
                 request.start_pose,
@@ -180,7 +180,7 @@ class PlanPreparer:
         if self._replan_context is ReplanContext.KEEP:
             return Replan(segment, self._encoder.encode_failure(_failure_context(request)))
         prompt = self._encode(model, request, _scenes(request)[-1])
-        done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
+        done_ids = self._encoder.encode_plan(_done_before(request, failure.index))
         return Replan(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
     def _conversation(self, request: PlanRequest) -> list[int]:
@@ -258,15 +258,20 @@ def _done(request: PlanRequest) -> str:
     return "".join(segment.text for segment in done)
 
 
+def _done_before(request: PlanRequest, index: int) -> str:
+    """Returns the same of what lies before the top-level statement that a segment is part of."""
+    return _done(replace(request, delivered=request.delivered[: first_of_statement(request.delivered, index)]))
+
+
 def _failure_context(request: PlanRequest) -> FailureContext:
-    """Returns the last failure of a request."""
+    """Returns the last failure of a request: of a whole top-level statement, also where it came in parts."""
     failure, scenes = request.failures[-1], _scenes(request)
     before = _scenes(replace(request, failures=request.failures[:-1]))
     return FailureContext(
         instruction=request.instruction,
         scene=scenes[-1],
         scene_before=before[-1],
-        done=_done(replace(request, delivered=request.delivered[: failure.index])),
-        failed=request.delivered[failure.index].text,
+        done=_done_before(request, failure.index),
+        failed=statement_text(request.delivered, failure.index),
         reason=failure.reason,
     )
