@@ -73,7 +73,7 @@ def make_replan(index: int) -> Segment:
 
 
 def first_of_statement(segments: Sequence[Segment], index: int) -> int:
-    """Returns where the top-level statement begins that a segment is part of: where the outermost open block was opened.
+    """Returns where the top-level statement begins that a segment is part of: where its outermost block was opened.
 
     Args:
         segments: From index 0 on, without gaps.

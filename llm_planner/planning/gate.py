@@ -243,15 +243,16 @@ class SafetyGate:
             case Unclear():
                 raise PlannerError(ErrorCode.PLAN_SYNTAX, "unclear() must stand alone, without any other statement")
             case Loop(body=body):
-                for inner in body:
-                    yield from self._calls(inner, variables)
+                yield from self._all_calls(body, variables)
             case Opening(condition=condition):
                 yield from self._types.condition_calls(condition, variables)
             case If(condition=condition, body=body):
                 yield from self._types.condition_calls(condition, variables)
-                conditional = dict(variables)
-                for inner in body:
-                    yield from self._calls(inner, conditional)
+                yield from self._all_calls(body, dict(variables))
+
+    def _all_calls(self, statements: tuple[Statement, ...], variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
+        for statement in statements:
+            yield from self._calls(statement, variables)
 
     def _assignment_calls(self, assignment: Assign, variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
         yield from self._types.calls(assignment.call, variables)

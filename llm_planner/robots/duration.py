@@ -147,7 +147,7 @@ def _block(model: RobotModel, statements: Sequence[Part]) -> _Estimate:
     return _Estimate(total, earliest_end_s)
 
 
-def _statement(model: RobotModel, statement: Part) -> _Estimate:
+def _statement(model: RobotModel, statement: Part) -> _Estimate:  # noqa: PLR0911 (one case per node)
     match statement:
         case Opening(condition=condition):
             return _Estimate(_condition(model, condition))
