@@ -24,7 +24,7 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
+from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
@@ -66,47 +66,46 @@ def planned(trees, prefix):
 TELLO_DEPTH = 3
 
 
-class _ReturnedError(Exception):
-    pass
+class Course:
+    """The calls of a plan in the order in which a robot makes them, by other code than the interpreter's."""
+
+    def __init__(self, truth):
+        self.truth, self.made = truth, []
+
+    def is_visible(self, call):
+        (name,) = call.arguments
+        self.made.append(("iv", name.name))
+        return self.truth(name.name)
+
+    def is_met(self, condition):
+        match condition:
+            case Comparison(left=left):
+                return not self.is_visible(left)
+            case And(operands=(one, two)):
+                return self.is_visible(one) and self.is_visible(two)
+            case Or(operands=(one, two)):
+                return self.is_visible(one) or self.is_visible(two)
+        return self.is_visible(condition)
+
+    def run(self, statements):
+        """Returns whether the plan goes on behind them."""
+        for statement in statements:
+            match statement:
+                case Call(name, (text,)):
+                    self.made.append((name, text.text))
+                case Loop(count, body):
+                    self.run(body * count)
+                case If(condition, body) if self.is_met(condition) and not self.run(body):
+                    return False
+                case Return():
+                    return False
+        return True
 
 
 def course(plan, truth):
-    """Returns the calls of a plan in the order in which a robot makes them, by other code than the interpreter's."""
-    made = []
-
-    def is_visible(call):
-        made.append(("iv", call.arguments[0].name))
-        return truth(call.arguments[0].name)
-
-    def is_met(condition):
-        match condition:
-            case Call():
-                return is_visible(condition)
-            case Comparison(left=left):
-                return not is_visible(left)
-            case And(operands=(one, two)):
-                return is_visible(one) and is_visible(two)
-            case Or(operands=(one, two)):
-                return is_visible(one) or is_visible(two)
-
-    def run(statements):
-        for statement in statements:
-            match statement:
-                case Call(name, arguments):
-                    made.append((name, arguments[0].text))
-                case Loop(count, body):
-                    run(body * count)
-                case If(condition, body):
-                    if is_met(condition):
-                        run(body)
-                case Return():
-                    raise _ReturnedError
-
-    try:
-        run(plan)
-    except _ReturnedError:
-        pass
-    return made
+    course = Course(truth)
+    course.run(plan)
+    return course.made
 
 
 class Driver:
