@@ -90,6 +90,16 @@ def first_of_statement(segments: Sequence[Segment], index: int) -> int:
     return opened[0] if opened else index
 
 
+def num_open_blocks(segments: Iterable[Segment]) -> int:
+    """Returns how many blocks are open behind the segments of a plan, which begin with index 0."""
+    count = 0
+    for segment in segments:
+        count += {BlockEdge.OPENS: 1, BlockEdge.CLOSES: -1}.get(segment.block_edge, 0)
+        if segment.is_replan:
+            count = 0
+    return count
+
+
 def statement_text(segments: Sequence[Segment], index: int) -> str:
     """Returns the top-level statement that a segment is part of, as far as it is there, with its blocks closed.
 

@@ -9,13 +9,13 @@ from functools import partial
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Tokenizer
 from llm_planner.core.request import PlanRequest, Urgency
-from llm_planner.core.segment import carried_out, first_of_statement, statement_text
+from llm_planner.core.segment import carried_out, first_of_statement, num_open_blocks, statement_text
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
 from llm_planner.planning.failure_context import FailureContext, ReplanContext
 from llm_planner.planning.gate import SafetyGate
-from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.grammar import continued, lark_grammar
 from llm_planner.planning.harm import harm_of
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
@@ -102,13 +102,17 @@ class PlanPreparer:
         scene = request.scene if keeps else _scenes(so_far)[-1]
         prompt = self._encode(model, request, scene)
         delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
+        grammar = self._grammar(model, self._writable(model, request, allowed)) if self._is_constrained else None
+        num_open = num_open_blocks(request.delivered)
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
-            grammar=self._grammar(model, self._writable(model, request, allowed)) if self._is_constrained else None,
+            grammar=grammar,
+            first_grammar=continued(grammar, num_open) if grammar is not None and num_open else None,
+            num_open_blocks=num_open,
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
