@@ -155,7 +155,8 @@ class PlanPreparer:
 
         return PlanSession(
             tokenizer=self._tokenizer,
-            parser=IncrementalParser(opens_blocks=request.takes_open_blocks and not request.plan_only),
+            # The first segment of an emergency is its answer, on which the robot's reflex relies: a whole statement.
+            parser=IncrementalParser(opens_blocks=request.takes_open_blocks and not (request.plan_only or is_urgent)),
             gate=SafetyGate(
                 model,
                 request.start_pose,

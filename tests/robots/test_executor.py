@@ -398,6 +398,17 @@ def test_no_robot_waits_in_an_open_block_for_longer_than_its_silence_rule(texts)
     assert robot.driver._num_calls["ld"] == 1
 
 
+@pytest.mark.parametrize("name", ["chair", "cat"])
+def test_a_partial_plan_that_ends_in_an_open_block_ends_there(name):
+    robot = Robot()
+    robot.add(*parts(f"?iv({name}){{", "tc(90);"))
+    robot.expect(2, is_partial=True)
+    robot.run(5)
+    assert robot.executor.state is ExecutorState.DONE
+    assert names(robot) == (["iv", "tc"] if name == "chair" else ["iv"])
+    assert robot.driver._num_calls["h"] == 1
+
+
 def test_a_block_that_fails_is_left_for_the_new_plan():
     robot = Robot(look=Situation)
     robot.add(*parts("?iv(chair){", "a(unicorn);", "mf(100);", "}", "mf(110);"), make_replan(5), segment(6, "tc(90);"))

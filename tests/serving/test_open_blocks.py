@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
+from llm_planner.core.request import Urgency
 from llm_planner.core.segment import BlockEdge, MarkStatus, ReportStatus, Situation
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import And, Boolean, Call, Comparison, If, Loop, Name, Or, Return, Text
@@ -289,6 +290,14 @@ def test_a_robot_that_does_not_take_open_blocks_gets_none():
     world.go_on()
     assert [segment.text for segment in world.record.segments] == ["?iv(w0){l('w2');}"]
     assert world.made == [("iv", "w0"), ("l", "w2")]
+
+
+@pytest.mark.parametrize("changes", [{"urgency": Urgency.URGENT}, {"plan_only": True}])
+def test_an_emergency_and_a_plan_to_look_at_come_in_whole_statements(changes):
+    backend = FakeBackend(plans={"go": "?iv(w0){h();}"})
+    preparer = PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=LIBRARY, style=PromptStyle.INSTRUCT)
+    session = preparer.prepare(make_request(instruction="go", takes_open_blocks=True, **changes)).session
+    assert session.feed(backend.tokenizer.encode("?iv(w0){")).segments == ()
 
 
 def test_how_it_went_says_what_was_skipped():
