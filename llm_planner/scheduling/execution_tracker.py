@@ -36,7 +36,7 @@ class Reception(Enum):
 class _Execution:
     """One delivered segment; times are of the planner's clock, network delay already taken off."""
 
-    expected: ExpectedDuration
+    segment: Segment
     delivered_at_s: float
     started_at_s: float | None = None
     ended_at_s: float | None = None
@@ -71,6 +71,16 @@ class ExecutionTracker:
         self._ends_s: list[float] = []  # of executions[num_ended:], as ``idle_at_s`` last saw them on time
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """What was sent to the robot, before a restart of the engine too."""
+        return tuple(execution.segment for execution in self._executions)
+
+    @property
+    def delivery_s(self) -> tuple[float, float] | None:
+        """When the first and the latest of them were sent; None if none was."""
+        return (self._executions[0].delivered_at_s, self._executions[-1].delivered_at_s) if self._executions else None
+
+    @property
     def num_delivered(self) -> int:
         """Segments that were sent to the robot."""
         return len(self._executions)
@@ -94,7 +104,7 @@ class ExecutionTracker:
         """Notes that the planner sent ``segment``, the next one in order; a replan voids what has not ended."""
         if segment.index != len(self._executions):
             raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
-        self._executions.append(_Execution(segment.expected, now_s))
+        self._executions.append(_Execution(segment, now_s))
         if segment.is_replan:
             self._has_failed = False
             self._discard()
@@ -134,7 +144,7 @@ class ExecutionTracker:
     def _end_until(self, index: int, latest_s: float) -> None:
         """Ends the segments before ``index``, whose reports were lost or are late, by ``latest_s`` at the latest."""
         for execution in self._executions[self._num_ended : index]:
-            end_s = self._start_s(self._num_ended) + execution.expected.p50_s
+            end_s = self._start_s(self._num_ended) + execution.segment.expected.p50_s
             self._set_end(execution, min(end_s, latest_s))
 
     def _set_end(self, execution: _Execution, ended_at_s: float) -> None:
@@ -187,7 +197,7 @@ class ExecutionTracker:
         started_s = execution.started_at_s
         if started_s is None:
             started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
-        return started_s + cautious_duration_s(execution.expected)
+        return started_s + cautious_duration_s(execution.segment.expected)
 
     def silent_at_s(self, silence_timeout_s: float) -> float | None:
         """Returns when the robot counts as silent if nothing is received until then; None if nothing is expected of it.
@@ -198,7 +208,7 @@ class ExecutionTracker:
             return None
         index = self._num_ended
         since_s = max(self._start_s(index), self._last_word_s)
-        expected_s = self._executions[index].expected.p90_s
+        expected_s = self._executions[index].segment.expected.p90_s
         return since_s + expected_s + 2 * self.network_latency_s + silence_timeout_s
 
     def waiting_time_s(self) -> float:
@@ -212,7 +222,8 @@ class ExecutionTracker:
     def execution_time_s(self) -> float:
         """Returns for how long the robot executed: reported durations, the expected median where there is none."""
         return sum(
-            e.expected.p50_s if e.reported_duration_s is None else e.reported_duration_s for e in self._executions
+            e.segment.expected.p50_s if e.reported_duration_s is None else e.reported_duration_s
+            for e in self._executions
         )
 
     def _spans(self) -> list[tuple[float, float]]:
@@ -224,6 +235,6 @@ class ExecutionTracker:
             if start_s is None:
                 start_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
             end_s = execution.ended_at_s
-            idle_s = start_s + execution.expected.p50_s if end_s is None else end_s
+            idle_s = start_s + execution.segment.expected.p50_s if end_s is None else end_s
             spans.append((start_s, idle_s))
         return spans

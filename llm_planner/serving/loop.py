@@ -263,7 +263,7 @@ class PlannerLoop:
     def _send_held(self, goal: Goal, now_s: float) -> list[Event]:
         segments, goal.held = goal.held, []
         for segment in segments:
-            goal.deliver(segment, now_s)
+            goal.execution.deliver(segment, now_s)
             self._budgets.lengths.observe_segment(goal, segment)
         if segments:
             self._deadlines.watch(goal)
@@ -305,7 +305,7 @@ class PlannerLoop:
         goal.is_plan_complete = True
         self._replans.put_aside(goal)
         self._budgets.lengths.observe_plan(goal)
-        complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial, goal.verdict)
+        complete = PlanComplete(goal.request.request_id, goal.execution.num_delivered, goal.is_partial, goal.verdict)
         return [complete, *self._finish_if_done(goal)]
 
     def _finish_if_done(self, goal: Goal) -> list[Event]:

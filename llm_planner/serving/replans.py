@@ -87,7 +87,7 @@ class Replans:
         """
         assert goal.begin_replan is not None  # ``receive`` has asked
         goal.failures.append(report)
-        request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
+        request = replace(goal.request, delivered=goal.delivered, failures=tuple(goal.failures))
         replan = goal.begin_replan(request)
         generation, request_id = goal.generation, goal.request.request_id
         num_tokens = len(replan.token_ids) + (generation.num_tokens if replan.keeps_context else 0)

@@ -191,7 +191,7 @@ def idle_by_definition(tracker, now_s):
         started_s = execution.started_at_s
         if started_s is None:
             started_s = max(execution.delivered_at_s + tracker.network_latency_s, idle_s)
-        idle_s = started_s + cautious_duration_s(execution.expected)
+        idle_s = started_s + cautious_duration_s(execution.segment.expected)
         if tracker._expects_reports and index + 1 < tracker.num_delivered:
             idle_s = max(idle_s, now_s - tracker.network_latency_s)
     return idle_s
