@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import AtDeadline, BudgetScope, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
-from llm_planner.core.step import Sequence, StepOutput
+from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.budget import Measure
@@ -266,16 +265,13 @@ class Goal:
         )
 
 
-def open_goal(
-    record: GoalRecord, prepared: Prepared, scheduler: Scheduler, info: BackendInfo, *, expects_reports: bool
-) -> Goal:
+def open_goal(record: GoalRecord, prepared: Prepared, scheduler: Scheduler, *, expects_reports: bool) -> Goal:
     """Returns the goal of a record, with a generation, a robot to follow, and all that happened before.
 
     Args:
         record: What was asked, and what happened to it in other engine processes.
         prepared: The same, ready.
         scheduler: Holds the KV ledger.
-        info: Of the backend.
         expects_reports: Whether the robot reports its segments.
 
     Raises:
@@ -284,7 +280,7 @@ def open_goal(
     request, sequence = record.request, prepared.sequence
     if sequence.prefix_id is not None:
         scheduler.ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
-    room_tokens = most_tokens(sequence, scheduler, info) - len(sequence.prompt_token_ids)
+    room_tokens = scheduler.most_tokens(sequence) - len(sequence.prompt_token_ids)
     if room_tokens < 1:
         raise PlannerError(
             ErrorCode.PROMPT_TOO_LONG,
@@ -312,13 +308,6 @@ def open_goal(
         stop_skill=prepared.stop_skill,
         failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),
     )
-    if record.segments:
+    if request.delivered:
         goal.replay(record)
     return goal
-
-
-def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:
-    """Returns how many tokens a sequence may have: as many as the model takes, and as fit into the whole KV cache."""
-    ledger = scheduler.ledger
-    shared_blocks = sequence.num_cached_tokens // ledger.block_size
-    return min(info.max_model_len, (ledger.capacity_blocks + shared_blocks) * ledger.block_size)

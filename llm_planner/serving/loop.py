@@ -67,7 +67,7 @@ class PlannerLoop:
         self._unpredicted: list[Goal] = []  # predictions of their lengths are in the making
         self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
-        self._replans = Replans(scheduler, backend.info, max_replans if do_clients_report else 0)
+        self._replans = Replans(scheduler, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
         self.longest_rehearsal_s = 0.0
@@ -100,8 +100,8 @@ class PlannerLoop:
         if request.request_id in self._goals:
             return []
         try:
-            prepared, info = self._preparer.prepare(request), self._backend.info
-            goal = open_goal(record, prepared, self._scheduler, info, expects_reports=self._do_clients_report)
+            prepared = self._preparer.prepare(request)
+            goal = open_goal(record, prepared, self._scheduler, expects_reports=self._do_clients_report)
         except PlannerError as error:
             return [_failure(request.request_id, error, request.delivered)]
         self._goals[request.request_id] = goal
