@@ -201,7 +201,7 @@ def test_any_cancel_is_answered(planner, stranger, goal_id, seconds):
 )
 def test_a_long_text_is_refused_unread_and_not_told_to_anybody(planner, stranger, fields, code, monkeypatch):
     read = []
-    monkeypatch.setattr("llm_planner.ros.conversions._text", lambda text, name: read.append(name) or text)
+    monkeypatch.setattr("llm_planner.ros.conversions._require_readable", lambda _, *names: read.extend(names))
     result = stranger.result(stranger.send(**fields)).result
     assert result.error_code == code
     assert len(result.error_msg) < 1000
