@@ -78,7 +78,7 @@ class Goal:
             self.generation.output_interval = self.length.interval()
         return True
 
-    def cancel_foresight(self) -> None:
+    def cancel_prediction(self) -> None:
         """Takes back the prediction of its length, if it is awaited."""
         if self.awaited_length is not None:
             self.awaited_length.cancel()

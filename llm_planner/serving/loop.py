@@ -328,7 +328,7 @@ class PlannerLoop:
         request_id = goal.request.request_id
         self._scheduler.end(request_id)
         self._budgets.close(request_id)
-        goal.cancel_foresight()
+        goal.cancel_prediction()
         del self._goals[request_id]
         return Finished(replace(goal.result(code, message), candidates=candidates))
 

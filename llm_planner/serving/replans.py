@@ -95,7 +95,7 @@ class Replans:
             problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
         goal.is_plan_complete, goal.verdict = False, None
-        goal.cancel_foresight()
+        goal.cancel_prediction()
         go_on = self._scheduler.insert if replan.keeps_context else self._scheduler.restart
         go_on(request_id, replan.token_ids, max_output_tokens, now_s)
         return replan.segment

@@ -199,7 +199,7 @@ def idle_by_definition(tracker, now_s):
 
 _EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(("deliver", "detour", *ReportStatus)),
+        st.sampled_from(("deliver", "replan", *ReportStatus)),
         st.integers(0, 3),
         st.sampled_from((0.0, 0.1, 0.3, 0.7, 2.0)),
         st.floats(0.0, 2.0),
@@ -215,7 +215,7 @@ def test_what_is_remembered_of_earlier_estimates_changes_none(events, expects_re
         now_s += pause_s
         if event == "deliver":
             tracker.deliver(make_segment(tracker.num_delivered, seconds), now_s)
-        elif event == "detour":
+        elif event == "replan":
             tracker.deliver(make_replan(tracker.num_delivered), now_s)
         else:
             tracker.report(make_report(tracker.num_ended + offset, event, seconds), now_s)
