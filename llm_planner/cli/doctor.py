@@ -10,7 +10,7 @@ import typer
 from llm_planner.cli.options import JsonOption
 from llm_planner.cli.output import console, plain, print_json
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.doctor import engine, machine, network
+from llm_planner.doctor import machine, model_check, network
 from llm_planner.doctor.finding import Check, Finding, Level, examine
 
 DASHBOARD_PORT = 8080
@@ -57,7 +57,7 @@ def _checks(model: str, how: str, robots: Sequence[str], ports: Sequence[int], t
     return {
         "versions": machine.versions,
         "ros": partial(network.ros, robots, check_timeout_s),
-        "model": partial(engine.model_and_gpu, model, how, check_timeout_s),
+        "model": partial(model_check.model_and_gpu, model, how, check_timeout_s),
         "ports": partial(machine.ports, ports),
         "disk": machine.space,
         **{f"robot {address}": partial(network.robot_at, address) for address in addresses},

@@ -36,7 +36,7 @@ def physical_world(sim: Simulator, name: str) -> "World | None":
             raise PlannerError(ErrorCode.INVALID_CONFIG, "--world is for robots with bodies; add --sim mujoco")
         return None
     from llm_planner.ros.composition import World
-    from llm_planner.sim.physics.engine import load_mujoco
+    from llm_planner.sim.physics.mujoco_loader import load_mujoco
     from llm_planner.sim.physics.world_file import load_world_file
 
     load_mujoco()

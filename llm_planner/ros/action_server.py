@@ -41,6 +41,8 @@ class EventActionServer(ActionServer):
         action_type: Its type.
         name: Its name.
         admit: Takes a goal and its id; returns its result if it is refused, None if it is taken.
+        accepted: Receives the handle of every goal that was taken, and marks it as executing.
+        client_gone: Receives, after that, the handle of a goal whose client could not be told that it was taken.
         options: Of rclpy's action server.
     """
 
@@ -51,6 +53,8 @@ class EventActionServer(ActionServer):
         name: str,
         *,
         admit: Callable[[Any, str], Any],
+        accepted: Callable[[ServerGoalHandle], None],
+        client_gone: Callable[[ServerGoalHandle], None],
         **options: Any,  # noqa: ANN401 (rclpy's)
     ) -> None:
         super().__init__(
@@ -58,12 +62,13 @@ class EventActionServer(ActionServer):
             action_type,
             name,
             execute_callback=_never_called,
+            handle_accepted_callback=accepted,
             feedback_pub_qos_profile=QoSProfile(depth=qos.FEEDBACK_DEPTH),
             result_timeout=RESULT_MEMORY_S,
             **qos.ACTION_SERVICES,
             **options,
         )
-        self._admit = admit
+        self._admit, self._accepted, self._client_gone = admit, accepted, client_gone
         self._impl = action_type.Impl
         self._refused: dict[bytes, Any] = {}  # responses to requests for a result
 
@@ -95,6 +100,8 @@ class EventActionServer(ActionServer):
             try:
                 if kind not in own or not own[kind](taken):
                     await super().execute({kind: taken})
+                    if kind == "goal":
+                        self._take_over(taken)
             except Exception as error:  # noqa: BLE001 -- the next one may belong to another client
                 note_error(self._node, error)
 
@@ -115,6 +122,13 @@ class EventActionServer(ActionServer):
         with contextlib.suppress(RCLError):  # the client has gone
             self._handle.send_goal_response(header, response)
         return True
+
+    def _take_over(self, taken: Taken) -> None:
+        """Hands over a goal that rclpy has accepted and dropped, because it could not tell the client so."""
+        handle = self._goal_handles.get(bytes(taken[1].goal_id.uuid))
+        if handle is not None and handle.status == GoalStatus.STATUS_ACCEPTED:
+            self._accepted(handle)
+            self._client_gone(handle)
 
     def _remember(self, goal_id: bytes, result: Any) -> None:  # noqa: ANN401 (a message)
         self._refused[goal_id] = self._impl.GetResultService.Response(status=GoalStatus.STATUS_ABORTED, result=result)

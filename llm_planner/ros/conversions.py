@@ -86,20 +86,21 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         what = f"no time utility function has a name of {len(goal.time_utility.function)} characters"
         raise PlannerError(ErrorCode.INVALID_TIME_UTILITY, what)
     urgency = to_enum(Urgency, goal.urgency)
+    _require_readable(goal, "robot_model", "instruction", "scene", "plan")
     return PlanRequest(
         request_id=goal_id,
         robot_id=goal.robot_id,
         client_id=goal.client_id or ANONYMOUS,
-        robot_model=_text(goal.robot_model, "robot_model"),
-        instruction=_text(goal.instruction, "instruction"),
-        scene=_text(goal.scene, "scene"),
+        robot_model=goal.robot_model,
+        instruction=goal.instruction,
+        scene=goal.scene,
         urgency=urgency,
         time_utility=to_time_utility(goal.time_utility, urgency),
         time_budget_s=require_time_budget(goal.time_budget_s or None),
         overrun=to_enum(OverrunStrategy, goal.overrun),
         budget_scope=to_enum(BudgetScope, goal.budget_scope),
         allowed_skills=frozenset(_to_skill_names(goal.allowed_skills)) or None,
-        plan=_text(goal.plan, "plan"),
+        plan=goal.plan,
         plan_only=goal.plan_only,
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
         unsupported_skills=_to_skill_names(goal.unsupported_skills),
@@ -140,19 +141,20 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
     Raises:
         PlannerError: INVALID_ENCODING for text that a message would cut (at a NUL) or cannot hold (surrogates).
     """
+    _require_readable(request, "instruction", "scene", "plan")
     goal = PlanTask.Goal(
         robot_id=request.robot_id,
         client_id=request.client_id,
         robot_model=request.robot_model,
-        instruction=_text(request.instruction, "instruction"),
-        scene=_text(request.scene, "scene"),
+        instruction=request.instruction,
+        scene=request.scene,
         urgency=request.urgency.value,
         time_budget_s=request.time_budget_s or 0.0,
         overrun=request.overrun.value,
         budget_scope=request.budget_scope.value,
         max_tokens=request.max_tokens,
         allowed_skills=sorted(request.allowed_skills or ()),
-        plan=_text(request.plan, "plan"),
+        plan=request.plan,
         plan_only=request.plan_only,
         time_utility=from_time_utility(request.time_utility, request.urgency),
         unsupported_skills=list(request.unsupported_skills),
@@ -370,9 +372,10 @@ def _to_call(message: msgs.SkillCall) -> SkillCall:
     return SkillCall(message.name, tuple(a for a in arguments if a is not None))
 
 
-def _text(text: str, name: str) -> str:
-    """Returns ``text`` if it could be decoded and holds no control characters but tab and line ends."""
-    if _REPLACEMENT_CHARACTER in text:
-        raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} is not valid UTF-8")
-    require_printable(text, name)
-    return text
+def _require_readable(goal: PlanTask.Goal | PlanRequest, *names: str) -> None:
+    """Checks that texts could be decoded and hold no control characters but tab and line ends."""
+    for name in names:
+        text = getattr(goal, name)
+        if _REPLACEMENT_CHARACTER in text:
+            raise PlannerError(ErrorCode.INVALID_ENCODING, f"{name} is not valid UTF-8")
+        require_printable(text, name)

@@ -25,7 +25,7 @@ class _Goal:
 
     Attributes:
         goal_id: Of the action's goal.
-        handle: rclpy's; None until rclpy has accepted the goal, or for ever if it cannot tell the client so.
+        handle: rclpy's; None until rclpy has accepted the goal.
     """
 
     def __init__(self, goal_id: bytes, finish: Callable[["_Goal", CarryOut.Result], None]) -> None:
@@ -66,7 +66,8 @@ class InstructionAction:
             CarryOut,
             "~/carry_out",
             admit=guarded(node, self._admit, self._on_admission_fault),
-            handle_accepted_callback=self._on_accepted,
+            accepted=self._on_accepted,
+            client_gone=lambda _: None,  # the robot carries it out all the same
             cancel_callback=guarded(node, self._on_cancel, self._on_cancel_fault),
         )
 

@@ -144,8 +144,8 @@ def fleet(values: Mapping[str, str]) -> Composition:
 
 
 def _world(values: Mapping[str, str], *, drones: int, arms: int) -> World:
-    from llm_planner.sim.physics.engine import load_mujoco
     from llm_planner.sim.physics.fleet import home_of
+    from llm_planner.sim.physics.mujoco_loader import load_mujoco
     from llm_planner.sim.physics.world_file import load_world_file
 
     load_mujoco()

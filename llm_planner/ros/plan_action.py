@@ -95,7 +95,8 @@ class PlanAction:
             PlanTask,
             "~/plan_task",
             admit=self._admit,
-            handle_accepted_callback=self._on_accepted,
+            accepted=self._on_accepted,
+            client_gone=self._on_client_gone,
             cancel_callback=self._on_cancel,
         )
         self._log_publisher = node.create_publisher(String, "~/goal_events", qos.GOAL_EVENTS)
@@ -193,6 +194,10 @@ class PlanAction:
         self._lines[request.request_id] = _Line(handle)
         handle.execute()
         self._log(event_log.accepted(request, self._clock.now_s()))
+
+    def _on_client_gone(self, handle: ServerGoalHandle) -> None:
+        message = "the client went away before it could be told that its goal was accepted"
+        self.end(bytes(handle.goal_id.uuid).hex(), PlannerError(ErrorCode.CLIENT_GONE, message))
 
     def _on_cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         goal = self._book.get(bytes(handle.goal_id.uuid).hex())

@@ -38,13 +38,11 @@ class _Execution:
 
     Attributes:
         blocks: Indices of the segments that opened the blocks in which it lies, the outermost first.
-        opens_block: Whether it opens another one.
     """
 
-    expected: ExpectedDuration
+    segment: Segment
     delivered_at_s: float
     blocks: tuple[int, ...] = ()
-    opens_block: bool = False
     started_at_s: float | None = None
     ended_at_s: float | None = None
     reported_duration_s: float | None = None
@@ -84,6 +82,16 @@ class ExecutionTracker:
         self._ends_s: list[float] = []  # of executions[num_ended:], as ``idle_at_s`` last saw them on time
 
     @property
+    def segments(self) -> tuple[Segment, ...]:
+        """What was sent to the robot, before a restart of the engine too."""
+        return tuple(execution.segment for execution in self._executions)
+
+    @property
+    def delivery_s(self) -> tuple[float, float] | None:
+        """When the first and the latest of them were sent; None if none was."""
+        return (self._executions[0].delivered_at_s, self._executions[-1].delivered_at_s) if self._executions else None
+
+    @property
     def num_delivered(self) -> int:
         """Segments that were sent to the robot."""
         return len(self._executions)
@@ -107,9 +115,8 @@ class ExecutionTracker:
         """Notes that the planner sent ``segment``, the next one in order; a replan voids what has not ended."""
         if segment.index != len(self._executions):
             raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
-        opens_block = segment.block_edge is BlockEdge.OPENS
-        self._executions.append(_Execution(segment.expected, now_s, self._open_blocks, opens_block))
-        if opens_block:
+        self._executions.append(_Execution(segment, now_s, self._open_blocks))
+        if segment.block_edge is BlockEdge.OPENS:
             self._open_blocks += (segment.index,)
         elif segment.block_edge is BlockEdge.CLOSES:
             self._open_blocks = self._open_blocks[:-1]
@@ -144,7 +151,7 @@ class ExecutionTracker:
             self._is_entered |= dict.fromkeys(execution.blocks[-1:], False)  # at least not the innermost
         else:
             self._is_entered |= dict.fromkeys(execution.blocks, True)
-        if execution.opens_block:
+        if execution.segment.block_edge is BlockEdge.OPENS:
             self._is_entered[report.index] = report.enters_block
 
     def _discard(self) -> None:
@@ -224,7 +231,7 @@ class ExecutionTracker:
     def _expected(self, execution: _Execution) -> ExpectedDuration:
         """Returns how long a segment takes: no time in the block of a condition that was false."""
         is_skipped = any(self._is_entered.get(block) is False for block in execution.blocks)
-        return ZERO_DURATION if is_skipped else execution.expected
+        return ZERO_DURATION if is_skipped else execution.segment.expected
 
     def silent_at_s(self, silence_timeout_s: float) -> float | None:
         """Returns when the robot counts as silent if nothing is received until then; None if nothing is expected of it.

@@ -9,6 +9,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import EngineTimes
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.core.step import Sequence as TokenSequence
 from llm_planner.scheduling.engine_ledger import EngineLedger
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
@@ -59,6 +60,7 @@ class Scheduler:
         self.times = StepTimes(config.network_latency_s, times)
         self.reservations = Reservations()
         self._order = ReservedFirst(policy, self.reservations)
+        self._max_model_len = info.max_model_len
         self._can_offload, self._can_insert = info.can_offload, info.can_insert
         self._num_stages = info.num_stages
         self._places = Places(self._order)
@@ -76,6 +78,12 @@ class Scheduler:
         generation.order = self._num_added
         self._num_added += 1
         self._places.ready.add(generation)
+
+    def most_tokens(self, sequence: TokenSequence) -> int:
+        """Returns how many tokens a sequence may have: as many as the model takes and the whole KV cache holds."""
+        ledger = self.ledger
+        shared_blocks = sequence.num_cached_tokens // ledger.block_size
+        return min(self._max_model_len, (ledger.capacity_blocks + shared_blocks) * ledger.block_size)
 
     def end(self, request_id: str) -> None:
         """Takes a generation out, finished, failed or cancelled; its KV is released in the next step."""

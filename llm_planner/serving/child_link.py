@@ -139,7 +139,7 @@ class ChildLink:
 
     @property
     def _all_silent_s(self) -> float:
-        """For how long the child has said nothing; up to one beat more, as ``_awake_s`` goes on in beats."""
+        """For how long the child has said nothing; up to one heartbeat more, as ``_awake_s`` goes on in heartbeats."""
         return max(0.0, self._awake_s - self._received_at_s - self._timeouts.heartbeat_interval_s)
 
     def send(self, message: ParentMessage) -> None:

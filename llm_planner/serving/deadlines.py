@@ -88,4 +88,4 @@ class Deadlines:
 
 
 def _may_close(goal: Goal) -> bool:
-    return bool(goal.delivered or goal.held) or goal.generation.is_decoding
+    return bool(goal.execution.num_delivered or goal.held) or goal.generation.is_decoding

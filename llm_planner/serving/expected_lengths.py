@@ -56,17 +56,18 @@ class ExpectedLengths:
         enough for most first segments.
         """
         num_done = goal.generation.num_output_tokens
+        num_ends = int(scope is BudgetScope.WHOLE_PLAN)  # a plan is whole when its end token is out, too
         if scope is BudgetScope.WHOLE_PLAN and goal.length is not None:
             left = goal.length.remaining(num_done)
             lower, upper = left.interval(SURE)
-            return Lengths(lower=lower, expected=left.expected_tokens, upper=upper)
+            return Lengths(lower=lower + num_ends, expected=left.expected_tokens + num_ends, upper=upper + num_ends)
         seen = self._seen[_kind(goal, scope)]
         prior = PRIOR_PLAN_TOKENS if scope is BudgetScope.WHOLE_PLAN else PRIOR_SEGMENT_TOKENS
         expected = statistics.fmean(seen) if seen else prior
         lower = PRIOR_SHORTEST_TOKENS
         if seen:  # a plan can be asked to be brief, a statement is as long as it is
             lower = min(seen) if scope is BudgetScope.WHOLE_PLAN else sorted(seen)[int(MOST * (len(seen) - 1))]
-        return Lengths(lower=max(1, lower - num_done), expected=max(1.0, expected - num_done))
+        return Lengths(lower=num_ends + max(1, lower - num_done), expected=num_ends + max(1.0, expected - num_done))
 
     def tokens_per_step(self, goal: Goal) -> float:
         """Returns how many tokens a step brings, >= 1: the grammar forces some, drafts bring others."""

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import AtDeadline, BudgetScope, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import BlockEdge, ExpectedDuration, Segment, SegmentReport
-from llm_planner.core.step import Sequence, StepOutput
+from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.budget import Measure
@@ -30,7 +29,6 @@ class Goal:
     """The loop's record of a request.
 
     Attributes:
-        delivered: Segments that went to the robot, those from before a restart included.
         held: Segments that wait for the end of the plan (whole-plan policies).
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
@@ -51,10 +49,7 @@ class Goal:
     session: Session
     generation: Generation
     execution: ExecutionTracker
-    delivered: list[Segment] = field(default_factory=list)
     held: list[Segment] = field(default_factory=list)
-    first_delivered_at_s: float | None = None
-    last_delivered_at_s: float | None = None
     is_plan_complete: bool = False
     is_partial: bool = False
     verdict: PlannerError | None = None
@@ -83,7 +78,7 @@ class Goal:
             self.generation.output_interval = self.length.interval()
         return True
 
-    def cancel_foresight(self) -> None:
+    def cancel_prediction(self) -> None:
         """Takes back the prediction of its length, if it is awaited."""
         if self.awaited_length is not None:
             self.awaited_length.cancel()
@@ -99,17 +94,14 @@ class Goal:
             while reports and reports[0][0] <= delivered_at_s and reports[0][1].index < segment.index:
                 received_at_s, report = reports.popleft()
                 self.execution.report(report, received_at_s)
-            self.deliver(segment, delivered_at_s)
+            self.execution.deliver(segment, delivered_at_s)
         for received_at_s, report in reports:
             self.execution.report(report, received_at_s)
 
-    def deliver(self, segment: Segment, now_s: float) -> None:
-        """Notes that ``segment`` goes to the robot now."""
-        self.execution.deliver(segment, now_s)
-        self.delivered.append(segment)
-        if self.first_delivered_at_s is None:
-            self.first_delivered_at_s = now_s
-        self.last_delivered_at_s = now_s
+    @property
+    def delivered(self) -> tuple[Segment, ...]:
+        """Segments that went to the robot, those from before a restart included."""
+        return self.execution.segments
 
     @property
     def is_closed_in_time(self) -> bool:
@@ -119,12 +111,14 @@ class Goal:
     @property
     def at_deadline(self) -> AtDeadline:
         """What happens to it when its time budget is over."""
-        return self.request.at_deadline(len(self.delivered), is_capped=Measure.TOKEN_CAP.value in self.measures)
+        return self.request.at_deadline(
+            self.execution.num_delivered, is_capped=Measure.TOKEN_CAP.value in self.measures
+        )
 
     @property
     def budget_ends_at_s(self) -> float | None:
         """When the time budget is over; None if there is none, or what it covers has been delivered."""
-        arrival_s, num_segments = self.generation.arrival_s, len(self.delivered)
+        arrival_s, num_segments = self.generation.arrival_s, self.execution.num_delivered
         return self.request.budget_ends_at_s(arrival_s, num_segments, self.is_plan_complete)
 
     def read(self, output: StepOutput) -> Progress:
@@ -211,7 +205,7 @@ class Goal:
             return ErrorCode.NOT_ACHIEVED, f"{self.story}; the new plan only stops"
         if not self.is_partial:
             return ErrorCode.NONE, self.story
-        what, num_segments = "the plan was closed", len(self.delivered)
+        what, num_segments = "the plan was closed", self.execution.num_delivered
         if Measure.GRACEFUL_TRUNCATION.value in self.measures:
             what += f" within the condition of segment {num_segments - 1}, behind a whole statement,"
         what += f" to keep its budget of {self.request.time_budget_s} s"
@@ -237,7 +231,7 @@ class Goal:
             request_id=self.request.request_id,
             error_code=error_code,
             error_msg=error_msg,
-            segments=tuple(self.delivered),
+            segments=self.delivered,
             metrics=self._metrics(is_achieved=error_code in ACHIEVED),
         )
 
@@ -260,27 +254,24 @@ class Goal:
             measures=self.measures,
             predicted_output_tokens=None if self.length is None else round(self.length.expected_tokens),
         )
-        if self.first_delivered_at_s is None or self.last_delivered_at_s is None:
+        if (delivery_s := self.execution.delivery_s) is None:
             return metrics
-        response_time_s = self.first_delivered_at_s - generation.arrival_s
+        response_time_s, plan_time_s = (time_s - generation.arrival_s for time_s in delivery_s)
         return replace(
             metrics,
             response_time_s=response_time_s,
             time_utility=self.request.time_utility(response_time_s) if is_achieved else 0.0,
-            plan_time_s=self.last_delivered_at_s - generation.arrival_s if self.is_plan_complete else None,
+            plan_time_s=plan_time_s if self.is_plan_complete else None,
         )
 
 
-def open_goal(
-    record: GoalRecord, prepared: Prepared, scheduler: Scheduler, info: BackendInfo, *, expects_reports: bool
-) -> Goal:
+def open_goal(record: GoalRecord, prepared: Prepared, scheduler: Scheduler, *, expects_reports: bool) -> Goal:
     """Returns the goal of a record, with a generation, a robot to follow, and all that happened before.
 
     Args:
         record: What was asked, and what happened to it in other engine processes.
         prepared: The same, ready.
         scheduler: Holds the KV ledger.
-        info: Of the backend.
         expects_reports: Whether the robot reports its segments.
 
     Raises:
@@ -289,7 +280,7 @@ def open_goal(
     request, sequence = record.request, prepared.sequence
     if sequence.prefix_id is not None:
         scheduler.ledger.pin_prefix(sequence.prefix_id, sequence.num_cached_tokens)
-    room_tokens = most_tokens(sequence, scheduler, info) - len(sequence.prompt_token_ids)
+    room_tokens = scheduler.most_tokens(sequence) - len(sequence.prompt_token_ids)
     if room_tokens < 1:
         raise PlannerError(
             ErrorCode.PROMPT_TOO_LONG,
@@ -317,13 +308,6 @@ def open_goal(
         stop_skill=prepared.stop_skill,
         failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),
     )
-    if record.segments:
+    if request.delivered:
         goal.replay(record)
     return goal
-
-
-def most_tokens(sequence: Sequence, scheduler: Scheduler, info: BackendInfo) -> int:
-    """Returns how many tokens a sequence may have: as many as the model takes, and as fit into the whole KV cache."""
-    ledger = scheduler.ledger
-    shared_blocks = sequence.num_cached_tokens // ledger.block_size
-    return min(info.max_model_len, (ledger.capacity_blocks + shared_blocks) * ledger.block_size)

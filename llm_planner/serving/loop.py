@@ -67,7 +67,7 @@ class PlannerLoop:
         self._unpredicted: list[Goal] = []  # predictions of their lengths are in the making
         self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
-        self._replans = Replans(scheduler, backend.info, max_replans if do_clients_report else 0)
+        self._replans = Replans(scheduler, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
         self.longest_rehearsal_s = 0.0
@@ -100,8 +100,8 @@ class PlannerLoop:
         if request.request_id in self._goals:
             return []
         try:
-            prepared, info = self._preparer.prepare(request), self._backend.info
-            goal = open_goal(record, prepared, self._scheduler, info, expects_reports=self._do_clients_report)
+            prepared = self._preparer.prepare(request)
+            goal = open_goal(record, prepared, self._scheduler, expects_reports=self._do_clients_report)
         except PlannerError as error:
             return [_failure(request.request_id, error, request.delivered)]
         self._goals[request.request_id] = goal
@@ -263,7 +263,7 @@ class PlannerLoop:
     def _send_held(self, goal: Goal, now_s: float) -> list[Event]:
         segments, goal.held = goal.held, []
         for segment in segments:
-            goal.deliver(segment, now_s)
+            goal.execution.deliver(segment, now_s)
             self._budgets.lengths.observe_segment(goal, segment)
         if segments:
             self._deadlines.watch(goal)
@@ -305,7 +305,7 @@ class PlannerLoop:
         goal.is_plan_complete = True
         self._replans.put_aside(goal)
         self._budgets.lengths.observe_plan(goal)
-        complete = PlanComplete(goal.request.request_id, len(goal.delivered), goal.is_partial, goal.verdict)
+        complete = PlanComplete(goal.request.request_id, goal.execution.num_delivered, goal.is_partial, goal.verdict)
         return [complete, *self._finish_if_done(goal)]
 
     def _finish_if_done(self, goal: Goal) -> list[Event]:
@@ -328,7 +328,7 @@ class PlannerLoop:
         request_id = goal.request.request_id
         self._scheduler.end(request_id)
         self._budgets.close(request_id)
-        goal.cancel_foresight()
+        goal.cancel_prediction()
         del self._goals[request_id]
         return Finished(replace(goal.result(code, message), candidates=candidates))
 

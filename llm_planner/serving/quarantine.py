@@ -64,13 +64,17 @@ class Quarantine:
         """Returns the goals that the present process is to be given now; they count as given."""
         if not self.waiting:
             return []
-        suspects = [name for name, goal in self.waiting.items() if self._is_suspect(goal)]
-        is_trial = any(self._is_on_trial(goal, now_s) for goal in self._goals.values())
-        if not (suspects or is_trial):
+        suspects = {n: g for n, g in self._goals.items() if g.num_attempts >= max(1, self._max_attempts - 1)}
+        is_trial = any(
+            goal.given_at_s is not None and now_s < goal.given_at_s + TRIAL_S and not goal.has_progressed
+            for goal in suspects.values()
+        )
+        untried = [name for name in self.waiting if name in suspects]
+        if not (untried or is_trial):
             chosen = list(self.waiting)
         else:
-            chosen = [name for name, goal in self.waiting.items() if goal.is_urgent and not self._is_suspect(goal)]
-            chosen += [] if is_trial else suspects[:1]
+            chosen = [name for name, goal in self.waiting.items() if goal.is_urgent and name not in suspects]
+            chosen += [] if is_trial else untried[:1]
         for name in chosen:
             self.waiting.pop(name).given_at_s = now_s
         return chosen
@@ -88,10 +92,3 @@ class Quarantine:
             goal.num_attempts += 1
         enough = self._max_attempts * (1 if len(blamed) == 1 else 2)
         return [name for name, goal in blamed.items() if goal.num_attempts >= enough]
-
-    def _is_suspect(self, goal: _Goal) -> bool:
-        return goal.num_attempts >= max(1, self._max_attempts - 1)
-
-    def _is_on_trial(self, goal: _Goal, now_s: float) -> bool:
-        is_given = goal.given_at_s is not None and now_s < goal.given_at_s + TRIAL_S
-        return is_given and self._is_suspect(goal) and not goal.has_progressed

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.goal import Goal, most_tokens
+from llm_planner.serving.goal import Goal
 
 _log = logging.getLogger(__name__)
 
@@ -22,16 +21,14 @@ class Replans:
 
     Args:
         scheduler: Holds the generations.
-        info: Of the backend.
         max_replans: Most replans of one goal; 0 for none.
 
     Attributes:
         waiting: Goals whose plans go on another way with the next ``take``, and what has failed.
     """
 
-    def __init__(self, scheduler: Scheduler, info: BackendInfo, max_replans: int) -> None:
+    def __init__(self, scheduler: Scheduler, max_replans: int) -> None:
         self._scheduler = scheduler
-        self._info = info
         self._max_replans = max_replans
         self.waiting: list[tuple[Goal, SegmentReport]] = []
 
@@ -87,18 +84,18 @@ class Replans:
         """
         assert goal.begin_replan is not None  # ``receive`` has asked
         goal.failures.append(report)
-        request = replace(goal.request, delivered=tuple(goal.delivered), failures=tuple(goal.failures))
+        request = replace(goal.request, delivered=goal.delivered, failures=tuple(goal.failures))
         replan = goal.begin_replan(request)
         generation, request_id = goal.generation, goal.request.request_id
         num_tokens = len(replan.token_ids) + (generation.num_tokens if replan.keeps_context else 0)
-        room_tokens = most_tokens(generation.sequence, self._scheduler, self._info) - num_tokens
+        room_tokens = self._scheduler.most_tokens(generation.sequence) - num_tokens
         max_output_tokens = min(generation.num_tokens_left, room_tokens)
         if max_output_tokens < 1:
             goal.failures.pop()
             problem = f"{_ending(goal, report)}; there is no room for another plan behind this one"
             raise PlannerError(ErrorCode.SKILL_FAILED, problem)
         goal.is_plan_complete, goal.verdict = False, None
-        goal.cancel_foresight()
+        goal.cancel_prediction()
         go_on = self._scheduler.insert if replan.keeps_context else self._scheduler.restart
         go_on(request_id, replan.token_ids, max_output_tokens, now_s)
         return replan.segment

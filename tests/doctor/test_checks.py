@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from llm_planner.cli import doctor, main
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
-from llm_planner.doctor import engine, machine, network
+from llm_planner.doctor import machine, model_check, network
 from llm_planner.doctor.finding import Finding, Level, examine
 from llm_planner.doctor.probe import Answer, probe
 
@@ -93,7 +93,7 @@ def test_a_port_that_is_taken_is_named():
     ],
 )
 def test_what_torch_makes_of_a_gpu(values, has_driver, level, words):
-    finding = engine._gpu(Answer({**TORCH, **values}), has_driver=has_driver)
+    finding = model_check._gpu(Answer({**TORCH, **values}), has_driver=has_driver)
     assert finding.level is level
     assert words in finding.text
     assert bool(finding.fix) == (level is not Level.OK)
@@ -101,7 +101,7 @@ def test_what_torch_makes_of_a_gpu(values, has_driver, level, words):
 
 @pytest.mark.parametrize("code", [ErrorCode.MODEL_NOT_FOUND, ErrorCode.CHECKPOINT_INVALID, ErrorCode.INVALID_CONFIG])
 def test_a_model_that_is_not_whole_is_an_error_with_its_number(code):
-    finding = engine._model("mine", Answer({"error_code": int(code), "error_msg": "shards are missing"}))
+    finding = model_check._model("mine", Answer({"error_code": int(code), "error_msg": "shards are missing"}))
     assert finding.level is Level.ERROR
     assert f"{code.name} {int(code)}" in finding.text
     assert finding.fix
@@ -111,8 +111,10 @@ def test_it_is_said_which_profile_time_budgets_count_on(monkeypatch):
     facts = {**TORCH, "size_bytes": 1, "is_loaded": True, "load_s": 1.0}
     texts = []
     for profile in ("", "planner-small-0123, measured 3 days ago"):
-        monkeypatch.setattr(engine, "probe", lambda *_, profile=profile, **__: Answer({**facts, "profile": profile}))
-        found = {finding.check: finding for finding in engine.model_and_gpu("mine", "load", timeout_s=1.0)}
+        monkeypatch.setattr(
+            model_check, "probe", lambda *_, profile=profile, **__: Answer({**facts, "profile": profile})
+        )
+        found = {finding.check: finding for finding in model_check.model_and_gpu("mine", "load", timeout_s=1.0)}
         assert found["profile"].level is Level.OK
         texts.append(found["profile"].text)
     assert "was not measured yet" in texts[0]
@@ -120,7 +122,7 @@ def test_it_is_said_which_profile_time_budgets_count_on(monkeypatch):
 
 
 def test_a_model_probe_that_dies_is_an_error():
-    found = list(engine.model_and_gpu("--no-such-thing", "what", timeout_s=0.05))
+    found = list(model_check.model_and_gpu("--no-such-thing", "what", timeout_s=0.05))
     assert levels(found) == {"model": Level.ERROR}
 
 

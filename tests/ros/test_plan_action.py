@@ -15,7 +15,7 @@ from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import qos
-from llm_planner.ros.action_server import MAX_REFUSED
+from llm_planner.ros.action_server import MAX_REFUSED, RCLError
 from llm_planner.ros.plan_action import OLD_SITUATION
 from llm_planner.srv import GetCapacity, GetSegments
 from tests.ros.hostile import DIGITS, TEXTS, messages
@@ -201,7 +201,7 @@ def test_any_cancel_is_answered(planner, stranger, goal_id, seconds):
 )
 def test_a_long_text_is_refused_unread_and_not_told_to_anybody(planner, stranger, fields, code, monkeypatch):
     read = []
-    monkeypatch.setattr("llm_planner.ros.conversions._text", lambda text, name: read.append(name) or text)
+    monkeypatch.setattr("llm_planner.ros.conversions._require_readable", lambda _, *names: read.extend(names))
     result = stranger.result(stranger.send(**fields)).result
     assert result.error_code == code
     assert len(result.error_msg) < 1000
@@ -244,6 +244,25 @@ def test_one_request_that_fails_takes_no_other_with_it(planner, stranger, monkey
     assert planner_lives(stranger)
     assert stranger.result(stranger.send(robot_id="no name")).result.error_code == ErrorCode.INVALID_ROBOT_ID
     assert not lost.result().done()
+
+
+def test_a_goal_ends_whose_client_cannot_be_told_that_it_was_accepted(planner, stranger, monkeypatch):
+    action = planner.node._action._action
+    goal = PlanTask.Goal(robot_id="lost", robot_model="tello", instruction="hang mf(20);")
+
+    def fail(*_):
+        raise RCLError("the client has gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(action._handle), "send_goal_response", fail)
+        stranger.spinner.executor.create_task(lambda: stranger.action.send_goal_async(goal))
+        wait_until(lambda: ErrorCode.CLIENT_GONE in planner.server.ended.values())
+    goal_id = next(g for g, code in planner.server.ended.items() if code is ErrorCode.CLIENT_GONE)
+    wait_until(lambda: not action._goal_handles[bytes.fromhex(goal_id)].is_active)  # rclpy may forget it
+    assert goal_id not in planner.node._action._lines
+    running = stranger.send(robot_id="lost", instruction="hang mf(20);")  # the robot is not busy
+    stranger._answer(running.cancel_goal_async)
+    assert stranger.result(running).result.error_code == ErrorCode.CANCELLED
 
 
 def test_texts_of_every_kind_were_sent():

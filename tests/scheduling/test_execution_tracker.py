@@ -192,7 +192,7 @@ def idle_by_definition(tracker, now_s):
         started_s = execution.started_at_s
         if started_s is None:
             started_s = max(execution.delivered_at_s + tracker.network_latency_s, idle_s)
-        idle_s = started_s + cautious_duration_s(execution.expected)
+        idle_s = started_s + cautious_duration_s(execution.segment.expected)
         if tracker._expects_reports and index + 1 < tracker.num_delivered:
             idle_s = max(idle_s, now_s - tracker.network_latency_s)
     return idle_s
@@ -200,7 +200,7 @@ def idle_by_definition(tracker, now_s):
 
 _EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(("deliver", "detour", *ReportStatus)),
+        st.sampled_from(("deliver", "replan", *ReportStatus)),
         st.integers(0, 3),
         st.sampled_from((0.0, 0.1, 0.3, 0.7, 2.0)),
         st.floats(0.0, 2.0),
@@ -216,7 +216,7 @@ def test_what_is_remembered_of_earlier_estimates_changes_none(events, expects_re
         now_s += pause_s
         if event == "deliver":
             tracker.deliver(make_segment(tracker.num_delivered, seconds), now_s)
-        elif event == "detour":
+        elif event == "replan":
             tracker.deliver(make_replan(tracker.num_delivered), now_s)
         else:
             tracker.report(make_report(tracker.num_ended + offset, event, seconds), now_s)

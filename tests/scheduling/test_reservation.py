@@ -27,10 +27,10 @@ def step(scheduler, now_s=1.0):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_reserved_slot_is_there_in_the_next_step_and_who_gave_way_keeps_its_kv(policy):
     scheduler = busy(policy)
-    scheduler.add(make_generation("hurried", arrival_s=1.0))
-    scheduler.reserve("hurried", 2)
+    scheduler.add(make_generation("budgeted", arrival_s=1.0))
+    scheduler.reserve("budgeted", 2)
     ran = step(scheduler)
-    assert "hurried" in ran
+    assert "budgeted" in ran
     assert len(ran) == 3
     (waiting,) = [g for g in scheduler.generations if g.request_id not in ran]
     assert waiting.state is GenerationState.SUSPENDED
@@ -40,10 +40,10 @@ def test_a_reserved_slot_is_there_in_the_next_step_and_who_gave_way_keeps_its_kv
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_batch_cap_holds(policy):
     scheduler = busy(policy)
-    scheduler.add(make_generation("hurried", arrival_s=1.0))
-    scheduler.reserve("hurried", 0)
-    assert [step(scheduler) for _ in range(3)] == [{"hurried"}] * 3
-    scheduler.end("hurried")
+    scheduler.add(make_generation("budgeted", arrival_s=1.0))
+    scheduler.reserve("budgeted", 0)
+    assert [step(scheduler) for _ in range(3)] == [{"budgeted"}] * 3
+    scheduler.end("budgeted")
     assert len(step(scheduler)) == 3
 
 
@@ -51,14 +51,14 @@ def test_a_batch_cap_holds(policy):
 def test_no_other_prompt_is_computed_meanwhile(policy):
     scheduler = busy(policy, num_running=2, max_num_batched_tokens=40)
     scheduler.config = scheduler.config.__class__(policy=policy, max_num_seqs=4, max_num_batched_tokens=40)
-    scheduler.add(make_generation("hurried", num_prompt_tokens=70, arrival_s=1.0))
+    scheduler.add(make_generation("budgeted", num_prompt_tokens=70, arrival_s=1.0))
     scheduler.add(make_generation("other", num_prompt_tokens=10, arrival_s=0.0))
-    scheduler.reserve("hurried", 3)
+    scheduler.reserve("budgeted", 3)
     for _ in range(4):
         ran = step(scheduler)
-        assert "hurried" in ran
+        assert "budgeted" in ran
         assert "other" not in ran
-    scheduler.end("hurried")
+    scheduler.end("budgeted")
     assert "other" in step(scheduler)
 
 
@@ -108,7 +108,7 @@ def test_prompts_that_wait_for_a_reservation_do_not_keep_its_memory(policy, can_
     scheduler = make_scheduler(policy, max_num_seqs=3, **limits)
     scheduler.add(make_generation("half_read", 40))
     step(scheduler)
-    scheduler.add(make_generation("hurried", 60, arrival_s=1.0))
-    scheduler.reserve("hurried", 2)
-    assert step(scheduler) == {"hurried"}
+    scheduler.add(make_generation("budgeted", 60, arrival_s=1.0))
+    scheduler.reserve("budgeted", 2)
+    assert step(scheduler) == {"budgeted"}
     scheduler.check_integrity()

@@ -3,12 +3,15 @@
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import BudgetScope
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.serving.awaited_length import AwaitedLength
+from llm_planner.serving.expected_lengths import ExpectedLengths
 from tests.serving.budget_run import LONG, WHOLE, EvictablePreparer, Run
 from tests.serving.builders import make_request
 
@@ -93,3 +96,12 @@ def test_a_first_segment_under_a_policy_that_delivers_whole_plans_is_a_whole_pla
     run, late = make_run("fcfs")
     run.submit(instruction=SCENE, time_budget_s=1.2).go()
     assert late.num_waited == 1
+
+
+@pytest.mark.parametrize("num_done", [0, 3, 6])
+def test_the_end_token_of_a_plan_takes_a_step_too(num_done):
+    goal = SimpleNamespace(
+        generation=SimpleNamespace(num_output_tokens=num_done), length=LatePrediction().seven, request=make_request()
+    )
+    plan = ExpectedLengths().remaining(goal, BudgetScope.WHOLE_PLAN)
+    assert (plan.lower, plan.expected, plan.upper) == (8 - num_done, 8 - num_done, 8 - num_done)

@@ -86,9 +86,9 @@ _EVENTS = st.one_of(
 @given(st.lists(_EVENTS, max_size=40))
 def test_whatever_loops_say_the_owner_hears_a_clean_story(events):
     book = make_book("a", "b")
-    heard = [e for e in (book.accept(event, float(i)) for i, event in enumerate(events)) if e is not None]
+    announced = [e for e in (book.accept(event, float(i)) for i, event in enumerate(events)) if e is not None]
     for name in "ab":
-        mine = [e for e in heard if e.request_id == name]
+        mine = [e for e in announced if e.request_id == name]
         indices = [e.segment.index for e in mine if isinstance(e, SegmentReady)]
         assert indices == list(range(len(indices)))
         ends = [e for e in mine if isinstance(e, Finished)]

@@ -18,6 +18,11 @@ COMMANDS = (
         "Let people walk into the way of a drone with a body, and count collisions (needs MuJoCo).",
     ),
     LazyCommand(
+        "measures",
+        "measures:measures",
+        "Compute from a profile what each measure saves of the time until an urgent robot moves.",
+    ),
+    LazyCommand(
         "physics",
         "bench_physics:physics",
         "Carry out reference plans with bodies and without, by family; measure how fast a fleet lives (needs MuJoCo).",

@@ -148,7 +148,7 @@ def ask(client: PlannerClient, instruction: str, scene: str, budget_s: float) ->
 
 
 def draw_emergency(rng: random.Random) -> Task:
-    """Returns an emergency in wordings like those that the bundled model was trained on."""
+    """Returns an emergency of the templates that the bundled model was trained on."""
     return sample(rng, family=rng.choice(FAMILIES))
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people ask of an arm, one thing at a time: pick, place, push, conditions. Each function returns one clause."""
 
-from llm_planner_lab.tasks import arm_wordings, quantity
+from llm_planner_lab.tasks import quantity
 from llm_planner_lab.tasks.draft import Clause, Draft
 from llm_planner_lab.tasks.drone import saying
 from llm_planner_lab.tasks.names import NamedThing
+from llm_planner_lab.tasks.sentence import read_templates
 from llm_planner_lab.tasks.words import AREAS, CONTAINERS, SMALL_THINGS
+
+TEMPLATES = read_templates("arm")
 
 
 def put(draft: Draft) -> Clause:
@@ -13,7 +16,7 @@ def put(draft: Draft) -> Clause:
     thing, place = some_object(draft), some_place(draft)
     x, y = thing.identifier, place.identifier
     return Clause(
-        draft.say(arm_wordings.PUT, x=definite(draft, thing), y=definite(draft, place)), put_plan(x, y), (x, y)
+        draft.say(TEMPLATES["put"], x=definite(draft, thing), y=definite(draft, place)), put_plan(x, y), (x, y)
     )
 
 
@@ -21,7 +24,7 @@ def pick(draft: Draft) -> Clause:
     """Returns a grasp."""
     thing = some_object(draft)
     return Clause(
-        draft.say(arm_wordings.PICK, x=definite(draft, thing)), f"pick({thing.identifier});", (thing.identifier,)
+        draft.say(TEMPLATES["pick"], x=definite(draft, thing)), f"pick({thing.identifier});", (thing.identifier,)
     )
 
 
@@ -30,7 +33,7 @@ def push(draft: Draft) -> Clause:
     thing, place = some_object(draft), some_place(draft)
     x, y = thing.identifier, place.identifier
     return Clause(
-        draft.say(arm_wordings.PUSH, x=definite(draft, thing), y=definite(draft, place)), f"push({x},{y});", (x, y)
+        draft.say(TEMPLATES["push"], x=definite(draft, thing), y=definite(draft, place)), f"push({x},{y});", (x, y)
     )
 
 
@@ -38,26 +41,26 @@ def move_to(draft: Draft) -> Clause:
     """Returns a motion above something."""
     place = some_object(draft) if draft.rng.random() < 0.7 else some_place(draft)
     return Clause(
-        draft.say(arm_wordings.ABOVE, x=definite(draft, place)), f"move_to({place.identifier});", (place.identifier,)
+        draft.say(TEMPLATES["above"], x=definite(draft, place)), f"move_to({place.identifier});", (place.identifier,)
     )
 
 
 def fixed(draft: Draft) -> Clause:
     """Returns home, open or close."""
-    wordings, plan = draft.rng.choice(arm_wordings.FIXED)
-    return Clause(draft.say(wordings), plan)
+    plan, templates = draft.rng.choice(list(TEMPLATES["fixed"].items()))
+    return Clause(draft.say(templates), plan)
 
 
 def wait(draft: Draft) -> Clause:
     """Returns a pause."""
     number, said = quantity.seconds(draft.rng)
-    return Clause(draft.say(arm_wordings.WAIT, n=said), f"wait({number});", ("wait", str(number)))
+    return Clause(draft.say(TEMPLATES["wait"], n=said), f"wait({number});", ("wait", str(number)))
 
 
 def say(draft: Draft) -> Clause:
     """Returns a sentence to say."""
     text = saying(draft)
-    return Clause(draft.say(arm_wordings.SAY, t=text), f"say('{text}');", (text,))
+    return Clause(draft.say(TEMPLATES["say"], t=text), f"say('{text}');", (text,))
 
 
 def conditional(draft: Draft) -> Clause:
@@ -70,17 +73,17 @@ def conditional(draft: Draft) -> Clause:
     if kind < 0.4:
         place = some_place(draft)
         y = place.identifier
-        do = draft.say(arm_wordings.PUT_IT, y=definite(draft, place))
-        text = draft.say(arm_wordings.IF_THERE, x=said, do=do)
+        do = draft.say(TEMPLATES["put_it"], y=definite(draft, place))
+        text = draft.say(TEMPLATES["if_there"], x=said, do=do)
         return Clause(text, f"?iv({x}){{{put_plan(x, y)}}}", (x, y))
     if kind < 0.7:
         action = rng.choice((say, fixed, put))(draft)
         return Clause(
-            draft.say(arm_wordings.IF_THERE, x=said, do=action.text), f"?iv({x}){{{action.plan}}}", (x, *action.names)
+            draft.say(TEMPLATES["if_there"], x=said, do=action.text), f"?iv({x}){{{action.plan}}}", (x, *action.names)
         )
     action = rng.choice((say, fixed, put))(draft)
     return Clause(
-        draft.say(arm_wordings.IF_MISSING, x=thing.spoken, do=action.text),
+        draft.say(TEMPLATES["if_missing"], x=thing.spoken, do=action.text),
         f"?iv({x})==False{{{action.plan}}}",
         (x, *action.names),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from llm_planner.demo.task import kind_of
 from llm_planner_lab.tasks.names import NamedThing, thing
 from llm_planner_lab.tasks.scene import PlacedObject
-from llm_planner_lab.tasks.wording import choose, choose_any, fill
+from llm_planner_lab.tasks.sentence import choose, choose_any, fill
 from llm_planner_lab.tasks.words import THINGS
 
 _PLACING_TRIES = 12
@@ -39,7 +39,7 @@ class Draft:
     Attributes:
         rng: Source of chance.
         robot: Name of the robot model.
-        held_out: Use held-out wordings and words.
+        held_out: Use held-out variants of templates, and words.
         has_scene: Whether the request brings a scene.
         first: True while nothing has moved: what the scene lists can be approached at once.
         invented: Share of invented words.
@@ -58,11 +58,11 @@ class Draft:
     reserved: set[str] = field(default_factory=set)
 
     def say(self, templates: tuple[str, ...], **slots: str) -> str:
-        """Returns one wording of a clause."""
+        """Returns one variant of a clause."""
         return fill(choose(self.rng, templates, held_out=self.held_out), **slots)
 
     def say_any(self, templates: tuple[str, ...], **slots: str) -> str:
-        """Returns one wording of a clause for which training holds out none."""
+        """Returns one variant of a clause for which training holds out none."""
         return fill(choose_any(self.rng, templates), **slots)
 
     def fresh(self, make: Callable[[], NamedThing]) -> NamedThing:

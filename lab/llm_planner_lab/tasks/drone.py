@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people ask of a drone: motion, search, pictures, conditions. Each function returns one clause."""
 
-from llm_planner_lab.tasks import drone_wordings, quantity
+from llm_planner_lab.tasks import quantity
 from llm_planner_lab.tasks.draft import Clause, Draft
 from llm_planner_lab.tasks.names import NamedThing, word
+from llm_planner_lab.tasks.sentence import read_templates
 from llm_planner_lab.tasks.words import FURNITURE, PURPOSES, SAYINGS, SMALL_THINGS, THINGS
+
+TEMPLATES = read_templates("drone")
 
 
 def move(draft: Draft) -> Clause:
     """Returns a straight motion with a number."""
-    skill = draft.rng.choice(sorted(drone_wordings.MOVES))
+    skill = draft.rng.choice(sorted(TEMPLATES["moves"]))
     low, high = {"md": (20, 60), "mu": (20, 150)}.get(skill, (20, 500))
     number, said = quantity.distance_cm(
         draft.rng, low, high if draft.first or draft.rng.random() < 0.5 else min(high, 150)
     )
     draft.first = False
-    return Clause(draft.say(drone_wordings.MOVES[skill], n=said), f"{skill}({number});", _unusual(skill, number, 50))
+    return Clause(draft.say(TEMPLATES["moves"][skill], n=said), f"{skill}({number});", _unusual(skill, number, 50))
 
 
 def _unusual(skill: str, number: int, step: int) -> tuple[str, ...]:
@@ -25,7 +28,7 @@ def _unusual(skill: str, number: int, step: int) -> tuple[str, ...]:
 
 def take_off(draft: Draft) -> Clause:
     """Returns a take-off; in the air it does nothing."""
-    return Clause(draft.say(drone_wordings.TAKE_OFF), "tk();")
+    return Clause(draft.say(TEMPLATES["take_off"]), "tk();")
 
 
 def turn(draft: Draft) -> Clause:
@@ -33,42 +36,42 @@ def turn(draft: Draft) -> Clause:
     skill = draft.rng.choice(("tc", "tu"))
     number, said = quantity.angle_deg(draft.rng)
     draft.first = False
-    return Clause(draft.say(drone_wordings.TURNS[skill], n=said), f"{skill}({number});", _unusual(skill, number, 45))
+    return Clause(draft.say(TEMPLATES["turns"][skill], n=said), f"{skill}({number});", _unusual(skill, number, 45))
 
 
 def fixed_motion(draft: Draft) -> Clause:
     """Returns a motion without a number: half a turn, a bit forward."""
-    wordings, plan = draft.rng.choice(drone_wordings.FIXED)
+    plan, templates = draft.rng.choice(list(TEMPLATES["fixed"].items()))
     draft.first = False
-    return Clause(draft.say(wordings), plan)
+    return Clause(draft.say(templates), plan)
 
 
 def picture(draft: Draft) -> Clause:
     """Returns a request for a picture."""
-    return Clause(draft.say(drone_wordings.PICTURE), "tp();")
+    return Clause(draft.say(TEMPLATES["picture"]), "tp();")
 
 
 def land(draft: Draft) -> Clause:
     """Returns a landing."""
     draft.first = False
-    return Clause(draft.say(drone_wordings.LAND), "ld();")
+    return Clause(draft.say(TEMPLATES["land"]), "ld();")
 
 
 def wait(draft: Draft) -> Clause:
     """Returns a pause."""
     number, said = quantity.seconds(draft.rng)
-    return Clause(draft.say(drone_wordings.WAIT, n=said), f"d({number});")
+    return Clause(draft.say(TEMPLATES["wait"], n=said), f"d({number});")
 
 
 def stop(draft: Draft) -> Clause:
     """Returns a stop."""
-    return Clause(draft.say_any(drone_wordings.STOP), "h();")
+    return Clause(draft.say_any(TEMPLATES["stop"]), "h();")
 
 
 def say(draft: Draft) -> Clause:
     """Returns a sentence to say."""
     text = saying(draft)
-    return Clause(draft.say(drone_wordings.SAY, t=text), f"l('{text}');", (text,))
+    return Clause(draft.say(TEMPLATES["say"], t=text), f"l('{text}');", (text,))
 
 
 def saying(draft: Draft) -> str:
@@ -82,12 +85,12 @@ def saying(draft: Draft) -> str:
 
 def goto(draft: Draft) -> Clause:
     """Returns a flight to an object: directly if the scene lists it, else after a search."""
-    return _reach(draft, drone_wordings.GOTO)
+    return _reach(draft, TEMPLATES["goto"])
 
 
 def look_for(draft: Draft) -> Clause:
     """Returns a search for an object (task 1 of TimelyLLM, Table 2)."""
-    return _reach(draft, drone_wordings.FIND)
+    return _reach(draft, TEMPLATES["find"])
 
 
 def look_at(draft: Draft) -> Clause:
@@ -96,7 +99,7 @@ def look_at(draft: Draft) -> Clause:
     x = name.identifier
     plan = f"o({x});" if listed and draft.first else f"{_search(x)}o({x});"
     draft.first = False
-    return Clause(draft.say(drone_wordings.LOOK_AT, x=_the(draft, name)), plan, (x,), ("facing", x))
+    return Clause(draft.say(TEMPLATES["look_at"], x=_the(draft, name)), plan, (x,), ("facing", x))
 
 
 def is_there(draft: Draft) -> Clause:
@@ -104,7 +107,7 @@ def is_there(draft: Draft) -> Clause:
     name, _ = draft.some(exists=0.5)
     x = name.identifier
     draft.first = False
-    return Clause(draft.say(drone_wordings.IS_THERE, x=_a(draft, name)), f"->s({x});", (x,), ("reported", x))
+    return Clause(draft.say(TEMPLATES["is_there"], x=_a(draft, name)), f"->s({x});", (x,), ("reported", x))
 
 
 def check_or(draft: Draft) -> Clause:
@@ -113,7 +116,7 @@ def check_or(draft: Draft) -> Clause:
     x, y = one.identifier, two.identifier
     plan = f"?s({x}){{->{x};}}?s({y}){{->{y};}}->False;"
     draft.first = False
-    text = draft.say(drone_wordings.CHECK_OR, x=_spoken(draft, one), y=_spoken(draft, two))
+    text = draft.say(TEMPLATES["check_or"], x=_spoken(draft, one), y=_spoken(draft, two))
     return Clause(text, plan, (x, y), ("reported_one", x, y))
 
 
@@ -128,7 +131,7 @@ def check_on(draft: Draft) -> Clause:
     x, y = name.identifier, place.identifier
     plan = f"g({x});tp();" if listed and draft.first else f"?s({y}){{g({y});}}{_search(x)}g({x});tp();"
     draft.first = False
-    text = draft.say(drone_wordings.CHECK_ON, x=_the(draft, name), y=_the(draft, place))
+    text = draft.say(TEMPLATES["check_on"], x=_the(draft, name), y=_the(draft, place))
     return Clause(text, plan, (x, y), ("reached_picture", x))
 
 
@@ -144,7 +147,7 @@ def find_under(draft: Draft) -> Clause:
     after_search = f"md(50);?s({y}){{g({y});}}{_search(x)}g({x});"
     plan = f"g({x});" if listed and draft.first else after_search
     draft.first = False
-    text = draft.say(drone_wordings.FIND_UNDER, x=_a(draft, name), y=_the(draft, place))
+    text = draft.say(TEMPLATES["find_under"], x=_a(draft, name), y=_the(draft, place))
     return Clause(text, plan, (x, y), ("reached", x))
 
 
@@ -170,7 +173,7 @@ def find_tool(draft: Draft) -> Clause:
     is_noun = phrase.split()[0].endswith("ing") or phrase.endswith("protection")
     plan = f"g({identifier});" if direct else tool_search(f"tool {'for' if is_noun else 'to'} {phrase}")
     draft.first = False
-    text = draft.say(drone_wordings.TOOL if is_noun else drone_wordings.TOOL_TO, p=phrase)
+    text = draft.say(TEMPLATES["tool"] if is_noun else TEMPLATES["tool_to"], p=phrase)
     return Clause(text, plan, (phrase, identifier) if direct else (), ("reached_any", *tools))
 
 
@@ -191,12 +194,12 @@ def _put_near(draft: Draft, name: NamedThing, place: NamedThing) -> None:
             return
 
 
-def _reach(draft: Draft, wordings: tuple[str, ...]) -> Clause:
+def _reach(draft: Draft, templates: tuple[str, ...]) -> Clause:
     name, listed = draft.some()
     x = name.identifier
     plan = f"g({x});" if listed and draft.first else f"{_search(x)}g({x});"
     draft.first = False
-    return Clause(draft.say(wordings, x=_the(draft, name)), plan, (x,), ("reached", x))
+    return Clause(draft.say(templates, x=_the(draft, name)), plan, (x,), ("reached", x))
 
 
 def _search(x: str) -> str:
@@ -233,32 +236,35 @@ def conditional(draft: Draft) -> Clause:
                 ("turn to it", f"o({x});"),
             )
         )
-        return Clause(draft.say(drone_wordings.IF_SEEN, x=said, do=do), f"?iv({x}){{{plan}}}", names)
+        return Clause(draft.say(TEMPLATES["if_seen"], x=said, do=do), f"?iv({x}){{{plan}}}", names)
     action = rng.choice((move, turn, picture, say, land, fixed_motion))(draft)
     names += action.names
     number, distance = quantity.distance_cm(rng, 50, 400)
     if kind in ("either", "both"):
-        wordings, operator = (drone_wordings.IF_EITHER, "|") if kind == "either" else (drone_wordings.IF_BOTH, "&")
-        text = draft.say(wordings, x=said, y=_a(draft, two), do=action.text)
+        templates, operator = (TEMPLATES["if_either"], "|") if kind == "either" else (TEMPLATES["if_both"], "&")
+        text = draft.say(templates, x=said, y=_a(draft, two), do=action.text)
         return Clause(text, f"?iv({x}){operator}iv({y}){{{action.plan}}}", (*names, y))
     if kind in ("near", "far"):
-        wordings, operator = (drone_wordings.IF_NEAR, "<") if kind == "near" else (drone_wordings.IF_FAR, ">")
-        text = draft.say(wordings, x=_the(draft, one), n=distance, do=action.text)
+        templates, operator = (TEMPLATES["if_near"], "<") if kind == "near" else (TEMPLATES["if_far"], ">")
+        text = draft.say(templates, x=_the(draft, one), n=distance, do=action.text)
         return Clause(text, f"?iv({x})&od({x}){operator}{number}{{{action.plan}}}", (*names, str(number)))
-    wordings, condition = (
-        (drone_wordings.IF_SEEN, f"iv({x})") if kind == "seen" else (drone_wordings.IF_NOT_SEEN, f"iv({x})==False")
+    templates, condition = (
+        (TEMPLATES["if_seen"], f"iv({x})") if kind == "seen" else (TEMPLATES["if_not_seen"], f"iv({x})==False")
     )
-    return Clause(draft.say(wordings, x=said, do=action.text), f"?{condition}{{{action.plan}}}", names)
+    return Clause(draft.say(templates, x=said, do=action.text), f"?{condition}{{{action.plan}}}", names)
 
 
 def repeat(draft: Draft) -> Clause:
     """Returns something to do several times."""
     rng = draft.rng
     if rng.random() < 0.2:
-        wordings, sides, angle = rng.choice(drone_wordings.SHAPES)
+        shape = rng.choice(TEMPLATES["shapes"])
+        sides, angle = shape["sides"], shape["angle"]
         number, said = quantity.distance_cm(rng, 20, 200)
         draft.first = False
-        return Clause(draft.say(wordings, n=said), f"{sides}{{mf({number});tc({angle});}}", (str(sides), str(number)))
+        return Clause(
+            draft.say(shape["say"], n=said), f"{sides}{{mf({number});tc({angle});}}", (str(sides), str(number))
+        )
     count, said = quantity.times(rng)
     body = [_small_step(draft)]
     if rng.random() < 0.5:
@@ -266,14 +272,14 @@ def repeat(draft: Draft) -> Clause:
     text = rng.choice((" and ", ", ", " and then ", ", then ")).join(clause.text for clause in body)
     plan = "".join(clause.plan for clause in body)
     names = tuple(name for clause in body for name in clause.names)
-    return Clause(draft.say(drone_wordings.REPEAT, do=text, n=said), f"{count}{{{plan}}}", (str(count), *names))
+    return Clause(draft.say(TEMPLATES["repeat"], do=text, n=said), f"{count}{{{plan}}}", (str(count), *names))
 
 
 def _small_step(draft: Draft) -> Clause:
     skill = draft.rng.choice(("mf", "mb", "ml", "mr", "tc", "tu"))
     draft.first = False
-    if skill in drone_wordings.TURNS:
+    if skill in TEMPLATES["turns"]:
         number, said = quantity.angle_deg(draft.rng)
-        return Clause(draft.say(drone_wordings.TURNS[skill], n=said), f"{skill}({number});", (skill, str(number)))
+        return Clause(draft.say(TEMPLATES["turns"][skill], n=said), f"{skill}({number});", (skill, str(number)))
     number, said = quantity.distance_cm(draft.rng, 20, 60)
-    return Clause(draft.say(drone_wordings.MOVES[skill], n=said), f"{skill}({number});", (skill, str(number)))
+    return Clause(draft.say(TEMPLATES["moves"][skill], n=said), f"{skill}({number});", (skill, str(number)))

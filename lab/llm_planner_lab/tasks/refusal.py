@@ -3,7 +3,7 @@
 
 from llm_planner_lab.tasks import quantity
 from llm_planner_lab.tasks.draft import Clause, Draft
-from llm_planner_lab.tasks.drone_wordings import MOVES
+from llm_planner_lab.tasks.drone import TEMPLATES
 from llm_planner_lab.tasks.names import word
 from llm_planner_lab.tasks.words import (
     IMPOSSIBLE_FOR_ALL,
@@ -12,8 +12,8 @@ from llm_planner_lab.tasks.words import (
 )
 
 CANNOT = "I cannot do that"
-_TOO_FAR = tuple(MOVES[skill] for skill in ("mf", "mb", "ml", "mr", "mu"))
-"""Worded as the motions that are possible: the number alone tells them apart."""
+_TOO_FAR = tuple(TEMPLATES["moves"][skill] for skill in ("mf", "mb", "ml", "mr", "mu"))
+"""Said as the motions that are possible: the number alone tells them apart."""
 
 
 def drone(draft: Draft) -> Clause:
@@ -21,8 +21,8 @@ def drone(draft: Draft) -> Clause:
     if draft.rng.random() < 0.4:
         metres = draft.rng.choice((draft.rng.randint(6, 20), draft.rng.randint(6, 99), draft.rng.randint(10, 900)))
         said = quantity.said_distance(draft.rng, 100 * metres)
-        wordings = draft.rng.choice(_TOO_FAR)
-        return Clause(draft.say(wordings, n=said), f"fail('{CANNOT}');", ("far", str(metres)), ("refused",))
+        templates = draft.rng.choice(_TOO_FAR)
+        return Clause(draft.say(templates, n=said), f"fail('{CANNOT}');", ("far", str(metres)), ("refused",))
     return _impossible(draft, IMPOSSIBLE_FOR_DRONES, f"fail('{CANNOT}');")
 
 

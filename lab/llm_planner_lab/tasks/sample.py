@@ -12,7 +12,7 @@ from llm_planner_lab.tasks import arm, drone, refusal, table_work, urgent
 from llm_planner_lab.tasks.draft import Clause, Draft
 from llm_planner_lab.tasks.names import is_held_out
 from llm_planner_lab.tasks.scene import PlacedObject, describe
-from llm_planner_lab.tasks.wording import decorate, join, misspell, recase
+from llm_planner_lab.tasks.sentence import decorate, join, misspell, recase
 
 Family = Callable[[Draft], Clause]
 
@@ -188,7 +188,7 @@ def sample(
     Args:
         rng: Source of chance; the same state gives the same task.
         difficulty: Limits of length and noise.
-        held_out: Draw wordings, words and name combinations that training never sees; else never draw them.
+        held_out: Draw what training never sees: variants of templates, words, combinations of names.
         family: One of FAMILY_NAMES; by default drawn by weight.
     """
     while True:

@@ -16,7 +16,7 @@ from llm_planner_lab.tasks.names import invented_word
 from llm_planner_lab.tasks.sample import DEFAULT_DIFFICULTY, Difficulty, Task, is_within_limits
 from llm_planner_lab.tasks.scene import PlacedObject, describe
 from llm_planner_lab.tasks.searching import with_decisions, with_searches
-from llm_planner_lab.tasks.wording import decorate, misspell, recase
+from llm_planner_lab.tasks.sentence import decorate, misspell, recase
 from llm_planner_lab.tasks.words import COLOURS, INJECTIONS, THINGS
 
 _JOINERS = (

@@ -4,8 +4,7 @@
 import itertools
 
 from llm_planner.demo.task import kind_of
-from llm_planner_lab.tasks import arm_wordings
-from llm_planner_lab.tasks.arm import definite, put_plan, some_container, some_object
+from llm_planner_lab.tasks.arm import TEMPLATES, definite, put_plan, some_container, some_object
 from llm_planner_lab.tasks.draft import Clause, Draft
 from llm_planner_lab.tasks.words import (
     COLOURS,
@@ -44,7 +43,7 @@ def clean(draft: Draft) -> Clause:
     """Returns desk cleaning (task 10 of TimelyLLM, Table 2): rubbish to the bin, the rest to the container."""
     rng = draft.rng
     if not draft.has_scene:
-        return Clause(draft.say(arm_wordings.CLEAN), _guess_plan(DEFAULT_DESK), (), ("sorted", *_pairs(DEFAULT_DESK)))
+        return Clause(draft.say(TEMPLATES["clean"]), _guess_plan(DEFAULT_DESK), (), ("sorted", *_pairs(DEFAULT_DESK)))
     rubbish = _pool_names(draft, RUBBISH, rng.randint(0, 3))
     kind = rng.random()
     if kind < 0.2:
@@ -57,7 +56,7 @@ def clean(draft: Draft) -> Clause:
     if kind < 0.4:
         place = some_container(draft)
         plan = [(name, place.identifier) for name in things]
-        text = draft.say(arm_wordings.ALL_INTO, y=definite(draft, place))
+        text = draft.say(TEMPLATES["all_into"], y=definite(draft, place))
     else:
         if rng.random() < 0.2:
             _put_places(draft, (rng.choice(("desk", "table")),))
@@ -66,13 +65,13 @@ def clean(draft: Draft) -> Clause:
         rest = container if container in places else "tray"
         _put_places(draft, places)
         plan = [(name, "bin" if kind_of(name) in RUBBISH else rest) for name in things]
-        text = draft.say(arm_wordings.CLEAN)
+        text = draft.say(TEMPLATES["clean"])
     return Clause(text, "".join(put_plan(*pair) for pair in plan), tuple(things), ("sorted", *_pairs(tuple(plan))))
 
 
 def _throw_away(draft: Draft, rubbish: list[str]) -> Clause:
     """Returns cleaning that leaves everything but rubbish where it is."""
-    text = draft.say(arm_wordings.RUBBISH)
+    text = draft.say(TEMPLATES["rubbish"])
     _put_missing(draft, rubbish)
     draft.reserved.update(RUBBISH)
     if draft.rng.random() < 0.8:
@@ -88,7 +87,7 @@ def sort_food(draft: Draft) -> Clause:
     """Returns fruit and vegetable classification (task 11 of TimelyLLM, Table 2)."""
     rng = draft.rng
     if not draft.has_scene:
-        return Clause(draft.say(arm_wordings.SORT), _guess_plan(DEFAULT_FOOD), (), ("sorted", *_pairs(DEFAULT_FOOD)))
+        return Clause(draft.say(TEMPLATES["sort"]), _guess_plan(DEFAULT_FOOD), (), ("sorted", *_pairs(DEFAULT_FOOD)))
     things = _pool_names(draft, FRUITS, rng.randint(1, 4)) + _pool_names(draft, VEGETABLES, rng.randint(1, 4))
     rng.shuffle(things)
     _put_missing(draft, things)
@@ -103,18 +102,18 @@ def sort_food(draft: Draft) -> Clause:
             _put_places(draft, rng.sample((fruit, vegetables), 2))
         elif rng.random() < 0.5:
             _put_places(draft, rng.sample((fruit, vegetables), 2))
-        text = draft.say(arm_wordings.SORT)
+        text = draft.say(TEMPLATES["sort"])
     elif kind < 0.8:
         one, two = some_container(draft), some_container(draft)
         fruit, vegetables = one.identifier, two.identifier
         names = (*names, fruit, vegetables)
-        text = draft.say(arm_wordings.SORT_INTO, x=definite(draft, one), y=definite(draft, two))
+        text = draft.say(TEMPLATES["sort_into"], x=definite(draft, one), y=definite(draft, two))
     else:
         wanted = rng.choice(("fruit", "vegetables", "fruits"))
         place = some_container(draft)
         pool = VEGETABLES if wanted == "vegetables" else FRUITS
         plan = [(name, place.identifier) for name in things if kind_of(name) in pool]
-        text = draft.say(arm_wordings.ONLY, k=wanted, y=definite(draft, place))
+        text = draft.say(TEMPLATES["only"], k=wanted, y=definite(draft, place))
         return Clause(text, "".join(put_plan(*pair) for pair in plan), names, ("sorted", *_pairs(tuple(plan))))
     plan = [(name, fruit if kind_of(name) in FRUITS else vegetables) for name in things]
     return Clause(text, "".join(put_plan(*pair) for pair in plan), names, ("sorted", *_pairs(tuple(plan))))
@@ -162,10 +161,10 @@ def _stack_named(draft: Draft) -> Clause:
     names = [thing.identifier for thing in things]
     said = [definite(draft, thing) for thing in things]
     if draft.rng.random() < 0.4:
-        text = draft.say(arm_wordings.STACK_ON, l=draft.rng.choice((" on ", " on top of ", " onto ")).join(said[:3]))
+        text = draft.say(TEMPLATES["stack_on"], l=draft.rng.choice((" on ", " on top of ", " onto ")).join(said[:3]))
         names = names[:3][::-1]
     else:
-        text = draft.say(arm_wordings.STACK_LISTED, l=_listing(draft, said))
+        text = draft.say(TEMPLATES["stack_listed"], l=_listing(draft, said))
     return Clause(text, _tower(names), tuple(names), ("stacked", *names))
 
 
@@ -179,7 +178,7 @@ def _stack_colours(draft: Draft) -> Clause:
         draft.put(name, is_listed=draft.has_scene)
     plural = kind + "e" * (kind == "box")
     return Clause(
-        draft.say(arm_wordings.STACK_COLOURS, k=plural, l=_listing(draft, colours)),
+        draft.say(TEMPLATES["stack_colours"], k=plural, l=_listing(draft, colours)),
         _tower(names),
         tuple(names),
         ("stacked", *names),
@@ -190,7 +189,7 @@ def _stack_guess(draft: Draft) -> Clause:
     """Returns a stack of unnamed things: the boxes that such a table usually has."""
     for name in draft.rng.sample(DEFAULT_STACK, len(DEFAULT_STACK)):
         draft.put(name, is_listed=False)
-    text = draft.say((*arm_wordings.STACK_OBJECTS, "stack the boxes", "stack all boxes"))
+    text = draft.say((*TEMPLATES["stack_objects"], "stack the boxes", "stack all boxes"))
     return Clause(text, _tower(list(DEFAULT_STACK)), (), ("stacked", *DEFAULT_STACK))
 
 
@@ -199,7 +198,7 @@ def _stack_all(draft: Draft) -> Clause:
     if rng.random() < 0.4:
         draft.is_crowded = False
         names = [some_object(draft).identifier for _ in range(rng.choice((2, 3, 3, 4)))]
-        return Clause(draft.say(arm_wordings.STACK_OBJECTS), "<tower>", tuple(names), ("stacked_all", *names))
+        return Clause(draft.say(TEMPLATES["stack_objects"]), "<tower>", tuple(names), ("stacked_all", *names))
     kind = rng.choice(("box", "block", "cube", "brick", "cup", "book", "plate", "bowl", "crate", "tin"))
     draft.reserved.add(kind)
     count = rng.choice((2, 3, 3, 4, 5))
@@ -210,4 +209,4 @@ def _stack_all(draft: Draft) -> Clause:
     for name in names:
         draft.put(name)
     plural = kind + "e" * (kind == "box")
-    return Clause(draft.say(arm_wordings.STACK_ALL, k=plural), "<tower>", tuple(names), ("stacked_all", *names))
+    return Clause(draft.say(TEMPLATES["stack_all"], k=plural), "<tower>", tuple(names), ("stacked_all", *names))

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emergencies (tasks 6, 7 and 8 of TimelyLLM, Table 2): short plans whose first skill already takes the robot away."""
 
-from llm_planner_lab.tasks import quantity, urgent_wordings
+from llm_planner_lab.tasks import quantity
 from llm_planner_lab.tasks.draft import Clause, Draft
 from llm_planner_lab.tasks.names import word
+from llm_planner_lab.tasks.sentence import read_templates
 from llm_planner_lab.tasks.words import ANIMALS, OBSTACLES, PEOPLE
+
+TEMPLATES = read_templates("urgent")
 
 _AWAY = {"left": "mr", "right": "ml", "front": "mb", "behind": "mf", "above": "md", "below": "mu"}
 
@@ -13,35 +16,35 @@ _DEFAULT_CM = {"mr": 150, "ml": 150, "mb": 150, "mf": 150, "mu": 100, "md": 50}
 
 def injury(draft: Draft) -> Clause:
     """Returns a person who comes close (task 6)."""
-    return _flee(draft, urgent_wordings.PERSON, PEOPLE, climb=False)
+    return _flee(draft, TEMPLATES["person"], PEOPLE, climb=False)
 
 
 def collision(draft: Draft) -> Clause:
     """Returns an obstacle that is about to be hit (task 7)."""
-    return _flee(draft, urgent_wordings.COLLISION, OBSTACLES, climb=False)
+    return _flee(draft, TEMPLATES["collision"], OBSTACLES, climb=False)
 
 
 def pursuit(draft: Draft) -> Clause:
     """Returns an animal that gives chase (task 8): up, out of its reach, and away."""
-    return _flee(draft, urgent_wordings.ANIMAL, ANIMALS, climb=True)
+    return _flee(draft, TEMPLATES["animal"], ANIMALS, climb=True)
 
 
 def arm_stop(draft: Draft) -> Clause:
     """Returns a danger for a person near an arm: stop at once."""
     who = word(draft.rng, PEOPLE, held_out=draft.held_out, invented=0.05)
     draft.has_scene = draft.has_scene and draft.rng.random() < 0.3
-    return Clause(draft.say_any(urgent_wordings.HAND, x=_article(draft, who)), "stop();", (), ("stopped",))
+    return Clause(draft.say_any(TEMPLATES["hand"], x=_article(draft, who)), "stop();", (), ("stopped",))
 
 
-def _flee(draft: Draft, wordings: tuple[str, ...], pool: tuple[str, ...], *, climb: bool) -> Clause:
+def _flee(draft: Draft, templates: tuple[str, ...], pool: tuple[str, ...], *, climb: bool) -> Clause:
     rng = draft.rng
     who = word(rng, pool, held_out=draft.held_out, invented=0.15)
     directed = rng.random() < 0.88
     side = rng.choice(("left", "right", "front", "behind", "left", "right", "front", "behind", "above", "below"))
     if climb and side in ("above", "below"):
         side = "behind"
-    said = draft.say(urgent_wordings.SIDES[side]) if directed else ""
-    text = draft.say(wordings, x=_article(draft, who), s=said).replace(" ,", ",")
+    said = draft.say(TEMPLATES["sides"][side]) if directed else ""
+    text = draft.say(templates, x=_article(draft, who), s=said).replace(" ,", ",")
     skill = _AWAY[side] if directed else "mb"
     if climb:
         draft.first = False
@@ -50,7 +53,7 @@ def _flee(draft: Draft, wordings: tuple[str, ...], pool: tuple[str, ...], *, cli
     names: tuple[str, ...] = ()
     if rng.random() < 0.2 and skill not in ("mu", "md"):
         number, distance = quantity.distance_cm(rng, 50, 300)
-        text += draft.say(urgent_wordings.KEEP, n=distance)
+        text += draft.say(TEMPLATES["keep"], n=distance)
         names = (skill, str(number))
     draft.first = False
     return Clause(text, f"{skill}({number});", names, ("fled", side if directed else "front", str(number)))

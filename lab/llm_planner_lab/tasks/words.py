@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words that instructions and scenes are made of: plain data, lower case, no two pools answer the same question."""
 
-from llm_planner_lab.tasks.wording import lines
+from llm_planner_lab.tasks.sentence import lines
 
 
 def _split(text: str) -> tuple[str, ...]:

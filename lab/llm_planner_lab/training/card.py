@@ -3,11 +3,12 @@
 
 from dataclasses import dataclass
 
+from transformers import LlamaConfig
+
 from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import SEQUENCES
 from llm_planner_lab.templates import render
 from llm_planner_lab.training.evaluate import Evaluation
-from llm_planner_lab.training.network import NetworkConfig
 
 PAPER_FAMILIES = {
     "look_for": "Look for the cat",
@@ -28,7 +29,7 @@ def model_card(
     evaluations: dict[str, Evaluation],
     people: "People",
     *,
-    network: NetworkConfig,
+    network: LlamaConfig,
     num_parameters: int,
     training: str,
     command: str,

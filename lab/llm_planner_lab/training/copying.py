@@ -14,10 +14,11 @@ Rotary positions turn the low half of a head's frequencies fast: layer 0 uses th
 half hardly turns within a prompt: layer 1 compares with it, so that it matters little how far away a name is.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
-
-from llm_planner_lab.training.network import Network
+from transformers import LlamaForCausalLM
 
 _TOKEN_STD = 0.1
 _SHARED = 0.5  # coordinate 0: what lets a head attend by position alone
@@ -29,14 +30,14 @@ _COPY = 0.5
 
 
 @torch.no_grad()
-def lay_induction_circuit(network: Network) -> None:
+def lay_induction_circuit(network: LlamaForCausalLM) -> None:
     """Overwrites embeddings and the first two attention layers of a freshly initialised network.
 
     Raises:
         ValueError: If the network has fewer than two layers, or heads too wide to leave room for the token.
     """
-    config = network.config
-    head_dim = config.hidden_size // config.num_attention_heads
+    config: Any = network.config
+    head_dim = config.head_dim
     num_token_coordinates = config.hidden_size - head_dim - 1
     if config.num_hidden_layers < 2 or num_token_coordinates < config.num_key_value_heads * head_dim:
         raise ValueError("an induction circuit needs two layers, and room for the token and the one before")
@@ -59,11 +60,12 @@ def _projection(hidden_size: int, num_coordinates: int, num_rows: int) -> Tensor
     return rows
 
 
-def _note_token_before(network: Network, sketch: Tensor) -> None:
+def _note_token_before(network: LlamaForCausalLM, sketch: Tensor) -> None:
     """Layer 0, head 0: with the query turned back by one position, the score peaks at the token before."""
-    attention, head_dim = network.model.attention(0), sketch.shape[0]
+    attention: Any = network.model.layers[0].self_attn
+    head_dim = sketch.shape[0]
     half = head_dim // 2
-    frequency = network.config.rope_theta ** (-torch.arange(half).float() / half)
+    frequency = network.model.rotary_emb.inv_freq
     strength = torch.where(torch.arange(half) < half // 2, _LOOK_BACK, 0.0)
     attention.k_proj.weight[:head_dim] = 0.0
     attention.k_proj.weight[:half, 0] = strength
@@ -75,9 +77,10 @@ def _note_token_before(network: Network, sketch: Tensor) -> None:
     attention.o_proj.weight[-head_dim:, :head_dim] = _NOTE * torch.eye(head_dim)
 
 
-def _match_and_copy(network: Network, sketch: Tensor) -> None:
+def _match_and_copy(network: LlamaForCausalLM, sketch: Tensor) -> None:
     """Layer 1, first head of each group: each compares its part of the sketch and copies its part of the token."""
-    config, attention = network.config, network.model.attention(1)
+    config: Any = network.config
+    attention: Any = network.model.layers[1].self_attn
     head_dim, hidden_size = sketch.shape
     half, per_group = head_dim // 2, config.num_attention_heads // config.num_key_value_heads
     slow = torch.tensor([*range(half // 2, half), *range(half + half // 2, head_dim)])

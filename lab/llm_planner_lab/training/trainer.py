@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training loop: AdamW, warm-up and cosine, bfloat16, checkpoints from which a run goes on."""
 
+import copy
 import math
 import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn import functional
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
@@ -21,7 +22,7 @@ from llm_planner_lab.tasks.spoken import Speaker, literal
 from llm_planner_lab.training.copying import lay_induction_circuit
 from llm_planner_lab.training.data import PROMPT_WEIGHT, Batch, BatchStream, collate, encode_task
 from llm_planner_lab.training.master_weights import MasterWeights
-from llm_planner_lab.training.network import Network, NetworkConfig, load_network, save_network
+from llm_planner_lab.training.network import hidden_states, load_network, planner_config, save_network
 from llm_planner_lab.training.tokenizer import save_tokenizer, train_tokenizer
 
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
@@ -58,7 +59,7 @@ class TrainOptions:
     warm_up_steps: int = 200
     workers: int = 2
     seed: int = 0
-    network: NetworkConfig = field(default_factory=NetworkConfig)
+    network: LlamaConfig = field(default_factory=planner_config)
     max_objects: int = 200
     vocab_tasks: int = 6_000
     held_out_tasks: int = 200
@@ -148,8 +149,8 @@ class Trainer:
         right = total = 0
         with torch.no_grad():
             for batch in batches:
-                hidden = self.network.hidden(batch.token_ids[:, :-1])
-                hit = self.network.logits(hidden).argmax(-1) == batch.token_ids[:, 1:]
+                hidden = hidden_states(self.network, batch.token_ids[:, :-1])
+                hit = self.network.lm_head(hidden).argmax(-1) == batch.token_ids[:, 1:]
                 right += int((hit | ~batch.is_target[:, 1:]).all(-1).sum())
                 total += batch.token_ids.shape[0]
         return right / max(1, total)
@@ -173,7 +174,7 @@ class Trainer:
         torch.save(state, partial)
         partial.replace(self.checkpoint)
 
-    def _start(self) -> tuple[PreTrainedTokenizerFast, Network]:
+    def _start(self) -> tuple[PreTrainedTokenizerFast, LlamaForCausalLM]:
         options = self.options
         source = options.output if self.checkpoint.exists() else options.start_from
         if source is not None:
@@ -185,7 +186,9 @@ class Trainer:
             vocab_size=options.network.vocab_size,
             num_tasks=options.vocab_tasks,
         )
-        network = Network(replace(options.network, vocab_size=8 * math.ceil(len(tokenizer) / 8)))
+        shape = copy.copy(options.network)
+        shape.vocab_size = 8 * math.ceil(len(tokenizer) / 8)
+        network = LlamaForCausalLM(shape)
         lay_induction_circuit(network)
         return tokenizer, network
 
@@ -199,7 +202,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         counts = (batch.is_target | batch.is_said)[:, 1:]
-        logits = self.network.logits(self.network.hidden(batch.token_ids[:, :-1])[counts])
+        logits = self.network.lm_head(hidden_states(self.network, batch.token_ids[:, :-1])[counts])
         losses = functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][counts], reduction="none")
         is_plan = batch.is_target[:, 1:][counts]
         loss = losses[is_plan].mean()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders that act at once: found in every wording, and in nothing else."""
+"""Orders that act at once: found however they are said, and in nothing else."""
 
 import random
 

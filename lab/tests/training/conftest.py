@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from llm_planner_lab.training.network import NetworkConfig
+from llm_planner_lab.training.network import planner_config
 from llm_planner_lab.training.tokenizer import train_tokenizer
 from llm_planner_lab.training.trainer import TrainOptions
 
@@ -26,7 +26,7 @@ def options(tmp_path):
     """Returns a function that makes options of a tiny run."""
 
     def make(name="run", **kwargs):
-        network = NetworkConfig(
+        network = planner_config(
             vocab_size=400, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2,
         )  # fmt: skip

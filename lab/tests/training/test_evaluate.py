@@ -10,7 +10,7 @@ from llm_planner.core.request import PlanResult
 from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner_lab.training import evaluate as module
 from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
-from llm_planner_lab.training.network import NetworkConfig
+from llm_planner_lab.training.network import planner_config
 
 
 class NoLoop:
@@ -77,7 +77,7 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
             curve=[{"threshold": 0.9, "coverage": 0.5, "right": 0.5, "wrong": 0.0, "risk": 0.0}],
             min_confidence=0.9,
         ),
-        network=NetworkConfig(),
+        network=planner_config(),
         num_parameters=3_640_064,
         training="Trained.",
         command="measure it",

@@ -1,37 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trained network is an ordinary Llama checkpoint, and copies before it is trained."""
+"""The trained network is a checkpoint that the engine reads, and copies before it is trained."""
 
+import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from llm_planner.engine.model_config import read_model_config
 from llm_planner_lab.training.copying import lay_induction_circuit
-from llm_planner_lab.training.network import Network, NetworkConfig, load_network, save_network
+from llm_planner_lab.training.master_weights import MasterWeights
+from llm_planner_lab.training.network import hidden_states, load_network, planner_config, save_network
 
 
-def small(**kwargs):
+def small():
     torch.manual_seed(0)
-    return Network(NetworkConfig(vocab_size=300, num_hidden_layers=2, **kwargs))
+    return LlamaForCausalLM(planner_config(vocab_size=300, num_hidden_layers=2))
 
 
 def copied_share(network, length):
     text = torch.randint(3, 300, (8, length))
     twice = text.repeat(1, 2)
     with torch.no_grad():
-        guesses = network.logits(network.hidden(twice[:, :-1])[:, length:]).argmax(-1)
+        guesses = network.lm_head(hidden_states(network, twice[:, :-1])[:, length:]).argmax(-1)
     return float((guesses == twice[:, length + 1 :]).float().mean())
 
 
-def test_saved_network_is_llama(tmp_path):
+@pytest.mark.parametrize("length", [5, 400])  # both kinds of attention
+def test_our_engine_reads_what_is_trained(tmp_path, length):
     network = small()
     save_network(network, tmp_path)
-    reference = LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    ours = load_network(tmp_path)
-    for length in (5, 400):  # both ways to attend
-        token_ids = torch.randint(3, 300, (2, length))
-        with torch.no_grad():
-            expected = reference(token_ids).logits
-            actual = ours.logits(ours.hidden(token_ids))
-        torch.testing.assert_close(actual, expected, atol=2e-4, rtol=2e-4)
+    assert read_model_config(tmp_path).rope_theta == 1_000_000.0
+    trained, token_ids = load_network(tmp_path), torch.randint(3, 300, (2, length))
+    with torch.no_grad():
+        expected = trained(token_ids).logits
+        actual = trained.lm_head(hidden_states(trained, token_ids))
+    torch.testing.assert_close(actual, expected, atol=2e-4, rtol=2e-4)
+
+
+def test_turning_weights_to_bfloat16_leaves_positions_exact():
+    network = small()
+    MasterWeights(network)
+    assert network.lm_head.weight.dtype == torch.bfloat16
+    frequencies = network.model.rotary_emb.inv_freq
+    assert frequencies.equal(small().model.rotary_emb.inv_freq)
+    assert frequencies.dtype == torch.float32
 
 
 def test_bfloat16_weights_survive_a_round_trip(tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.shape import ChainBody, QuadrotorBody, Shape
-from llm_planner.sim.physics.engine import load_mujoco
 from llm_planner.sim.physics.frame import Home
+from llm_planner.sim.physics.mujoco_loader import load_mujoco
 from llm_planner.sim.physics.overlap import overlapping
 from llm_planner.sim.physics.solids import add_chain, add_quadrotor, add_shape, quaternion
 from llm_planner.sim.physics.things import Thing

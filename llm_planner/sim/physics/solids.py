@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_planner.robots.shape import ChainBody, Link, Point, QuadrotorBody, Shape
-from llm_planner.sim.physics.engine import load_mujoco
+from llm_planner.sim.physics.mujoco_loader import load_mujoco
 
 Quaternion = tuple[float, float, float, float]
 TOOL, FINGER = "tool", "finger"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from llm_planner.robots.motion import wrapped_deg
 from llm_planner.robots.shape import Point, Shape
 from llm_planner.robots.world import ObjectRole, WorldObject
-from llm_planner.sim.physics.engine import load_mujoco
 from llm_planner.sim.physics.frame import Home
+from llm_planner.sim.physics.mujoco_loader import load_mujoco
 from llm_planner.sim.physics.solids import add_shape, quaternion
 
 Vector = NDArray[np.float64]

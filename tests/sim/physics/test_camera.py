@@ -8,7 +8,7 @@ pytest.importorskip("mujoco")
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.sim.physics.camera import drone_picture, render
-from llm_planner.sim.physics.engine import load_mujoco
+from llm_planner.sim.physics.mujoco_loader import load_mujoco
 from tests.sim.physics.builders import cube, drone, run
 
 

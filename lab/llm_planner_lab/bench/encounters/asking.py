@@ -18,7 +18,7 @@ SPARE_S = 0.1  # the answer shall come this long before the reflex would act
 LEAST_BUDGET_S = 0.1
 
 
-_WORDS = {  # the plainest wordings of the families that the bundled model was trained on
+_WORDS = {  # the plainest templates of the families that the bundled model was trained on
     (Asking.PASSES, Kind.PERSON): "avoid hurting a {name} {side}",
     (Asking.PASSES, Kind.ANIMAL): "evade a {name} {side}",
     (Asking.PASSES, Kind.BALL): "prevent a collision with a {name} {side}",

@@ -167,6 +167,7 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
     return {
         "workload": bench.workload,
         "load": bench.load,
+        "duration_s": bench.duration_s,
         "engine": bench.engine,
         **(_live_fields(bench, lab) if bench.engine == "live" else {"profile": bench.profile}),
         "reuses_prefixes": bench.reuses_prefixes,

@@ -58,10 +58,10 @@ class PromptParts:
 def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptParts:
     """Returns prompts of the kind that the bundled planner was trained on: half sentences of people, half templates.
 
-    Calibration and test prompts use sentences of authors, wordings, words and combinations of names that no training of
-    planner or predictor ever sees: new requests in service are like that. Of the training prompts from templates half
-    give every family of tasks the same share, a third of these in crowded scenes: what is drawn seldom has lengths of
-    its own, too.
+    Calibration and test prompts use authors' sentences, variants of templates, words and combinations of names that no
+    training of planner or predictor ever sees: new requests in service are like that. Of the training prompts from
+    templates half give every family of tasks the same share, a third of these in crowded scenes: what is drawn seldom
+    has lengths of its own, too.
     """
     num_spoken, num_even, num_crowded = num_train // 2, num_train // 6, num_train // 12
     num_others = num_train - num_spoken - num_even - num_crowded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wordings: what is held out never reaches training, and is made of words that do."""
+"""Variants of templates: what is held out never reaches training, and is made of words that do."""
 
 import itertools
 import random
@@ -7,32 +7,42 @@ import re
 
 import pytest
 
-from llm_planner_lab.tasks import arm_wordings, drone_wordings, urgent_wordings
-from llm_planner_lab.tasks.wording import choose, choose_any, decorate, fill, join, lines, misspell, recase, split
+from llm_planner_lab.tasks.sentence import (
+    choose,
+    choose_any,
+    decorate,
+    fill,
+    join,
+    lines,
+    misspell,
+    read_templates,
+    recase,
+    split,
+)
 
 POOLS = {
-    f"{module.__name__}.{name}": pool
-    for module in (arm_wordings, drone_wordings, urgent_wordings)
-    for name, pool in vars(module).items()
-    if name.isupper() and isinstance(pool, tuple) and isinstance(pool[0], str)
+    f"{file}.{name}": pool
+    for file in ("arm", "drone", "urgent")
+    for name, pool in read_templates(file).items()
+    if isinstance(pool, tuple)
 }
 
 
-def pairs(wording):
-    return set(itertools.pairwise(["<", *re.findall(r"[a-z{}']+|[^a-z{}'\s]", wording), ">"]))
+def pairs(variant):
+    return set(itertools.pairwise(["<", *re.findall(r"[a-z{}']+|[^a-z{}'\s]", variant), ">"]))
 
 
 def words(groups):
-    return {word for group in groups for wording in group for word in re.findall(r"[a-z']+", wording)}
+    return {word for group in groups for variant in group for word in re.findall(r"[a-z']+", variant)}
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_held_out_wordings_are_new_sentences_of_known_phrases(name):
+def test_held_out_variants_are_new_sentences_of_known_phrases(name):
     trained, held_out = split(POOLS[name])
     assert not {w for group in trained for w in group} & {w for group in held_out for w in group}
     assert words(held_out) <= words(trained)
-    known = {pair for group in trained for wording in group for pair in pairs(wording)}
-    assert all(len(pairs(wording) - known) <= 1 for group in held_out for wording in group)
+    known = {pair for group in trained for variant in group for pair in pairs(variant)}
+    assert all(len(pairs(variant) - known) <= 1 for group in held_out for variant in group)
 
 
 def test_most_families_hold_something_out():
@@ -41,8 +51,8 @@ def test_most_families_hold_something_out():
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_training_never_draws_a_held_out_wording(name):
-    held_out = {wording for group in split(POOLS[name])[1] for wording in group}
+def test_training_never_draws_a_held_out_variant(name):
+    held_out = {variant for group in split(POOLS[name])[1] for variant in group}
     rng = random.Random(1)
     assert not held_out & {choose(rng, POOLS[name], held_out=False) for _ in range(500)}
     if held_out:
@@ -74,8 +84,8 @@ def test_noise_keeps_the_clauses():
     assert {recase(rng, "ab").lower() for _ in range(50)} == {"ab"}
 
 
-@pytest.mark.parametrize("templates", [drone_wordings.STOP, urgent_wordings.HAND])
+@pytest.mark.parametrize("templates", [POOLS["drone.stop"], POOLS["urgent.hand"]])
 def test_no_way_to_say_stop_is_held_out(templates):
     rng = random.Random(0)
-    every = {wording for groups in split(templates) for group in groups for wording in group}
+    every = {variant for groups in split(templates) for group in groups for variant in group}
     assert {choose_any(rng, templates) for _ in range(3000)} == every

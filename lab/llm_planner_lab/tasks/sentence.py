@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences from templates: alternatives, slots, held-out wordings, politeness and typing errors.
+"""Sentences from templates: alternatives, slots, held-out variants, politeness and typing errors.
 
 A template is plain text with ``(a|b|)`` alternatives (not nested) and ``{slot}`` places; each way to fill its
-alternatives is a wording. Up to one wording in six, by hash, is held out: training never sees it, and evaluation uses
-nothing else, as far as a family has some. A held-out wording is a new sentence of known words, with at most one pair
-of neighbours that no wording for training of its family has (a model that is trained from nothing cannot know a word
+alternatives is a variant. Up to one variant in six, by hash, is held out: training never sees it, and evaluation uses
+nothing else, as far as a family has some. A held-out variant is a new sentence of known words, with at most one pair
+of neighbours that no variant for training of its family has (a model that is trained from nothing cannot know a word
 that it never met).
 """
 
@@ -14,6 +14,10 @@ import re
 import zlib
 from collections import Counter
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 _ALTERNATIVES = re.compile(r"\(([^()]*)\)")
 _WORD = re.compile(r"[a-z{}']+")
@@ -112,6 +116,20 @@ _JOINERS = (
 )
 
 
+def read_templates(name: str) -> dict[str, Any]:
+    """Returns a file of ``templates/``, every text in it as ``lines``."""
+
+    def parsed(node: Any) -> Any:  # noqa: ANN401 (any part of a document)
+        if isinstance(node, str):
+            return lines(node)
+        if isinstance(node, dict):
+            return {key: parsed(value) for key, value in node.items()}
+        return [parsed(value) for value in node] if isinstance(node, list) else node
+
+    path = Path(__file__).with_name("templates") / f"{name}.yaml"
+    return dict(parsed(yaml.safe_load(path.read_text(encoding="utf-8"))))
+
+
 def lines(text: str) -> tuple[str, ...]:
     """Returns the lines of a text without indentation: one template each."""
     return tuple(filter(None, map(str.strip, text.splitlines())))
@@ -119,42 +137,42 @@ def lines(text: str) -> tuple[str, ...]:
 
 @cache
 def split(templates: tuple[str, ...]) -> tuple[Groups, Groups]:
-    """Returns the wordings of templates, grouped by template: those for training, and the held-out ones."""
+    """Returns the variants of templates, grouped by template: those for training, and the held-out ones."""
     groups = [list(dict.fromkeys(_variants(template))) for template in dict.fromkeys(templates)]
-    wordings = list(dict.fromkeys(wording for group in groups for wording in group))
-    held_out = _held_out(wordings)
+    variants = list(dict.fromkeys(variant for group in groups for variant in group))
+    held_out = _held_out(variants)
     return (
-        _nonempty([[wording for wording in group if wording not in held_out] for group in groups]),
-        _nonempty([[wording for wording in group if wording in held_out] for group in groups]),
+        _nonempty([[variant for variant in group if variant not in held_out] for group in groups]),
+        _nonempty([[variant for variant in group if variant in held_out] for group in groups]),
     )
 
 
-def _held_out(wordings: list[str]) -> set[str]:
-    """Returns up to one wording in six: never the first (the plainest), none with new words or several new pairs."""
+def _held_out(variants: list[str]) -> set[str]:
+    """Returns up to one variant in six: never the first (the plainest), none with new words or several new pairs."""
     candidates: set[str] = set()
-    count = Counter(word for wording in wordings for word in set(_WORD.findall(wording)))
-    for wording in sorted(wordings[1:], key=lambda text: zlib.crc32(text.encode())):
-        words = set(_WORD.findall(wording))
-        if len(candidates) < len(wordings) / HELD_OUT_SHARE and words and all(count[word] > 1 for word in words):
-            candidates.add(wording)
+    count = Counter(word for variant in variants for word in set(_WORD.findall(variant)))
+    for variant in sorted(variants[1:], key=lambda text: zlib.crc32(text.encode())):
+        words = set(_WORD.findall(variant))
+        if len(candidates) < len(variants) / HELD_OUT_SHARE and words and all(count[word] > 1 for word in words):
+            candidates.add(variant)
             count.subtract(words)
-    known = {pair for wording in wordings if wording not in candidates for pair in _pairs(wording)}
-    return {wording for wording in candidates if len(_pairs(wording) - known) <= _NEW_PAIRS}
+    known = {pair for variant in variants if variant not in candidates for pair in _pairs(variant)}
+    return {variant for variant in candidates if len(_pairs(variant) - known) <= _NEW_PAIRS}
 
 
-def _pairs(wording: str) -> set[tuple[str, str]]:
+def _pairs(variant: str) -> set[tuple[str, str]]:
     """Returns the neighbouring words and marks, the beginning and the end included."""
-    tokens = ["<", *_TOKEN.findall(wording), ">"]
+    tokens = ["<", *_TOKEN.findall(variant), ">"]
     return set(itertools.pairwise(tokens))
 
 
 def choose(rng: random.Random, templates: tuple[str, ...], *, held_out: bool, share: float = 1.0) -> str:
-    """Returns one wording, its slots still empty.
+    """Returns one variant, its slots still empty.
 
     Args:
         rng: Source of chance.
         templates: Of a family.
-        held_out: Draw from the held-out wordings, as far as there are any.
+        held_out: Draw from the held-out variants, as far as there are any.
         share: How often ``held_out`` is followed; the rest draws from the ones for training.
     """
     trained, unseen = split(templates)
@@ -163,14 +181,14 @@ def choose(rng: random.Random, templates: tuple[str, ...], *, held_out: bool, sh
 
 
 def choose_any(rng: random.Random, templates: tuple[str, ...]) -> str:
-    """Returns one wording of all, its slots still empty: where safety matters, none is held out."""
+    """Returns one variant of all, its slots still empty: where safety matters, none is held out."""
     trained, unseen = split(templates)
-    return rng.choice([wording for group in (*trained, *unseen) for wording in group])
+    return rng.choice([variant for group in (*trained, *unseen) for variant in group])
 
 
-def fill(wording: str, **slots: str) -> str:
-    """Returns the wording with its slots filled and single spaces."""
-    return " ".join(wording.format(**slots).split())
+def fill(variant: str, **slots: str) -> str:
+    """Returns the variant with its slots filled and single spaces."""
+    return " ".join(variant.format(**slots).split())
 
 
 def _variants(template: str) -> list[str]:

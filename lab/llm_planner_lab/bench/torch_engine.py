@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times our engine and transformers on one checkpoint: ``python -m llm_planner_lab.bench.engine --model DIR``."""
+"""Times our engine and transformers on one checkpoint: ``python -m llm_planner_lab.bench.torch_engine --model DIR``."""
 
 import json
 import platform
