@@ -13,7 +13,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.printer import to_text
-from llm_planner.language.syntax import Statement
+from llm_planner.language.syntax import Part
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
@@ -65,7 +65,7 @@ def judge(model: RobotModel, plan: str) -> Iterator[Segment]:
         raise PlannerError(ErrorCode.EMPTY_PLAN, "the plan has no statement")
 
 
-def _statements(plan: str) -> Iterator[Statement]:
+def _statements(plan: str) -> Iterator[Part]:
     """Yields statements one character at a time, so that those before a syntax error are not lost."""
     parser = IncrementalParser()
     for character in plan:

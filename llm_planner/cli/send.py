@@ -35,7 +35,7 @@ class Approve(Enum):
 STOPPED_BY_CTRL_C = "stopped by Ctrl-C in `llm-planner send`"
 LAST_WORDS_S = 10.0
 INTERRUPTED = 130  # exit status, as of a shell
-MARKS = {0: "not run", 2: "ok", 3: "failed"}  # of SegmentOutcome.status
+MARKS = {0: "not run", 2: "ok", 3: "failed", 4: "skipped"}  # of SegmentOutcome.status
 
 
 def send(

@@ -71,6 +71,7 @@ class PlanRequest:
         plan_only: Whether nothing is delivered: the result shows the plan.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
         unsupported_skills: Skills of its model that this robot cannot carry out: no plan may call them.
+        takes_open_blocks: Whether the robot can begin a condition before its block is written (``Segment.block_edge``).
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and after which the plan was replanned: one for each
             replan in ``delivered``, and maybe one more.
@@ -93,6 +94,7 @@ class PlanRequest:
     plan_only: bool = False
     start_pose: Pose | None = None
     unsupported_skills: tuple[str, ...] = ()
+    takes_open_blocks: bool = False
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()
 

@@ -29,20 +29,32 @@ LONGEST_DURATION_S = 1e7
 ZERO_DURATION = ExpectedDuration(min_s=0.0, p50_s=0.0, p90_s=0.0)
 
 
+class BlockEdge(Enum):
+    """What a segment begins or ends, where a condition comes in parts."""
+
+    NONE = 0  # a whole statement
+    OPENS = 1  # ``?iv(cat){``: evaluated once; what follows up to the end of the block counts if it is true
+    CLOSES = 2  # ``}``: ends the block that was opened last and not closed yet
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One or more complete top-level statements, checked by the safety gate, ready to be executed.
+    """A part of a plan, checked by the safety gate, ready to be executed.
+
+    It is a whole top-level statement; or, if its robot takes open blocks, the opening of a condition, a whole statement
+    of its block, or the end of the block. The texts of a plan's segments, joined, are the plan.
 
     Attributes:
         index: Position in the plan, from 0, without gaps.
-        text: The statements in canonical MiniSpec, e.g. ``mf(100);``.
+        text: The part in canonical MiniSpec, e.g. ``mf(100);``.
         calls: The flat skill calls in ``text``, in order of appearance.
         expected: Duration on the robot that was asked.
         generation_time_s: From the start or resumption of its generation to the token that completed it.
         num_tokens: Tokens that the model wrote for it, up to the one that completed it; 0 if unknown, or if the segment
             before ended in the same token.
         is_replan: Whether it is a marker, which is not run: a segment failed, and the plan is written again from here.
-            What lies between the two is void. A marker has no text.
+            What lies between the two is void, and blocks that were open are no more. A marker has no text.
+        block_edge: Whether it opens or closes a block.
     """
 
     index: int
@@ -52,6 +64,7 @@ class Segment:
     generation_time_s: float = 0.0
     num_tokens: int = 0
     is_replan: bool = False
+    block_edge: BlockEdge = BlockEdge.NONE
 
 
 def make_replan(index: int) -> Segment:
@@ -59,8 +72,56 @@ def make_replan(index: int) -> Segment:
     return Segment(index=index, text="", calls=(), expected=ZERO_DURATION, is_replan=True)
 
 
+def first_of_statement(segments: Sequence[Segment], index: int) -> int:
+    """Returns where the top-level statement begins that a segment is part of: where its outermost block was opened.
+
+    Args:
+        segments: From index 0 on, without gaps.
+        index: Of the segment.
+    """
+    opened: list[int] = []
+    for segment in segments[:index]:
+        if segment.is_replan:
+            opened.clear()
+        elif segment.block_edge is BlockEdge.OPENS:
+            opened.append(segment.index)
+        elif segment.block_edge is BlockEdge.CLOSES:
+            opened.pop()
+    return opened[0] if opened else index
+
+
+def num_open_blocks(segments: Iterable[Segment]) -> int:
+    """Returns how many blocks are open behind the segments of a plan, which begin with index 0."""
+    count = 0
+    for segment in segments:
+        count += {BlockEdge.OPENS: 1, BlockEdge.CLOSES: -1}.get(segment.block_edge, 0)
+        if segment.is_replan:
+            count = 0
+    return count
+
+
+def statement_text(segments: Sequence[Segment], index: int) -> str:
+    """Returns the top-level statement that a segment is part of, as far as it is there, with its blocks closed.
+
+    Args:
+        segments: From index 0 on, without gaps.
+        index: Of the segment.
+    """
+    text, num_open = "", 0
+    for segment in segments[first_of_statement(segments, index) :]:
+        if segment.is_replan:
+            break
+        text += segment.text
+        num_open += {BlockEdge.OPENS: 1, BlockEdge.CLOSES: -1}.get(segment.block_edge, 0)
+        if not num_open:
+            break
+    return text + "}" * num_open
+
+
 def carried_out(segments: Sequence[Segment], failed: Iterable[int]) -> tuple[Segment, ...]:
     """Returns the segments of a plan with replans that were carried out, or will be: all but failed and void ones.
+
+    A top-level statement counts as a whole: a block in which something failed has failed.
 
     Args:
         segments: From index 0 on, without gaps.
@@ -71,7 +132,7 @@ def carried_out(segments: Sequence[Segment], failed: Iterable[int]) -> tuple[Seg
     for segment in segments:
         if segment.is_replan:
             last = max((index for index in failures if index < segment.index), default=segment.index)
-            kept = [s for s in kept if s.index <= last]
+            kept = [s for s in kept if s.index < first_of_statement(segments, last)]
         elif segment.index not in failures:
             kept.append(segment)
     return tuple(kept)
@@ -83,6 +144,7 @@ class ReportStatus(Enum):
     STARTED = 1
     SUCCEEDED = 2
     FAILED = 3
+    SKIPPED = 4  # in the block of a condition that was false, or its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +172,7 @@ class SegmentReport:
             the goal up.
         is_permanent: With FAILED: no other plan can help.
         said: With SUCCEEDED and FAILED: what the robot said meanwhile; where its plan returned, the answer in words.
+        enters_block: With SUCCEEDED of a segment that opens a block: whether its condition was true.
     """
 
     request_id: str
@@ -121,6 +184,7 @@ class SegmentReport:
     situation: Situation | None = None
     is_permanent: bool = False
     said: tuple[str, ...] = ()
+    enters_block: bool = False
 
     @property
     def measured_s(self) -> float | None:
@@ -134,6 +198,7 @@ class MarkStatus(Enum):
     NOT_RUN = 0
     SUCCEEDED = 2
     FAILED = 3
+    SKIPPED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +221,7 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
     """Returns how each segment of a plan went, by the robot's reports.
 
     The end of a segment implies the end of those before it whose reports were lost, unless they were void: behind a
-    failure, up to the replan.
+    failure, up to the replan. In the block of a condition that was false they were skipped.
 
     Args:
         segments: From index 0 on, without gaps.
@@ -169,14 +234,22 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
     last_end = max(ends, default=-1)
     marks: list[SegmentMark] = []
     is_void = False
+    skips: list[bool] = []  # by open block
     for segment in segments:
         is_void &= not segment.is_replan
         end = ends.get(segment.index)
+        is_skipped = any(skips)
+        if segment.is_replan:
+            skips.clear()
+        elif segment.block_edge is BlockEdge.OPENS:
+            skips.append(is_skipped or (end is not None and not end.enters_block))
+        elif segment.block_edge is BlockEdge.CLOSES:
+            skips.pop()
         if end is not None:
             status, is_void = MarkStatus[end.status.name], end.status is ReportStatus.FAILED
             marks.append(SegmentMark(status=status, reason=end.reason, value=end.value, said=end.said))
         elif segment.is_replan or is_void or segment.index > last_end:
             marks.append(SegmentMark())
         else:
-            marks.append(SegmentMark(status=MarkStatus.SUCCEEDED))
+            marks.append(SegmentMark(status=MarkStatus.SKIPPED if is_skipped else MarkStatus.SUCCEEDED))
     return tuple(marks)

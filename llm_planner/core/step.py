@@ -32,7 +32,10 @@ class Sequence:
             (what ``Backend.load_prefix`` returned); always less than the prompt length.
         output_token_ids: Tokens that it generated before it was preempted: their KV is computed again together with
             the prompt's, and the grammar continues behind them.
-        grammar: llguidance Lark grammar that the output must match, or None.
+        grammar: llguidance Lark grammar that the output must match, or None; also what is written behind an insertion.
+        first_grammar: What the output behind this very prompt must match instead: that ends within a plan, in blocks
+            that are open; None if ``grammar`` holds from the beginning.
+        num_open_blocks: How many these are.
         evictable: Half-open ranges of prompt positions whose KV may be removed, as far as ``core.eviction`` allows;
             everything else is protected. Empty for a sequence that is never evicted.
         droppable: Half-open ranges of prompt positions, apart from each other and behind the shared prefix, that the
@@ -46,6 +49,8 @@ class Sequence:
     num_cached_tokens: int = 0
     output_token_ids: tuple[int, ...] = ()
     grammar: str | None = None
+    first_grammar: str | None = None
+    num_open_blocks: int = 0
     sampling: SamplingParams = field(default_factory=SamplingParams)
     evictable: tuple[tuple[int, int], ...] = ()
     droppable: tuple[tuple[int, int], ...] = ()

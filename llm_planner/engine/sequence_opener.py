@@ -49,7 +49,7 @@ class SequenceOpener:
             token_ids=token_ids,
             sampling=sequence.sampling,
             grammar=sequence.grammar,
-            matcher=self._matcher(sequence.grammar),
+            matcher=self._matcher(sequence.first_grammar or sequence.grammar),
             drafter=self._lookahead.drafter(sequence),
         )
         if not state.catch_up(sequence.output_token_ids):

@@ -16,6 +16,7 @@ from llm_planner.language.syntax import (
     Assign,
     Boolean,
     Call,
+    Closing,
     Comparison,
     Condition,
     Expression,
@@ -24,7 +25,9 @@ from llm_planner.language.syntax import (
     Loop,
     Name,
     Number,
+    Opening,
     Or,
+    Part,
     Return,
     Statement,
     Text,
@@ -44,18 +47,28 @@ _Reading = Generator[None, Token, _T]
 
 
 class Descent:
-    """Takes one token after the other and collects the top-level statements that they complete."""
+    """Takes one token after the other and collects the parts of the plan that they complete.
 
-    def __init__(self) -> None:
+    Args:
+        opens_blocks: Whether a condition that is in no loop comes in parts: its opening, statement by statement, its
+            end. Else a part is a whole top-level statement.
+
+    Attributes:
+        num_open_blocks: Openings that have no end yet.
+    """
+
+    def __init__(self, *, opens_blocks: bool = False) -> None:
+        self._opens_blocks = opens_blocks
+        self.num_open_blocks = 0
         self._ahead: Token | None = None  # looked at, not yet taken
         self._depth = 0
         self._open: list[tuple[Condition | None, list[Statement]]] = []  # blocks; no condition: of a loop
-        self._ready: list[Statement] = []
+        self._ready: list[Part] = []
         self._run = self._plan()
         next(self._run)
 
-    def push(self, token: Token) -> list[Statement]:
-        """Takes a token and returns the top-level statements that it completed: at most one.
+    def push(self, token: Token) -> list[Part]:
+        """Takes a token and returns the parts that it completed: at most one, but for a ``}`` behind a return.
 
         Raises:
             PlanSyntaxError: No plan goes on with this token.
@@ -80,8 +93,8 @@ class Descent:
         yield from self._statements(END, self._hand_out)
         yield
 
-    def _hand_out(self, statement: Statement) -> None:
-        self._ready.append(statement)
+    def _hand_out(self, part: Part) -> None:
+        self._ready.append(part)
 
     def _statements(self, end: str, emit: Callable[[Statement], None]) -> _Reading[None]:
         """Reads statements up to and including ``end``. A ``;`` may be missing before it, and after a block."""
@@ -93,7 +106,7 @@ class Descent:
                 emit((yield from self._loop(token)))
                 allowed = _STATEMENT
             elif token.kind == "?":
-                emit((yield from self._if()))
+                yield from self._if(emit)
                 allowed = _STATEMENT
             else:
                 follows_call = allowed is not _STATEMENT
@@ -121,9 +134,18 @@ class Descent:
             raise PlanSyntaxError(token.position, f"a loop count is a whole number from 1, not {token.text[:40]}")
         return Loop(int(token.text), (yield from self._block()))
 
-    def _if(self) -> _Reading[If]:
+    def _if(self, emit: Callable[[Statement], None]) -> _Reading[None]:
         condition = yield from self._condition()
-        return If(condition, (yield from self._block(condition)))
+        if not self._opens_blocks or emit != self._hand_out:
+            emit(If(condition, (yield from self._block(condition))))
+            return
+        self._enter((yield from self._take("{")))
+        self.num_open_blocks += 1
+        self._hand_out(Opening(condition))
+        yield from self._statements("}", self._hand_out)
+        self.num_open_blocks -= 1
+        self._hand_out(Closing())
+        self._depth -= 1
 
     def _block(self, condition: Condition | None = None) -> _Reading[tuple[Statement, ...]]:
         self._enter((yield from self._take("{")))

@@ -7,6 +7,7 @@ from llm_planner.language.syntax import (
     And,
     Assign,
     Call,
+    Closing,
     Comparison,
     Condition,
     Expression,
@@ -15,10 +16,11 @@ from llm_planner.language.syntax import (
     Loop,
     Name,
     Number,
+    Opening,
     Or,
+    Part,
     Plan,
     Return,
-    Statement,
     Text,
     Unclear,
     Variable,
@@ -27,14 +29,18 @@ from llm_planner.language.syntax import (
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 
 
-def to_text(plan: Statement | Plan) -> str:
-    """Returns canonical MiniSpec of a statement or of a plan; ``parse`` is the inverse."""
+def to_text(plan: Part | Plan) -> str:  # noqa: PLR0911 (one case per node)
+    """Returns canonical MiniSpec of a statement, a part of one, or a plan; ``parse`` is the inverse for plans."""
     if isinstance(plan, tuple):
         return "".join(map(to_text, plan))
     if isinstance(plan, Loop):
         return f"{plan.count}{{{to_text(plan.body)}}}"
     if isinstance(plan, If):
-        return f"?{condition_text(plan.condition)}{{{to_text(plan.body)}}}"
+        return f"{to_text(Opening(plan.condition))}{to_text(plan.body)}{to_text(Closing())}"
+    if isinstance(plan, Opening):
+        return f"?{condition_text(plan.condition)}{{"
+    if isinstance(plan, Closing):
+        return "}"
     if isinstance(plan, Assign):
         return f"{expression_text(plan.variable)}={expression_text(plan.call)};"
     if isinstance(plan, Return):

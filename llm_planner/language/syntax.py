@@ -134,3 +134,19 @@ class Unclear:
 
 Statement = Call | Assign | Loop | If | Return | Fail | Unclear
 Plan = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """``? condition {``: the beginning of an ``If`` whose body follows part by part."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """``}``: the end of the ``If`` that was opened last and has no end yet."""
+
+
+Part = Statement | Opening | Closing
+"""What can be executed by itself. Openings and closings of a whole plan match."""

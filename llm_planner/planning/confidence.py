@@ -30,7 +30,7 @@ class Confidence:
     def __init__(self) -> None:
         self._tokens: list[_Token] = []  # of the statement that is being written
         self._text = ""
-        self._lowest_logprob = 0.0
+        self._lowest_logprob = self._begun_logprob = 0.0
 
     @property
     def probability(self) -> float:
@@ -42,10 +42,16 @@ class Confidence:
         self._tokens.append(_Token(text, choice, decides=not self._is_free()))
         self._text += text
 
-    def end_statement(self) -> float:
-        """Returns the probability of the statement that ends with the last token; the next token begins another."""
-        logprob = sum(token.choice.logprob for token in self._tokens if token.decides)
+    def end_statement(self, *, goes_on: bool = False) -> float:
+        """Returns the probability of the statement that ends with the last token; the next token begins another.
+
+        Args:
+            goes_on: Whether it is only a part of a top-level statement, which counts from its beginning: a condition
+                that comes in parts is as sure as one that comes as a whole.
+        """
+        logprob = self._begun_logprob + sum(token.choice.logprob for token in self._tokens if token.decides)
         self._lowest_logprob = min(self._lowest_logprob, logprob)
+        self._begun_logprob = logprob if goes_on else 0.0
         self._tokens, self._text = [], ""
         return math.exp(logprob)
 

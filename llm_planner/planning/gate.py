@@ -16,6 +16,7 @@ from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.language.syntax import (
     Assign,
     Call,
+    Closing,
     Comparison,
     Condition,
     Expression,
@@ -23,6 +24,8 @@ from llm_planner.language.syntax import (
     If,
     Loop,
     Number,
+    Opening,
+    Part,
     Return,
     Statement,
     Text,
@@ -46,8 +49,20 @@ class Mark:
     where: Alternatives
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """An open condition: what holds behind it if it is false, and how many calls the plan had before it."""
+
+    variables: Mapping[int, ReturnType]
+    where: Alternatives
+    num_calls: int
+
+
 class SafetyGate:
-    """Judges the statements of one plan in order. Once it has refused one, it refuses all that follow.
+    """Judges the parts of one plan in order. Once it has refused one, it refuses all that follow.
+
+    A condition may come as a whole or in parts, with the same result behind it: while its block is open, what follows
+    is judged as within it; behind its end, the robot may have gone either way.
 
     Args:
         model: Of the robot: skills, limits, space.
@@ -79,19 +94,20 @@ class SafetyGate:
         self._variables: dict[int, ReturnType] = {}
         self._where = self._forecast.start(start_pose or model.start)
         self._is_grounded = self._must_take_off
+        self._blocks: list[_Block] = []
         self._refusal: PlannerError | None = None
 
-    def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
-        """Returns the flat calls of a statement in order of appearance, with canonical names.
+    def admit(self, part: Part) -> tuple[SkillCall, ...]:
+        """Returns the flat calls of a part of the plan in order of appearance, with canonical names.
 
         Raises:
-            PlannerError: A 2xx code: the statement must not reach the robot, nor must any after it.
+            PlannerError: A 2xx code: the part must not reach the robot, nor must any after it.
         """
         if self._refusal is not None:
             raise PlannerError(self._refusal.code, self._refusal.message)
         self._refusal = PlannerError(ErrorCode.PLAN_SYNTAX, "a statement before could not be judged")  # until it was
         try:
-            calls = self._judge(statement)
+            calls = self._judge(part)
         except PlannerError as refusal:
             self._refusal = refusal
             raise
@@ -119,25 +135,40 @@ class SafetyGate:
         self._variables = dict(mark.variables)
         self._where = self._forecast.anywhere() if pose is None else self._forecast.start(pose)
         self._is_grounded = self._must_take_off
+        self._blocks.clear()
 
-    def _judge(self, statement: Statement) -> tuple[SkillCall, ...]:
-        if not self._where:
+    def _judge(self, part: Part) -> tuple[SkillCall, ...]:
+        if not (self._where or self._blocks):
             raise PlannerError(ErrorCode.PLAN_SYNTAX, "the plan goes on after it has returned")
-        if isinstance(statement, Unclear) and not self._num_calls:
+        if isinstance(part, Unclear) and not (self._num_calls or self._blocks):
             self._where = ()
             return ()
-        num_calls = self._num_calls + self._size(statement, 0)
+        if isinstance(part, Closing):
+            self._close()
+            return ()
+        num_calls = self._num_calls + self._size(part, len(self._blocks))
         if num_calls > self._limits.max_calls:
             problem = f"the plan has up to {num_calls} skill calls, more than {self._limits.max_calls}; ask for less"
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
         variables = dict(self._variables)
-        calls = tuple(self._calls(statement, variables))
+        calls = tuple(self._calls(part, variables))
         for call in calls:
             self._require_possible(call.name)
             self._require_mentioned(call)
-        self._where = self._after(statement, self._where)
+        self._where = self._after(part, self._where)
+        if isinstance(part, Opening):
+            self._blocks.append(_Block(dict(variables), self._where, self._num_calls))
         self._num_calls, self._variables = num_calls, variables
         return calls
+
+    def _close(self) -> None:
+        """Ends the block that was opened last: from here on, its condition may have been true or false."""
+        if not self._blocks:
+            raise PlannerError(ErrorCode.PLAN_SYNTAX, "a block ends that has not begun")
+        block = self._blocks.pop()
+        self._where = joined(block.where, self._where)
+        self._variables = dict(block.variables)
+        self._num_calls = max(self._num_calls, block.num_calls + 1)
 
     @property
     def _must_take_off(self) -> bool:
@@ -177,26 +208,28 @@ class SafetyGate:
                 problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
                 raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 
-    def _size(self, statement: Statement, depth: int) -> int:
-        """Returns how many skill calls a statement makes in the worst case, at least 1.
+    def _size(self, statement: Statement | Opening, depth: int) -> int:
+        """Returns how many skill calls a statement makes in the worst case, at least 1; of an opening, maybe none.
 
         Raises:
             PlannerError: LOOP_TOO_LONG, or PLAN_TOO_LONG for blocks that are nested too deep.
         """
-        if not isinstance(statement, Loop | If):
+        if not isinstance(statement, Loop | If | Opening):
             return 1 if isinstance(statement, Fail | Unclear) else max(1, sum(1 for _ in _calls_in(_value(statement))))
         if depth >= self._limits.max_depth:
             problem = f"blocks are nested deeper than {self._limits.max_depth}; write simpler steps"
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
+        if isinstance(statement, Opening):
+            return sum(1 for test in tests(statement.condition) for _ in _calls_of_test(test))
         body = sum(self._size(inner, depth + 1) for inner in statement.body)
         if isinstance(statement, If):
-            return max(1, body + sum(1 for test in tests(statement.condition) for _ in _calls_of_test(test)))
+            return max(1, body + self._size(Opening(statement.condition), depth))
         if not 1 <= statement.count <= self._limits.max_loop_count:
             problem = f"a loop of {_short(statement.count)} rounds is outside 1 to {self._limits.max_loop_count}"
             raise PlannerError(ErrorCode.LOOP_TOO_LONG, problem)
         return statement.count * max(1, body)
 
-    def _calls(self, statement: Statement, variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
+    def _calls(self, statement: Statement | Opening, variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
         """Yields the flat calls of a statement after checking their types; adds the variables it surely assigns."""
         match statement:
             case Call():
@@ -210,13 +243,16 @@ class SafetyGate:
             case Unclear():
                 raise PlannerError(ErrorCode.PLAN_SYNTAX, "unclear() must stand alone, without any other statement")
             case Loop(body=body):
-                for inner in body:
-                    yield from self._calls(inner, variables)
+                yield from self._all_calls(body, variables)
+            case Opening(condition=condition):
+                yield from self._types.condition_calls(condition, variables)
             case If(condition=condition, body=body):
                 yield from self._types.condition_calls(condition, variables)
-                conditional = dict(variables)
-                for inner in body:
-                    yield from self._calls(inner, conditional)
+                yield from self._all_calls(body, dict(variables))
+
+    def _all_calls(self, statements: tuple[Statement, ...], variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
+        for statement in statements:
+            yield from self._calls(statement, variables)
 
     def _assignment_calls(self, assignment: Assign, variables: dict[int, ReturnType]) -> Iterator[SkillCall]:
         yield from self._types.calls(assignment.call, variables)
@@ -224,8 +260,8 @@ class SafetyGate:
         if variables.setdefault(index, returned) is not returned:
             raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"the variable _{index} changes its type; use another one")
 
-    def _after(self, statement: Statement, where: Alternatives) -> Alternatives:
-        """Returns where the robot may be after a statement, if the plan goes on after it.
+    def _after(self, statement: Statement | Opening, where: Alternatives) -> Alternatives:
+        """Returns where the robot may be after a statement or an opening, if the plan goes on after it.
 
         Raises:
             PlannerError: GEOFENCE_VIOLATED.
@@ -237,6 +273,8 @@ class SafetyGate:
                     if where == before:  # so it stays
                         break
                 return where
+            case Opening(condition=condition):
+                return self._after_condition(condition, where)
             case If(condition=condition, body=body):
                 where = self._after_condition(condition, where)
                 return joined(where, self._after_all(body, where))

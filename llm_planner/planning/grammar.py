@@ -36,9 +36,15 @@ def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS, allowed
     return grammar.text()
 
 
-def continued(grammar: str) -> str:
-    """Returns the grammar of what may follow behind complete statements of a plan: another plan, or nothing."""
-    return "start: plan?\nplan:" + grammar.removeprefix("start:")
+def continued(grammar: str, num_open_blocks: int = 0) -> str:
+    """Returns the grammar of what may follow behind complete statements of a plan: another plan, or nothing.
+
+    Args:
+        grammar: As of ``lark_grammar``.
+        num_open_blocks: Blocks in which these statements are: what is left of them comes first.
+    """
+    rests = (f'statement_{depth}* return? "}}" ' for depth in range(num_open_blocks, 0, -1))
+    return f"start: {''.join(rests)}plan?\nplan:" + grammar.removeprefix("start:")
 
 
 class _Grammar:

@@ -11,18 +11,19 @@ from typing import Protocol
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.core.pose import Pose
-from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport, make_replan
+from llm_planner.core.segment import BlockEdge, ExpectedDuration, Segment, SegmentReport, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import TokenChoice
-from llm_planner.language.parser import parse
+from llm_planner.language.parser import IncrementalParser, parse
 from llm_planner.language.printer import to_text
-from llm_planner.language.syntax import Fail, Return, Statement, Unclear
+from llm_planner.language.syntax import Closing, Fail, If, Opening, Part, Return, Statement, Unclear
 from llm_planner.planning.confidence import Confidence
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
 from llm_planner.planning.verdict import PlanCheck, Verdict
 
 MAX_CANDIDATES = 3
+_EDGES = {Opening: BlockEdge.OPENS, Closing: BlockEdge.CLOSES}
 
 
 class StatementParser(Protocol):
@@ -32,11 +33,11 @@ class StatementParser(Protocol):
         """Forgets all that it has read."""
         ...
 
-    def feed(self, text: str) -> list[Statement]:
-        """Returns the statements that ``text`` completed."""
+    def feed(self, text: str) -> list[Part]:
+        """Returns the parts of the plan that ``text`` completed."""
         ...
 
-    def finish(self) -> list[Statement]:
+    def finish(self) -> list[Part]:
         """Returns what the end of the text completed."""
         ...
 
@@ -57,8 +58,8 @@ class Gate(Protocol):
         """Goes on from where the robot is, because the statement behind ``mark`` has failed."""
         ...
 
-    def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
-        """Returns the flat calls of a statement that may reach the robot, or raises PlannerError."""
+    def admit(self, part: Part) -> tuple[SkillCall, ...]:
+        """Returns the flat calls of a part of the plan that may reach the robot, or raises PlannerError."""
         ...
 
 
@@ -81,15 +82,18 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Unsure:
-    """A statement of which the model is not sure, its place among those that are held back, and what else it may be."""
+    """A part of which the model is not sure, its place among those that are held back, and what else it may be."""
 
-    statement: Statement
+    part: Part
     index: int
     variants: Sequence[str]
 
 
 class PlanSession:
-    """Turns the tokens of one generation into segments, one per top-level statement.
+    """Turns the tokens of one generation into segments, one per part that the parser hands out.
+
+    That is a top-level statement, or with a parser that opens blocks, a part of one. What is judged of a whole
+    statement besides the gate (how sure the model is, whether it repeats itself) is the same either way.
 
     However the tokens split the text, the segments are the same: the parser sees one character at a time. A model that
     is stuck in a word, or in steps that it repeats, is stopped there (``planning.repetition``).
@@ -101,7 +105,7 @@ class PlanSession:
         tokenizer: Gives the bytes of a token.
         parser: Fresh.
         gate: Fresh.
-        expected_duration: Duration of a statement on the robot that was asked.
+        expected_duration: Duration of a part on the robot that was asked.
         delivered: Segments that the robot has from before a restart: replayed through parser and gate, so that both
             know the state of things, but not returned again.
         failures: Reports of the segments among them after which the plan was replanned.
@@ -121,7 +125,7 @@ class PlanSession:
         tokenizer: Tokenizer,
         parser: StatementParser,
         gate: Gate,
-        expected_duration: Callable[[Statement], ExpectedDuration],
+        expected_duration: Callable[[Part], ExpectedDuration],
         delivered: Sequence[Segment] = (),
         failures: Sequence[SegmentReport] = (),
         min_confidence: float = 0.0,
@@ -138,6 +142,8 @@ class PlanSession:
         self._reads = reads
         self._checks, self._can_hold, self._is_admissible = checks, can_hold, is_admissible
         self._held: list[Segment] = []
+        self._num_open = 0  # blocks
+        self._statement = ""  # the parts of a top-level statement that has not ended
         self._unsure_of: _Unsure | None = None  # the first of them
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         self._confidence = Confidence()
@@ -162,12 +168,28 @@ class PlanSession:
         self._marks.append(self._gate.mark)
         self._num_segments += 1
         self._num_written += 1
-        for statement in self._parser.feed(segment.text):
-            self._steps.feed(to_text(statement))
-            calls = self._gate.admit(statement)
+        for part in self._parser.feed(segment.text):
+            self._follow(part)
+            self._note(part)
+            calls = self._gate.admit(part)
             for check in self._checks:
                 check.feed(calls, segment.text)
-            self._is_complete = isinstance(statement, Return)
+            self._is_complete = isinstance(part, Return) and not self._num_open
+
+    def _follow(self, part: Part) -> None:
+        """Notes which blocks are open behind a part."""
+        self._num_open += isinstance(part, Opening) - isinstance(part, Closing)
+
+    def _note(self, part: Part) -> None:
+        """Notes the top-level statement that a part ends, if it does.
+
+        Raises:
+            PlannerError: PLAN_SYNTAX if the plan goes in circles.
+        """
+        self._statement += to_text(part)
+        if not self._num_open:
+            self._steps.feed(self._statement)
+            self._statement = ""
 
     def begin_replan(self, failure: SegmentReport) -> Segment:
         """Begins to read another plan, from where the robot stands; returns the segment that says so.
@@ -179,6 +201,7 @@ class PlanSession:
         self._decoder.reset()
         self._checks = [again for check in self._checks if (again := check.restarted()) is not None]
         self._held.clear()
+        self._num_open, self._statement = 0, ""
         self._unsure_of, self._confidence = None, Confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
@@ -234,8 +257,8 @@ class PlanSession:
         for character in text:
             self._words.feed(character)
             self._texts.feed(character)
-            if statements := self._parser.feed(character):
-                self._take(statements, segments)
+            if parts := self._parser.feed(character):
+                self._take(parts, segments)
 
     def finish(self) -> Progress:
         """Returns what the end of the generation brought about: the last segments, or why the plan is none."""
@@ -258,7 +281,7 @@ class PlanSession:
         self._is_complete = True
         held, self._held = self._held, []
         if self._unsure_of is not None:
-            error = self._doubt(self._unsure_of.statement)
+            error = self._doubt(self._unsure_of.part)
             candidates = self._candidates([segment.text for segment in held], self._unsure_of)
             return Progress(tuple(segments), error, is_complete=True, candidates=candidates)
         for check in self._checks if self._can_hold else ():
@@ -266,19 +289,37 @@ class PlanSession:
                 return self._failed(segments, _not_understood(check.problem))
         return Progress((*segments, *held), is_complete=True)
 
-    def _doubt(self, statement: Statement) -> PlannerError:
-        return _not_understood(f"the planner is only {self.confidence:.0%} sure of {to_text(statement)}")
+    def _doubt(self, part: Part) -> PlannerError:
+        return _not_understood(f"the planner is only {self.confidence:.0%} sure of {to_text(part)}")
 
     def _candidates(self, texts: Sequence[str], unsure: "_Unsure") -> tuple[str, ...]:
-        """Returns what was held back, and what it would be with another token where the model was least sure."""
+        """Returns what was held back, and what it would be with another token where the model was least sure.
+
+        Nothing where that is the rest of a block whose beginning the robot has: it is no plan by itself.
+        """
         found = ["".join(texts)]
+        if not _is_plan(found[0]):
+            return ()
         for variant in unsure.variants:
             with contextlib.suppress(PlannerError):
-                statements = [s if self._reads is None else self._reads(s) for s in parse(variant)]
-                plan = "".join([*texts[: unsure.index], *map(to_text, statements), *texts[unsure.index + 1 :]])
-                if statements and plan not in found and (self._is_admissible is None or self._is_admissible(plan)):
+                parser = IncrementalParser(opens_blocks=isinstance(unsure.part, Opening))
+                read = parser.feed(variant)
+                parts = [self._understood(p) for p in (*read, *(() if parser.num_open_blocks else parser.finish()))]
+                plan = "".join([*texts[: unsure.index], *map(to_text, parts), *texts[unsure.index + 1 :]])
+                is_new = bool(parts) and plan not in found and _is_plan(plan)
+                if is_new and (self._is_admissible is None or self._is_admissible(plan)):
                     found.append(plan)
         return tuple(found[:MAX_CANDIDATES])
+
+    def _understood(self, part: Part) -> Part:
+        """Returns what a part means, if the model has a spelling of its own."""
+        if self._reads is None or isinstance(part, Closing):
+            return part
+        if not isinstance(part, Opening):
+            return self._reads(part)
+        read = self._reads(If(part.condition, ()))
+        assert isinstance(read, If)  # a spelling changes words, no structure
+        return Opening(read.condition)
 
     def _spelled(self, token_id: int) -> str:
         return self._tokenizer.token_bytes(token_id).decode(errors="replace")
@@ -302,34 +343,35 @@ class PlanSession:
         except PlannerError:  # the segments before it are a plan, too
             return Progress(is_complete=True)
 
-    def _take(self, statements: Iterable[Statement], segments: list[Segment]) -> None:
-        """Appends a segment per statement; a return at the top level ends the plan, what follows it is not read.
+    def _take(self, parts: Iterable[Part], segments: list[Segment]) -> None:
+        """Appends a segment per part; a return at the top level ends the plan, what follows it is not read.
 
         Raises:
             PlannerError: NOT_UNDERSTOOD or NOT_ACHIEVED where the plan says so; what parser, gate and watches raise.
         """
-        for written in statements:
+        for written in parts:
             if self._is_complete:
                 return
-            statement = written if self._reads is None else self._reads(written)
-            if isinstance(statement, Unclear) and self._num_written == 0:
-                raise _not_understood(statement.what)
-            if isinstance(statement, Fail):
-                self._gate.admit(statement)
-                raise PlannerError(ErrorCode.NOT_ACHIEVED, statement.reason)
+            part = self._understood(written)
+            if isinstance(part, Unclear) and self._num_written == 0:
+                raise _not_understood(part.what)
+            if isinstance(part, Fail) and not self._num_open:
+                self._gate.admit(part)
+                raise PlannerError(ErrorCode.NOT_ACHIEVED, part.reason)
+            self._follow(part)
             variants = self._confidence.variants(self._spelled)[1:]
-            is_sure = self._confidence.end_statement() >= self._min_confidence
+            is_sure = self._confidence.end_statement(goes_on=self._num_open > 0) >= self._min_confidence
             if not is_sure and not self._can_hold:
-                raise self._doubt(statement)
-            self._steps.feed(to_text(statement))
-            self._held.append(self._admit(statement))
+                raise self._doubt(part)
+            self._note(part)
+            self._held.append(self._admit(part))
             if not is_sure and self._unsure_of is None:
-                self._unsure_of = _Unsure(statement, len(self._held) - 1, variants)
+                self._unsure_of = _Unsure(part, len(self._held) - 1, variants)
             is_explained = self._judge(self._held[-1]) is Verdict.EXPLAINED or not self._can_hold
             if is_explained and self._unsure_of is None:
                 segments += self._held
                 self._held.clear()
-            self._is_complete = isinstance(statement, Return)
+            self._is_complete = isinstance(part, Return) and not self._num_open
 
     def _judge(self, segment: Segment) -> Verdict:
         """Returns what the checks say of the plan with another segment.
@@ -344,21 +386,35 @@ class PlanSession:
                 raise _not_understood(check.problem)
         return Verdict.DOUBTFUL if Verdict.DOUBTFUL in verdicts else Verdict.EXPLAINED
 
-    def _admit(self, statement: Statement) -> Segment:
+    def _admit(self, part: Part) -> Segment:
         mark = self._gate.mark
-        calls = self._gate.admit(statement)
+        calls = self._gate.admit(part)
         self._marks.append(mark)
         index = self._num_segments
         self._num_segments += 1
         self._num_written += 1
         num_tokens, self._num_tokens = self._num_tokens, 0
-        expected = self._expected_duration(statement)
-        return Segment(index=index, text=to_text(statement), calls=calls, expected=expected, num_tokens=num_tokens)
+        return Segment(
+            index=index,
+            text=to_text(part),
+            calls=calls,
+            expected=self._expected_duration(part),
+            num_tokens=num_tokens,
+            block_edge=_EDGES.get(type(part), BlockEdge.NONE),
+        )
 
     def _failed(self, segments: list[Segment], error: PlannerError) -> Progress:
         self._is_complete = True
         self._held.clear()
         return Progress(tuple(segments), error, is_complete=True)
+
+
+def _is_plan(text: str) -> bool:
+    try:
+        parse(text)
+    except PlannerError:
+        return False
+    return True
 
 
 def _not_understood(what: str) -> PlannerError:

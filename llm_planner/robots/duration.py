@@ -13,6 +13,7 @@ from llm_planner.language.syntax import (
     And,
     Assign,
     Call,
+    Closing,
     Comparison,
     Condition,
     Expression,
@@ -20,9 +21,10 @@ from llm_planner.language.syntax import (
     If,
     Loop,
     Number,
+    Opening,
     Or,
+    Part,
     Return,
-    Statement,
     Unclear,
 )
 from llm_planner.robots.effect import Replan, TakeOff, Translate
@@ -40,10 +42,11 @@ def trap(distance: float, speed: float, acceleration: float) -> float:
     return 2.0 * math.sqrt(distance / acceleration)
 
 
-def expected_duration(model: RobotModel, statement: Statement | SkillCall | Sequence[Statement]) -> ExpectedDuration:
-    """Returns how long a robot will take for a statement, a plan or a flat call.
+def expected_duration(model: RobotModel, statement: Part | SkillCall | Sequence[Part]) -> ExpectedDuration:
+    """Returns how long a robot will take for a part of a plan, a plan or a flat call.
 
     Loops count every round. A conditional's minimum is without its body, its p90 with it, and its p50 with half of it.
+    If it comes in parts, each counts as if it is run: that it may not be is known to ``ExecutionTracker``.
     A plan may end early at a return, which only its minimum reflects. A number that is only known on the robot is
     bounded by the limits of the argument. Skills that the model does not have take no time: the gate refuses them.
     """
@@ -133,7 +136,7 @@ class _Estimate:
     ends_plan: bool = False
 
 
-def _block(model: RobotModel, statements: Sequence[Statement]) -> _Estimate:
+def _block(model: RobotModel, statements: Sequence[Part]) -> _Estimate:
     total, earliest_end_s = ZERO_DURATION, math.inf
     for statement in statements:
         part = _statement(model, statement)
@@ -144,8 +147,12 @@ def _block(model: RobotModel, statements: Sequence[Statement]) -> _Estimate:
     return _Estimate(total, earliest_end_s)
 
 
-def _statement(model: RobotModel, statement: Statement) -> _Estimate:
+def _statement(model: RobotModel, statement: Part) -> _Estimate:  # noqa: PLR0911 (one case per node)
     match statement:
+        case Opening(condition=condition):
+            return _Estimate(_condition(model, condition))
+        case Closing():
+            return _Estimate()
         case Call() | Assign():
             call = statement.call if isinstance(statement, Assign) else statement
             duration = _value(model, call)

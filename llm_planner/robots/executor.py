@@ -5,10 +5,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
+from llm_planner.core.segment import BlockEdge, ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.language.syntax import Closing, If
 from llm_planner.robots.driver import SkillDriver, SkillResult, SkillStatus
 from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
@@ -30,8 +32,9 @@ class SegmentExecutor:
 
     Segments may come twice, out of order, or late: each index of the current goal runs once, in order, without gaps,
     and nothing of any other goal runs. When the planner is silent while the robot has nothing to do, the silence steps
-    of the robot model run. The segments of a chat are text that a person reads: carrying one out takes its reading
-    time, and the body holds still.
+    of the robot model run, within an open block too. Of a condition that comes in parts, the block is run if the
+    condition was true, else it is skipped, segment by segment. The segments of a chat are text that a person reads:
+    carrying one out takes its reading time, and the body holds still.
 
     Args:
         model: Of the robot.
@@ -64,6 +67,8 @@ class SegmentExecutor:
         self._interpreter = Interpreter(self._model, self._driver)
         self._waiting: dict[int, Segment] = {}
         self._next_index = 0  # the segment that runs, or will run next
+        self._blocks: list[bool] = []  # that are open there: whether their conditions were true
+        self._opens_block = False  # the segment that runs
         self._awaits_replan = False  # one has failed: what comes before the replan is void
         self._started_s: float | None = None
         self._num_segments: int | None = None
@@ -191,7 +196,7 @@ class SegmentExecutor:
                 self._own_calls.append(SkillCall(self._model.stop_skill))
                 self._is_busy_with_own_calls(now_s)
         elif self._next_index in self._waiting:
-            self._start_segment(self._waiting.pop(self._next_index), now_s)
+            self._take_segment(self._waiting.pop(self._next_index), now_s)
             return True
         return False
 
@@ -204,6 +209,18 @@ class SegmentExecutor:
                 self._num_segments = None  # said of the plan that failed
         return self._awaits_replan
 
+    def _take_segment(self, segment: Segment, now_s: float) -> None:
+        """Starts a segment, or skips it in the block of a condition that was false."""
+        if all(self._blocks):
+            self._start_segment(segment, now_s)
+            return
+        if segment.block_edge is BlockEdge.OPENS:
+            self._blocks.append(False)
+        elif segment.block_edge is BlockEdge.CLOSES:
+            self._blocks.pop()
+        self._report(ReportStatus.SKIPPED)
+        self._next_index += 1
+
     def _start_segment(self, segment: Segment, now_s: float) -> None:
         self._started_s = now_s
         self._report(ReportStatus.STARTED)
@@ -211,11 +228,30 @@ class SegmentExecutor:
             self._read_until_s = now_s + segment.expected.p50_s
             return
         try:
-            statements = parse(segment.text)
+            self._begin_part(segment, now_s)
         except PlanSyntaxError as error:
             self._segment_ended(SkillResult(SkillStatus.FAILED, reason=str(error)), now_s)
+
+    def _begin_part(self, segment: Segment, now_s: float) -> None:
+        """Has the interpreter begin with what a segment says, if text and edge agree.
+
+        Raises:
+            PlanSyntaxError: They do not, or the text is no part of a plan.
+        """
+        self._opens_block = segment.block_edge is BlockEdge.OPENS
+        if self._opens_block:
+            match parse(f"{segment.text}{to_text(Closing())}"):
+                case (If(condition=condition, body=()),):
+                    self._interpreter.start_condition(condition, now_s)
+                case _:
+                    raise PlanSyntaxError(0, f"{segment.text[:40]!r} opens no block")
+        elif segment.block_edge is BlockEdge.CLOSES:
+            if segment.text != to_text(Closing()) or not self._blocks:
+                raise PlanSyntaxError(0, f"{segment.text[:40]!r} closes no block")
+            self._blocks.pop()
+            self._interpreter.start((), now_s)
         else:
-            self._interpreter.start(statements, now_s)
+            self._interpreter.start(parse(segment.text), now_s)
 
     def _read(self, now_s: float) -> SkillResult:
         is_read = now_s >= self._read_until_s
@@ -228,7 +264,12 @@ class SegmentExecutor:
         if result.status is SkillStatus.SUCCEEDED:
             self._report(ReportStatus.SUCCEEDED, duration_s, result)
             self._next_index += 1
+            if self._opens_block:
+                self._blocks.append(self._interpreter.is_condition_met)
+                self._opens_block = False
             return
+        self._blocks.clear()
+        self._opens_block = False
         if self._look is None or self._is_chat or result.is_permanent:
             self._report(ReportStatus.FAILED, duration_s, result)
             self._end_goal(now_s, (), result.reason)
@@ -294,6 +335,7 @@ class SegmentExecutor:
                 reason=result.reason if result else "",
                 situation=situation,
                 is_permanent=result.is_permanent if result else False,
+                enters_block=self._opens_block and self._interpreter.is_condition_met,
                 said=() if status is ReportStatus.STARTED or self._is_chat else self._interpreter.said,
             )
         )

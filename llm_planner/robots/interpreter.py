@@ -89,6 +89,7 @@ class Interpreter:
         said: What the part that was started last has told people so far; where it returns, the answer in words.
         has_ended: Whether the plan has returned, failed or asked for a new one.
         wants_replan: Whether it asked for a new one.
+        is_condition_met: Whether the condition that was evaluated by itself last is true.
     """
 
     def __init__(self, model: RobotModel, driver: SkillDriver) -> None:
@@ -106,6 +107,7 @@ class Interpreter:
         self.said: tuple[str, ...] = ()
         self.has_ended = False
         self.wants_replan = False
+        self.is_condition_met = False
 
     @property
     def calls(self) -> tuple[ExecutedCall, ...]:
@@ -118,13 +120,25 @@ class Interpreter:
         Raises:
             RuntimeError: If a part is running.
         """
+        self._begin(self._block(() if self.has_ended else statements), now_s)
+
+    def start_condition(self, condition: Condition, now_s: float) -> None:
+        """Begins to evaluate a condition; ``is_condition_met`` says how it ended. After a return or replan it is false.
+
+        Raises:
+            RuntimeError: If a part is running.
+        """
+        self._begin(self._test(condition), now_s)
+
+    def _begin(self, steps: _Calls, now_s: float) -> None:
         if self._steps is not None:
             raise RuntimeError("the statements before are still running")
         self._result = SkillResult(SkillStatus.RUNNING)
+        self.is_condition_met = False
         self.said = ()
         if not self.has_ended:
             self._last_value = None
-        self._steps = self._block(() if self.has_ended else statements)
+        self._steps = steps
         self._advance(None, now_s)
 
     def tick(self, now_s: float) -> SkillResult:
@@ -210,6 +224,10 @@ class Interpreter:
             if self.has_ended:
                 return
             yield from self._statement(statement)
+
+    def _test(self, condition: Condition) -> _Calls:
+        is_met = not self.has_ended and (yield from self._condition(condition))
+        self.is_condition_met = is_met and not self.has_ended
 
     def _statement(self, statement: Statement) -> _Calls:
         match statement:

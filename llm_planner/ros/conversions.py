@@ -17,6 +17,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import (
+    BlockEdge,
     ExpectedDuration,
     MarkStatus,
     ReportStatus,
@@ -45,6 +46,7 @@ _ENUMS: Mapping[type[Enum], tuple[ErrorCode, str]] = {
     BudgetScope: (ErrorCode.INVALID_TIME_BUDGET, "budget_scope"),
     ReportStatus: (ErrorCode.INVALID_ARGUMENT, "status"),
     MarkStatus: (ErrorCode.INVALID_ARGUMENT, "status"),
+    BlockEdge: (ErrorCode.INVALID_ARGUMENT, "block_edge"),
 }
 """What is said of a number that is none of an enum's."""
 ANONYMOUS = "anonymous"
@@ -102,6 +104,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         plan_only=goal.plan_only,
         start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
         unsupported_skills=_to_skill_names(goal.unsupported_skills),
+        takes_open_blocks=goal.takes_open_blocks,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
     )
 
@@ -155,6 +158,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         plan_only=request.plan_only,
         time_utility=from_time_utility(request.time_utility, request.urgency),
         unsupported_skills=list(request.unsupported_skills),
+        takes_open_blocks=request.takes_open_blocks,
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True
@@ -187,6 +191,7 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
         reason=message.reason[:MAX_REASON_LENGTH],
         situation=situation,
         is_permanent=message.is_permanent,
+        enters_block=message.enters_block,
         said=_to_said(message.said),
     )
 
@@ -238,6 +243,7 @@ def from_report(report: SegmentReport) -> msgs.SegmentReport:
         situation=msgs.Situation() if situation is None else from_situation(situation),
         reason=report.reason,
         is_permanent=report.is_permanent,
+        enters_block=report.enters_block,
         said=list(report.said),
     )
 
@@ -263,6 +269,7 @@ def to_segment(message: msgs.Segment, goal_id: str) -> Segment:
         expected=ExpectedDuration(min_s=durations[0], p50_s=durations[1], p90_s=durations[2]),
         generation_time_s=message.generation_time_s,
         is_replan=message.is_replan,
+        block_edge=to_enum(BlockEdge, message.block_edge),
     )
 
 
@@ -278,6 +285,7 @@ def from_segment(segment: Segment, goal_id: str, *, is_last: bool = False) -> ms
         expected_p90_s=segment.expected.p90_s,
         generation_time_s=segment.generation_time_s,
         is_replan=segment.is_replan,
+        block_edge=segment.block_edge.value,
         is_last=is_last,
     )
 

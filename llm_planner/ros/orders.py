@@ -53,6 +53,7 @@ def to_request(
         plan_only=order.plan_only,
         start_pose=pose,
         unsupported_skills=tuple(sorted(unsupported_skills)),
+        takes_open_blocks=True,
     )
 
 

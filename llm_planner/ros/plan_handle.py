@@ -79,8 +79,9 @@ class PlanHandle:
         value: Value | None = None,
         reason: str = "",
         situation: Situation | None = None,
+        enters_block: bool = False,
     ) -> None:
-        """Tells the planner how a segment stands; report STARTED, then SUCCEEDED or FAILED.
+        """Tells the planner how a segment stands; report STARTED, then SUCCEEDED or FAILED, or else SKIPPED.
 
         Args:
             segment: Which one.
@@ -90,6 +91,8 @@ class PlanHandle:
             reason: Why it failed.
             situation: With FAILED, where the robot stands and what it sees, if it waits for another way: what comes
                 before the next segment without text is void then.
+            enters_block: With SUCCEEDED of a segment that opens a block, whether its condition was true. Such segments
+                come only if the request ``takes_open_blocks``.
         """
         self._send_report(
             SegmentReport(
@@ -100,6 +103,7 @@ class PlanHandle:
                 value=value,
                 reason=reason,
                 situation=situation,
+                enters_block=enters_block,
             )
         )
 

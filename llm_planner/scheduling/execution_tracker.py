@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
+from llm_planner.core.segment import ZERO_DURATION, BlockEdge, ExpectedDuration, ReportStatus, Segment, SegmentReport
 
 UNCERTAIN_SPREAD = 0.25
 """A segment whose (p90 - min) exceeds this share of its p50 counts as uncertain."""
@@ -34,10 +34,15 @@ class Reception(Enum):
 
 @dataclass(slots=True)
 class _Execution:
-    """One delivered segment; times are of the planner's clock, network delay already taken off."""
+    """One delivered segment; times are of the planner's clock, network delay already taken off.
+
+    Attributes:
+        blocks: Indices of the segments that opened the blocks in which it lies, the outermost first.
+    """
 
     segment: Segment
     delivered_at_s: float
+    blocks: tuple[int, ...] = ()
     started_at_s: float | None = None
     ended_at_s: float | None = None
     reported_duration_s: float | None = None
@@ -54,6 +59,10 @@ class ExecutionTracker:
     is void. So a plan has at most one failure that is not answered yet, and failure number n belongs to replan number
     n. The parent's book and the engine's goal both apply this rule (``serving.goal_book``, ``serving.goal``).
 
+    What lies in the block of a condition takes no time if the condition was false. As long as that is not known, the
+    worst case of both counts: for when the robot will be idle, that it skips the block, for when it must have reported,
+    that it does not.
+
     Args:
         arrival_s: When the request arrived.
         network_latency_s: One-way delay between planner and robot.
@@ -68,6 +77,8 @@ class ExecutionTracker:
         self._num_ended = 0  # executions[:num_ended] have ended, as reported or implied
         self._last_word_s = arrival_s
         self._has_failed = False
+        self._open_blocks: tuple[int, ...] = ()  # behind what was delivered
+        self._is_entered: dict[int, bool] = {}  # by index of the segment that opened a block; none while unknown
         self._ends_s: list[float] = []  # of executions[num_ended:], as ``idle_at_s`` last saw them on time
 
     @property
@@ -104,8 +115,13 @@ class ExecutionTracker:
         """Notes that the planner sent ``segment``, the next one in order; a replan voids what has not ended."""
         if segment.index != len(self._executions):
             raise ValueError(f"segment {segment.index} delivered after {len(self._executions)} segments")
-        self._executions.append(_Execution(segment, now_s))
+        self._executions.append(_Execution(segment, now_s, self._open_blocks))
+        if segment.block_edge is BlockEdge.OPENS:
+            self._open_blocks += (segment.index,)
+        elif segment.block_edge is BlockEdge.CLOSES:
+            self._open_blocks = self._open_blocks[:-1]
         if segment.is_replan:
+            self._open_blocks = ()
             self._has_failed = False
             self._discard()
 
@@ -122,11 +138,21 @@ class ExecutionTracker:
             self._start(report.index, execution, happened_s)
             return Reception.ACCEPTED
         duration_s = report.measured_s
+        self._learn(report, execution)
         self._end_until(report.index, happened_s - (duration_s or 0.0))
         execution.reported_duration_s = duration_s
         self._set_end(execution, happened_s)
         self._has_failed = report.status is ReportStatus.FAILED
         return Reception.FAILED if self._has_failed else Reception.ACCEPTED
+
+    def _learn(self, report: SegmentReport, execution: _Execution) -> None:
+        """Notes what an end says of conditions: its own, and those of the blocks in which it lies."""
+        if report.status is ReportStatus.SKIPPED:
+            self._is_entered |= dict.fromkeys(execution.blocks[-1:], False)  # at least not the innermost
+        else:
+            self._is_entered |= dict.fromkeys(execution.blocks, True)
+        if execution.segment.block_edge is BlockEdge.OPENS:
+            self._is_entered[report.index] = report.enters_block
 
     def _discard(self) -> None:
         """Ends all that was delivered and has not ended, as if it had taken no time: it will not be carried out."""
@@ -137,6 +163,7 @@ class ExecutionTracker:
             self._num_ended += 1
 
     def _start(self, index: int, execution: _Execution, happened_s: float) -> None:
+        self._is_entered |= dict.fromkeys(execution.blocks, True)
         self._end_until(index, happened_s)
         self._ends_s.clear()
         execution.started_at_s = max(happened_s, self._idle_since_s(index))
@@ -144,7 +171,7 @@ class ExecutionTracker:
     def _end_until(self, index: int, latest_s: float) -> None:
         """Ends the segments before ``index``, whose reports were lost or are late, by ``latest_s`` at the latest."""
         for execution in self._executions[self._num_ended : index]:
-            end_s = self._start_s(self._num_ended) + execution.segment.expected.p50_s
+            end_s = self._start_s(self._num_ended) + self._expected(execution).p50_s
             self._set_end(execution, min(end_s, latest_s))
 
     def _set_end(self, execution: _Execution, ended_at_s: float) -> None:
@@ -197,7 +224,14 @@ class ExecutionTracker:
         started_s = execution.started_at_s
         if started_s is None:
             started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
-        return started_s + cautious_duration_s(execution.segment.expected)
+        if not all(block in self._is_entered for block in execution.blocks):
+            return started_s
+        return started_s + cautious_duration_s(self._expected(execution))
+
+    def _expected(self, execution: _Execution) -> ExpectedDuration:
+        """Returns how long a segment takes: no time in the block of a condition that was false."""
+        is_skipped = any(self._is_entered.get(block) is False for block in execution.blocks)
+        return ZERO_DURATION if is_skipped else execution.segment.expected
 
     def silent_at_s(self, silence_timeout_s: float) -> float | None:
         """Returns when the robot counts as silent if nothing is received until then; None if nothing is expected of it.
@@ -208,7 +242,7 @@ class ExecutionTracker:
             return None
         index = self._num_ended
         since_s = max(self._start_s(index), self._last_word_s)
-        expected_s = self._executions[index].segment.expected.p90_s
+        expected_s = self._expected(self._executions[index]).p90_s
         return since_s + expected_s + 2 * self.network_latency_s + silence_timeout_s
 
     def waiting_time_s(self) -> float:
@@ -222,7 +256,7 @@ class ExecutionTracker:
     def execution_time_s(self) -> float:
         """Returns for how long the robot executed: reported durations, the expected median where there is none."""
         return sum(
-            e.segment.expected.p50_s if e.reported_duration_s is None else e.reported_duration_s
+            self._expected(e).p50_s if e.reported_duration_s is None else e.reported_duration_s
             for e in self._executions
         )
 
@@ -235,6 +269,6 @@ class ExecutionTracker:
             if start_s is None:
                 start_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
             end_s = execution.ended_at_s
-            idle_s = start_s + execution.segment.expected.p50_s if end_s is None else end_s
+            idle_s = start_s + self._expected(execution).p50_s if end_s is None else end_s
             spans.append((start_s, idle_s))
         return spans

@@ -225,7 +225,9 @@ class Generation:
     def _read(self, prompt: tuple[int, ...], max_output_tokens: int) -> None:
         """Makes ``prompt`` all that it has read, with nothing written behind it yet."""
         self.num_earlier_tokens += len(self.output_token_ids)
-        self.sequence = replace(self.sequence, prompt_token_ids=prompt, evictable=(), droppable=())
+        self.sequence = replace(
+            self.sequence, prompt_token_ids=prompt, first_grammar=None, num_open_blocks=0, evictable=(), droppable=()
+        )
         self.output_token_ids.clear()
         self.max_output_tokens, self.output_interval = max_output_tokens, None
         self.num_draft_tokens = self.num_segment_steps = 0

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from llm_planner.core.request import PlanRequest, PlanResult
-from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.core.segment import BlockEdge, Segment, SegmentReport
 
 FORMAT, VERSION = "lrtrace", 2
 """Of the lines, and of the files that hold them (docs/traces.md)."""
@@ -41,6 +41,7 @@ def segment_sent(request_id: str, segment: Segment, time_s: float) -> Line:
         "index": segment.index,
         "text": segment.text,
         **({"is_replan": True} if segment.is_replan else {}),
+        **({} if segment.block_edge is BlockEdge.NONE else {"block_edge": segment.block_edge.name.lower()}),
         "num_tokens": segment.num_tokens,
         "expected_s": segment.expected.p50_s,
         "expected_p90_s": segment.expected.p90_s,

@@ -206,7 +206,7 @@ class FakeBackend:
             return None
         exactly = _EXACTLY.search(prompt)
         plan = self.plans[known[-1]] if known else exactly[1] if exactly else self.default_plan
-        ends = [n for n in range(len(plan), 0, -1) if plan[n - 1] in ";}"]
+        ends = [n for n in range(len(plan), 0, -1) if plan[n - 1] in ";{}"]
         return plan[next((n for n in ends if prompt.endswith(plan[:n])), 0) :]
 
     def _run(

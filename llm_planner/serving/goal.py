@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
 from llm_planner.core.request import AtDeadline, BudgetScope, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, Segment, SegmentReport
+from llm_planner.core.segment import BlockEdge, ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
@@ -193,7 +193,7 @@ class Goal:
         """Whether the plan that follows the last failure does nothing, or ends by stopping the robot."""
         if not self.failures or self.is_partial:
             return False
-        last = self.delivered[-1]
+        last = next(s for s in reversed(self.delivered) if s.block_edge is not BlockEdge.CLOSES)
         return last.is_replan or (bool(last.calls) and last.calls[-1].name == self.stop_skill)
 
     @property

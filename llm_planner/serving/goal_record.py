@@ -89,7 +89,7 @@ class GoalRecord:
         if last is not None and last.index >= first:
             if last.status is ReportStatus.FAILED:
                 return False
-            is_told = last.status is ReportStatus.SUCCEEDED or report.status is ReportStatus.STARTED
+            is_told = last.status is not ReportStatus.STARTED or report.status is ReportStatus.STARTED
             first = last.index + is_told
         return first <= report.index < len(self.segments)
 

@@ -9,13 +9,13 @@ from functools import partial
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Tokenizer
 from llm_planner.core.request import PlanRequest, Urgency
-from llm_planner.core.segment import carried_out
+from llm_planner.core.segment import carried_out, first_of_statement, num_open_blocks, statement_text
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.texts import with_spaces
 from llm_planner.planning.failure_context import FailureContext, ReplanContext
 from llm_planner.planning.gate import SafetyGate
-from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.grammar import continued, lark_grammar
 from llm_planner.planning.harm import harm_of
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
@@ -102,13 +102,17 @@ class PlanPreparer:
         scene = request.scene if keeps else _scenes(so_far)[-1]
         prompt = self._encode(model, request, scene)
         delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
+        grammar = self._grammar(model, self._writable(model, request, allowed)) if self._is_constrained else None
+        num_open = num_open_blocks(request.delivered)
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
-            grammar=self._grammar(model, self._writable(model, request, allowed)) if self._is_constrained else None,
+            grammar=grammar,
+            first_grammar=continued(grammar, num_open) if grammar is not None and num_open else None,
+            num_open_blocks=num_open,
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
@@ -151,7 +155,8 @@ class PlanPreparer:
 
         return PlanSession(
             tokenizer=self._tokenizer,
-            parser=IncrementalParser(),
+            # The first segment of an emergency is its answer, on which the robot's reflex relies: a whole statement.
+            parser=IncrementalParser(opens_blocks=request.takes_open_blocks and not (request.plan_only or is_urgent)),
             gate=SafetyGate(
                 model,
                 request.start_pose,
@@ -180,7 +185,7 @@ class PlanPreparer:
         if self._replan_context is ReplanContext.KEEP:
             return Replan(segment, self._encoder.encode_failure(_failure_context(request)))
         prompt = self._encode(model, request, _scenes(request)[-1])
-        done_ids = self._encoder.encode_plan(_done(replace(request, delivered=request.delivered[: failure.index])))
+        done_ids = self._encoder.encode_plan(_done_before(request, failure.index))
         return Replan(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
     def _conversation(self, request: PlanRequest) -> list[int]:
@@ -258,15 +263,20 @@ def _done(request: PlanRequest) -> str:
     return "".join(segment.text for segment in done)
 
 
+def _done_before(request: PlanRequest, index: int) -> str:
+    """Returns the same of what lies before the top-level statement that a segment is part of."""
+    return _done(replace(request, delivered=request.delivered[: first_of_statement(request.delivered, index)]))
+
+
 def _failure_context(request: PlanRequest) -> FailureContext:
-    """Returns the last failure of a request."""
+    """Returns the last failure of a request: of a whole top-level statement, also where it came in parts."""
     failure, scenes = request.failures[-1], _scenes(request)
     before = _scenes(replace(request, failures=request.failures[:-1]))
     return FailureContext(
         instruction=request.instruction,
         scene=scenes[-1],
         scene_before=before[-1],
-        done=_done(replace(request, delivered=request.delivered[: failure.index])),
-        failed=request.delivered[failure.index].text,
+        done=_done_before(request, failure.index),
+        failed=statement_text(request.delivered, failure.index),
         reason=failure.reason,
     )

@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """How segments went, by the robot's reports."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentReport, carried_out, make_replan, marks_of
+from llm_planner.core.segment import (
+    BlockEdge,
+    MarkStatus,
+    ReportStatus,
+    SegmentReport,
+    carried_out,
+    make_replan,
+    marks_of,
+)
 from tests.serving.builders import make_segment
 
 
@@ -31,6 +41,19 @@ def test_the_first_word_on_an_end_counts():
     reports = [report(0, ReportStatus.FAILED, reason="first"), report(0, ReportStatus.SUCCEEDED)]
     (mark,) = marks_of([make_segment(0)], reports)
     assert (mark.status, mark.reason) == (MarkStatus.FAILED, "first")
+
+
+def test_what_is_in_the_block_of_a_condition_that_was_false_was_skipped_whatever_report_was_lost():
+    edges = [BlockEdge.NONE, BlockEdge.OPENS, BlockEdge.OPENS, BlockEdge.NONE, BlockEdge.CLOSES, BlockEdge.CLOSES]
+    segments = [replace(make_segment(index), block_edge=edge) for index, edge in enumerate([*edges, BlockEdge.NONE])]
+    behind = report(6, ReportStatus.SUCCEEDED)
+    outer, inner = report(1, ReportStatus.SUCCEEDED), report(2, ReportStatus.SUCCEEDED)
+    inside = report(3, ReportStatus.SKIPPED)
+    done, skipped = "SUCCEEDED", "SKIPPED"
+    assert statuses(segments, [outer, inside, behind]) == [done, done, *[skipped] * 4, done]
+    entered = replace(outer, enters_block=True)
+    assert statuses(segments, [entered, inner, behind]) == [done, done, done, skipped, skipped, done, done]
+    assert statuses(segments, [behind]) == [done] * 7  # nothing says otherwise
 
 
 @given(st.integers(0, 8), st.lists(st.tuples(st.integers(0, 9), st.sampled_from(ReportStatus)), max_size=12))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parser and the printer: examples, properties, and what hostile text can do to them."""
 
+import itertools
 import pickle
 import random
 
@@ -18,12 +19,14 @@ from llm_planner.language.syntax import (
     Assign,
     Boolean,
     Call,
+    Closing,
     Comparison,
     Fail,
     If,
     Loop,
     Name,
     Number,
+    Opening,
     Or,
     Return,
     Text,
@@ -64,9 +67,9 @@ statements = st.one_of(
 plans = st.lists(statements, max_size=4).map(tuple)
 
 
-def outcome(pieces):
+def outcome(pieces, parser=None):
     """Returns the statements and the error's position, as far as either goes."""
-    parser, found = IncrementalParser(), []
+    parser, found = parser or IncrementalParser(), []
     try:
         for piece in pieces:
             found += parser.feed(piece)
@@ -276,3 +279,63 @@ def test_a_plan_can_say_that_it_cannot_be_achieved_or_is_not_understood():
 def test_an_ending_takes_one_quoted_text(text):
     with pytest.raises(PlanSyntaxError):
         parse(text)
+
+
+def in_parts(statement):
+    if not isinstance(statement, If):
+        return [statement]
+    return [Opening(statement.condition), *(part for inner in statement.body for part in in_parts(inner)), Closing()]
+
+
+@given(plans, st.data())
+def test_a_plan_in_parts_has_the_same_text_and_the_same_statements(plan, data):
+    text = to_text(plan)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    parser, found = IncrementalParser(opens_blocks=True), []
+    for start, end in itertools.pairwise([0, *cuts, len(text)]):
+        found += parser.feed(text[start:end])
+    found += parser.finish()
+    assert found == [part for statement in plan for part in in_parts(statement)]
+    assert "".join(map(to_text, found)) == text
+    assert parser.num_open_blocks == 0
+
+
+@given(plans, st.lists(st.tuples(st.integers(0, 400), st.sampled_from("{};?->'(x1")), min_size=1, max_size=3))
+def test_in_parts_or_not_the_same_texts_are_refused_at_the_same_character(plan, changes):
+    text = to_text(plan)
+    for place, character in changes:
+        text = text[: place % (len(text) + 1)] + character + text[place % (len(text) + 1) :]
+    _, error = outcome([text])
+    _, error_in_parts = outcome([text], IncrementalParser(opens_blocks=True))
+    assert error_in_parts == error
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("?s(cat){", ["?s(cat){"]),
+        ("?s(cat)==True&iv(x)|_1>3{g(cat)", ["?s(cat)==True&iv(x)|_1>3{", "g(cat);"]),
+        ("?s(cat){?iv(x){tp()}->True}", ["?s(cat){", "?iv(x){", "tp();", "}", "->True;", "}"]),
+        ("?a(){2{?b(){c();}}", ["?a(){", "2{?b(){c();}}"]),
+        ("2{?b(){c();}}", ["2{?b(){c();}}"]),
+        ("2{?b(){c();}", []),
+        ("?s(cat", []),
+    ],
+)
+def test_a_condition_is_handed_out_at_its_brace_but_for_those_in_loops(text, parts):
+    assert [to_text(part) for part in IncrementalParser(opens_blocks=True).feed(text)] == parts
+
+
+def test_an_open_block_is_no_plan_and_as_long_as_a_whole_one_may_be():
+    parser = IncrementalParser(opens_blocks=True)
+    parser.feed("?s(cat){g(cat);")
+    assert (parser.num_open_blocks, parser.closed()) == (1, None)
+    with pytest.raises(PlanSyntaxError):
+        parser.finish()
+    parser.restart()
+    assert parser.num_open_blocks == 0
+    parser.feed("?s(cat){")
+    with pytest.raises(PlanSyntaxError, match="longer than"):
+        parser.feed(" " * MAX_STATEMENT_LENGTH)
+    parser.restart()
+    assert len(parser.feed("?s(cat){" + "tp();" * 1000)) < 900  # the error comes with the next piece

@@ -9,11 +9,13 @@ from llm_planner.language.syntax import (
     Assign,
     Boolean,
     Call,
+    Closing,
     Comparison,
     If,
     Loop,
     Name,
     Number,
+    Opening,
     Or,
     Return,
     Text,
@@ -23,6 +25,32 @@ from llm_planner.robots.model import ReturnType
 
 NAMES = ("cat", "red_box", "chair_1", "A", "_x", "true", "table", "bin")
 TEXTS = ("cat", "it's here", "a\\b", "é€", "x" * 60, "mf(9999);", '"', "a\nb")
+
+
+def in_parts(statement):
+    """Returns a statement as the parts in which it comes to a robot that takes open blocks."""
+    if not isinstance(statement, If):
+        return [statement]
+    return [Opening(statement.condition), *(part for inner in statement.body for part in in_parts(inner)), Closing()]
+
+
+def cut_off(parts):
+    """Returns the plan that is carried out of parts if nothing follows: their blocks end there."""
+    parts, num_open = list(parts), 0
+    for part in parts:
+        num_open += isinstance(part, Opening) - isinstance(part, Closing)
+    blocks, conditions = [[]], []
+    for part in [*parts, *[Closing()] * num_open]:
+        if isinstance(part, Opening):
+            blocks.append([])
+            conditions.append(part.condition)
+        elif isinstance(part, Closing):
+            body = tuple(blocks.pop())
+            blocks[-1].append(If(conditions.pop(), body))
+        else:
+            blocks[-1].append(part)
+    (plan,) = blocks
+    return tuple(plan)
 
 
 class PlanMaker:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.segment import ReportStatus, SegmentReport
+from llm_planner.core.segment import BlockEdge, ReportStatus, SegmentReport
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.confidence import Confidence
 from llm_planner.planning.verdict import Verdict
@@ -172,3 +172,43 @@ def test_a_check_that_holds_for_replans_is_asked_again():
     session.begin_replan(FAILED)
     assert session.feed(tokenizer.encode("mr(50);")).error is None
     assert session.feed(tokenizer.encode("ml(50);")).error.message == "not understood: no ml here"
+
+
+def test_a_condition_in_parts_is_as_sure_as_a_whole_one():
+    confidence = Confidence()
+    feed(confidence, ("?iv(cat){", 0.9))
+    assert confidence.end_statement(goes_on=True) == pytest.approx(0.9)
+    feed(confidence, ("g(cat);", 0.5))
+    assert confidence.end_statement(goes_on=True) == pytest.approx(0.45)
+    feed(confidence, ("}", 0.8))
+    assert confidence.end_statement() == pytest.approx(0.36)
+    feed(confidence, ("h();", 0.9))
+    assert confidence.end_statement() == pytest.approx(0.9)
+    assert confidence.probability == pytest.approx(0.36)
+
+
+@pytest.mark.parametrize("plan", ["?iv(x){g(x);?iv(y){h();}}mf(100);", "tc(90);?iv(x){h();}"])
+@pytest.mark.parametrize("least", [0.0, 0.02, 0.1, 0.3, 0.5])
+def test_in_parts_or_not_the_same_plans_are_understood(plan, least):
+    session, _, end = fed(plan, least)
+    in_parts, first, end_in_parts = fed(plan, least, opens_blocks=True)
+    assert in_parts.confidence == pytest.approx(session.confidence)
+    assert (end.error is None) == (end_in_parts.error is None)
+    rest_is_a_plan = not any(s.block_edge is BlockEdge.OPENS for s in first.segments)
+    assert end_in_parts.candidates == (end.candidates if rest_is_a_plan else ())
+
+
+def test_what_may_have_been_meant_by_a_condition_in_parts():
+    tokenizer = FakeTokenizer(1)
+    plan, other = "?iv(b){g(b);}h();", tuple(tokenizer.encode("c"))
+    for number in range(2):  # the first b, then the second
+        session = make_session(tokenizer=tokenizer, min_confidence=0.9, opens_blocks=True)
+        places = [place for place, character in enumerate(plan) if character == "b"]
+        sent = []
+        for place, token_id in enumerate(tokenizer.encode(plan)):
+            logprob = -0.5 if place == places[number] else 0.0
+            sent += session.feed([token_id], [TokenChoice(token_id, logprob, other)]).segments
+        end = session.finish()
+        assert end.error.code is ErrorCode.NOT_UNDERSTOOD
+        assert [s.text for s in sent] == ["?iv(b){"][:number]
+        assert end.candidates == ((), (plan, "?iv(c){g(b);}h();"))[number == 0]

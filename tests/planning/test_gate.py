@@ -8,8 +8,8 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
-from llm_planner.language.parser import parse
-from llm_planner.language.syntax import Call, Comparison, If, Loop, Name, Number
+from llm_planner.language.parser import IncrementalParser, parse
+from llm_planner.language.syntax import Call, Closing, Comparison, If, Loop, Name, Number
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.robots.effect import Home
 from llm_planner.robots.library import RobotLibrary
@@ -321,3 +321,60 @@ def test_a_plan_that_had_returned_goes_on_if_it_failed():
     gate.admit(parse("->True;")[0])
     gate.restart(mark, Pose(z_m=1.0))
     assert gate.admit(parse("tp();")[0])
+
+
+def part_by_part(text, gate=None):
+    """Returns the gate that has admitted the parts of a text."""
+    gate = gate or SafetyGate(TELLO)
+    for part in IncrementalParser(opens_blocks=True).feed(text):
+        gate.admit(part)
+    return gate
+
+
+def code_of(function, *args, **kwargs):
+    """Returns the code of what a call raises; None if it does not raise."""
+    try:
+        function(*args, **kwargs)
+    except PlannerError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("?iv(cat){mf(500);}mf(500);mf(50);", ErrorCode.GEOFENCE_VIOLATED),  # whichever way it went
+        ("?iv(cat){mf(500);mf(500);mf(50);", ErrorCode.GEOFENCE_VIOLATED),
+        ("?g(cat)==True{", ErrorCode.INVALID_ARGUMENT),
+        ("?iv(cat)>3{", ErrorCode.INVALID_ARGUMENT),
+        ("?unknown(cat){", ErrorCode.UNKNOWN_SKILL),
+        ("?iv(cat){_1=od(cat);}?_1>3{", ErrorCode.INVALID_ARGUMENT),  # assigned in a branch only
+        ("?iv(a){?iv(b){?iv(c){?iv(d){", ErrorCode.PLAN_TOO_LONG),
+        ("?iv(a){?iv(b){?iv(c){2{", None),
+        ("?iv(a){?iv(b){?iv(c){2{tp();}", ErrorCode.PLAN_TOO_LONG),
+        ("?iv(cat){100{tp();}100{tp();}100{tp();}100{tp();}99{tp();}", None),
+        ("?iv(cat){100{tp();}100{tp();}100{tp();}100{tp();}100{tp();}", ErrorCode.PLAN_TOO_LONG),
+        ("?True{unclear('what');", ErrorCode.PLAN_SYNTAX),
+        ("?iv(cat){->True;tp();}tp();", None),
+        ("?iv(cat){_1=od(cat);?_1>3{tp();}}", None),
+    ],
+)
+def test_every_beginning_of_a_condition_is_judged_by_itself(text, code):
+    assert code_of(part_by_part, text) is code
+
+
+def test_a_block_ends_once_and_none_is_open_behind_a_failure():
+    gate = part_by_part("?iv(cat){_1=od(cat);?iv(dog){")
+    before = gate.mark
+    part_by_part("tp();", gate)
+    gate.restart(before, None)
+    assert gate.mark.variables == before.variables  # the robot was in the block, so it has a value
+    with pytest.raises(PlannerError, match="has not begun"):
+        gate.admit(Closing())
+
+
+def test_a_drone_that_may_have_taken_off_in_a_block_may_fly_behind_it():
+    """As where the condition comes as a whole."""
+    on_floor = Pose(x_m=0.0, y_m=0.0, z_m=0.0)
+    for text in ("?iv(cat){tk();}mf(100);", "?iv(cat){mf(100);}", "?iv(cat){tk();mf(100);}"):
+        assert code_of(part_by_part, text, SafetyGate(TELLO, on_floor)) is code_of(admit, text, start_pose=on_floor)

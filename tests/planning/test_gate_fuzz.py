@@ -10,18 +10,19 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
+from llm_planner.language.syntax import Opening
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject
 from llm_planner.sim.kinematics import KinematicDriver
 from tests.planning.flight import MOVES, BrokenLimitError, Flight
-from tests.planning.plans import NAMES, Hostile
+from tests.planning.plans import NAMES, Hostile, cut_off, in_parts
 
 TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
 FENCE = (TELLO.geofence.x_m, TELLO.geofence.y_m, TELLO.geofence.z_m)
 START = (TELLO.start.x_m, TELLO.start.y_m, TELLO.start.z_m, TELLO.start.yaw_deg)
-NUM_TREES, NUM_TEXTS, NUM_COURSES = 10_000, 3_000, 4
+NUM_TREES, NUM_TEXTS, NUM_COURSES, NUM_PARTED = 10_000, 3_000, 4, 4_000
 
 
 def admitted(plan, model=TELLO):
@@ -44,6 +45,40 @@ def fly(plan, rng):
         except BrokenLimitError as broken:
             return str(broken)
     return ""
+
+
+def admitted_in_parts(plan, model=TELLO):
+    """Returns the parts that pass up to the first refusal, calls and gate behind each whole statement, and the code."""
+    gate, passed, behind = SafetyGate(model), [], []
+    try:
+        for statement in plan:
+            calls = ()
+            for part in in_parts(statement):
+                calls += gate.admit(part)
+                passed.append(part)
+            behind.append((calls, gate.mark))
+    except PlannerError as error:
+        return passed, behind, error.code
+    return passed, behind, ErrorCode.NONE
+
+
+def test_a_plan_in_parts_is_admitted_exactly_where_the_whole_is_and_every_beginning_of_it_is_safe():
+    rng = random.Random(21)
+    num_refused_inside, num_passed = 0, 0
+    for i in range(NUM_PARTED):
+        plan = Hostile(rng, TELLO, poison=rng.choice((0.0, 0.0, 0.01, 0.1))).plan(max_statements=rng.choice((2, 6)))
+        statements, code = admitted(plan)
+        parts, behind, code_in_parts = admitted_in_parts(plan)
+        assert (code is ErrorCode.NONE) == (code_in_parts is ErrorCode.NONE), f"plan {i}: {to_text(plan)}"
+        gate = SafetyGate(TELLO)
+        assert behind == [(gate.admit(statement), gate.mark) for statement in statements]
+        started = cut_off(parts)
+        broken = fly(started, rng)
+        assert not broken, f"plan {i}: {broken}: {to_text(started)}"
+        num_refused_inside += len(started) > len(statements)
+        num_passed += code is ErrorCode.NONE and any(isinstance(part, Opening) for part in parts)
+    assert num_refused_inside > NUM_PARTED / 50  # refused in the midst of a block of which a part had passed
+    assert num_passed > NUM_PARTED / 50
 
 
 def test_no_hostile_syntax_tree_passes():

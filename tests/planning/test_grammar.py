@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.language.parser import parse
+from llm_planner.language.parser import IncrementalParser, parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.gate import SafetyGate
-from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.grammar import continued, lark_grammar
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import SilenceStep
 from tests.language.test_closing import closed
@@ -219,3 +219,37 @@ def test_whole_number_arguments():
     matcher = LLMatcher(TOKENIZER, lark_grammar(model))
     assert matcher.deep_copy().try_consume_tokens(list(b"mf(50.5);")) == len("mf(50")
     assert matcher.deep_copy().try_consume_tokens(list(b"mb(50.5);")) == len("mb(50.5);")
+
+
+@pytest.mark.parametrize("robot", MODELS)
+def test_what_follows_within_open_blocks_closes_them_and_may_go_on(robot):
+    rng, model = random.Random(3), MODELS[robot]
+    matchers = [LLMatcher(TOKENIZER, continued(lark_grammar(model), depth)) for depth in range(4)]
+    for depth in range(4):
+        assert LLMatcher.validate_grammar_with_warnings(continued(lark_grammar(model), depth)) == (False, [])
+    num_cuts = 0
+    for _ in range(120):
+        text = to_text(PlanMaker(rng, model).plan())
+        if not is_accepted(robot, text):
+            continue
+        parser, end = IncrementalParser(opens_blocks=True), 0
+        for part in parser.feed(text):
+            end += len(to_text(part))
+            depth = cut_depth(text[:end])
+            matcher = matchers[depth].deep_copy()
+            rest = text[end:].encode()
+            assert matcher.try_consume_tokens(list(rest)) == len(rest)
+            assert matcher.is_accepting()
+            num_cuts += depth > 0
+    assert num_cuts > 100
+    for depth, matcher in enumerate(matchers):
+        assert matcher.is_accepting() is (depth == 0)
+        closing = matcher.deep_copy()
+        assert closing.try_consume_tokens(list(b"}}}}")) == depth
+        assert closing.is_accepting()
+
+
+def cut_depth(text):
+    parser = IncrementalParser(opens_blocks=True)
+    parser.feed(text)
+    return parser.num_open_blocks

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, carried_out, make_replan
+from llm_planner.core.segment import (
+    BlockEdge,
+    ReportStatus,
+    Segment,
+    SegmentReport,
+    carried_out,
+    first_of_statement,
+    make_replan,
+    statement_text,
+)
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.session import Progress
 from llm_planner.serving.fake import FakeTokenizer
@@ -33,10 +42,10 @@ def pieces_of(raw: bytes, cuts: list[int]) -> list[bytes]:
     return [raw[a:b] for a, b in itertools.pairwise(places)]
 
 
-def read(raw: bytes, cuts: list[int] = (), delivered: tuple[Segment, ...] = ()) -> Progress:
+def read(raw: bytes, cuts: list[int] = (), delivered: tuple[Segment, ...] = (), **options) -> Progress:
     """Everything that a plan brings about, token by token."""
     pieces = pieces_of(raw, list(cuts))
-    session = make_session(delivered, BytesTokenizer(pieces))
+    session = make_session(delivered, BytesTokenizer(pieces), **options)
     segments: list[Segment] = []
     for token_id in range(len(pieces)):
         progress = session.feed([token_id])
@@ -256,3 +265,83 @@ def test_a_plan_that_gives_up_keeps_what_went_before():
     progress = read(b"mf(100);fail('I cannot open doors');mf(50);")
     assert [segment.text for segment in progress.segments] == ["mf(100);"]
     assert (progress.error.code, progress.error.message) == (ErrorCode.NOT_ACHIEVED, "I cannot open doors")
+
+
+OPENS, CLOSES, WHOLE = BlockEdge.OPENS, BlockEdge.CLOSES, BlockEdge.NONE
+IN_PARTS = {
+    "tp();?iv(x)==True{g(x);mf(50)}ld();": (["tp();", "?iv(x)==True{", "g(x);", "mf(50);", "}", "ld();"], None),
+    "?iv(x){?iv(y){g(y);}->True;}->False;mf(9);": (
+        ["?iv(x){", "?iv(y){", "g(y);", "}", "->True;", "}", "->False;"],
+        None,
+    ),
+    "2{?iv(x){g(x);}}?iv(x){2{g(x);}}": (["2{?iv(x){g(x);}}", "?iv(x){", "2{g(x);}", "}"], None),
+    "?iv(x){}": (["?iv(x){", "}"], None),
+    "?iv(x)==False{fail('no x');}g(x);": (["?iv(x)==False{", "fail('no x');", "}", "g(x);"], None),
+    "?iv(x){g(x);fail(": (["?iv(x){", "g(x);"], ErrorCode.PLAN_SYNTAX),
+    "?iv(x){g(x);forbidden();}": (["?iv(x){", "g(x);"], ErrorCode.UNKNOWN_SKILL),
+    "?iv(x){g(x);": (["?iv(x){", "g(x);"], ErrorCode.PLAN_SYNTAX),
+}
+
+
+@pytest.mark.parametrize("text", IN_PARTS)
+@given(cuts=st.lists(st.integers(0, 200), max_size=12))
+def test_a_condition_comes_in_parts_whatever_the_split(text, cuts):
+    texts, code = IN_PARTS[text]
+    progress = read(text.encode(), cuts, opens_blocks=True)
+    assert [s.text for s in progress.segments] == texts
+    assert [s.index for s in progress.segments] == list(range(len(texts)))
+    edges = [OPENS if t[0] == "?" else CLOSES if t == "}" else WHOLE for t in texts]
+    assert [s.block_edge for s in progress.segments] == edges
+    assert (progress.error.code if progress.error else None) is code
+    if code is None:
+        whole = read(text.encode(), cuts)
+        assert "".join(texts) == "".join(s.text for s in whole.segments)
+        assert sum(s.num_tokens for s in progress.segments) == sum(s.num_tokens for s in whole.segments)
+
+
+@pytest.mark.parametrize("plan", [text for text, (_, code) in IN_PARTS.items() if code is None])
+def test_a_session_goes_on_in_a_block_that_was_open_when_the_engine_ended(plan):
+    whole = read(plan.encode(), opens_blocks=True).segments
+    plan = "".join(s.text for s in whole)  # canonical, as a new engine reads what was delivered
+    for num_delivered in range(len(whole)):
+        delivered = whole[:num_delivered]
+        rest = plan[len("".join(s.text for s in delivered)) :].encode()
+        again = read(rest, delivered=delivered, opens_blocks=True)
+        assert uncounted(again.segments) == uncounted(whole[num_delivered:])
+
+
+def test_a_replan_leaves_the_blocks_that_were_open():
+    tokenizer = FakeTokenizer()
+    session = make_session((), tokenizer, opens_blocks=True)
+    assert len(session.feed(tokenizer.encode("?iv(x){g(x);?iv(y){")).segments) == 3
+    session.begin_replan(SegmentReport(request_id="r", index=1, status=ReportStatus.FAILED))
+    progress = session.feed(tokenizer.encode("d();->True;"))
+    assert [s.text for s in progress.segments] == ["d();", "->True;"]
+    assert progress.is_complete
+
+
+def test_a_plan_that_is_closed_in_a_block_that_is_open_keeps_what_was_sent():
+    session = make_session(tokenizer=BytesTokenizer([b"tp();?iv(x){g(x);mf(1", b"00);}"]), opens_blocks=True)
+    assert [s.text for s in session.feed([0]).segments] == ["tp();", "?iv(x){", "g(x);"]
+    assert not session.is_closable
+    assert session.close() == Progress(is_complete=True)
+
+
+@pytest.mark.parametrize("opens_blocks", [False, True])
+def test_a_plan_goes_in_circles_by_its_whole_statements(opens_blocks):
+    end = read(b"?iv(cup){g(cup);}" * 20, opens_blocks=opens_blocks)
+    assert end.error.code is ErrorCode.PLAN_SYNTAX
+    assert "".join(s.text for s in end.segments).count("?iv(cup){") == 13 + opens_blocks
+
+
+def test_a_statement_in_parts_is_told_as_far_as_it_is_there():
+    segments = read(b"tp();?iv(x){g(x);?iv(y){mf(50);}ld();}mu(20);", opens_blocks=True).segments
+    texts = [s.text for s in segments]
+    assert [first_of_statement(segments, i) for i in range(len(texts))] == [0, 1, 1, 1, 1, 1, 1, 1, 8]
+    assert statement_text(segments, 0) == "tp();"
+    assert statement_text(segments, 4) == "?iv(x){g(x);?iv(y){mf(50);}ld();}"
+    assert statement_text(segments[:5], 2) == "?iv(x){g(x);?iv(y){mf(50);}}"
+    assert statement_text(segments[:2], 1) == "?iv(x){}"
+    voided = (*segments[:5], make_replan(5))
+    assert statement_text(voided, 4) == "?iv(x){g(x);?iv(y){mf(50);}}"
+    assert [s.text for s in carried_out(voided, [4])] == ["tp();"]

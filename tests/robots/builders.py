@@ -3,7 +3,7 @@
 
 import random
 
-from llm_planner.core.segment import ZERO_DURATION, Segment
+from llm_planner.core.segment import ZERO_DURATION, BlockEdge, Segment
 from llm_planner.language.parser import parse
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
@@ -58,5 +58,8 @@ def run(text, driver):
     return run_plan(parse(text), driver)
 
 
-def segment(index=0, text="mf(100);"):
-    return Segment(index=index, text=text, calls=(), expected=ZERO_DURATION)
+def segment(index=0, text="mf(100);", edge=None):
+    """Returns a segment; its edge is what its text looks like unless one is given."""
+    if edge is None:
+        edge = BlockEdge.OPENS if text.endswith("{") else BlockEdge.CLOSES if text == "}" else BlockEdge.NONE
+    return Segment(index=index, text=text, calls=(), expected=ZERO_DURATION, block_edge=edge)

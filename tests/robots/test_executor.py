@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import ReportStatus
+from llm_planner.core.segment import BlockEdge, ReportStatus, Situation, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.prose import reading_time
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from tests.robots.builders import drone, segment
 
-STARTED, SUCCEEDED, FAILED = ReportStatus.STARTED, ReportStatus.SUCCEEDED, ReportStatus.FAILED
+STARTED, SUCCEEDED, FAILED, SKIPPED = (ReportStatus[name] for name in ("STARTED", "SUCCEEDED", "FAILED", "SKIPPED"))
 
 
 class Robot:
@@ -330,3 +330,145 @@ def test_a_chat_can_be_cancelled_while_it_is_read():
     robot.add(segment(0))
     robot.run(6)
     assert robot.events()[2:] == [(0, STARTED), (0, SUCCEEDED)]
+
+
+def parts(*texts):
+    return [segment(index, text) for index, text in enumerate(texts)]
+
+
+def ends(robot):
+    return [(r.index, r.status) for r in robot.reports if r.status is not STARTED]
+
+
+def names(robot):
+    return [executed.call.name for executed in robot.executor.calls]
+
+
+def test_a_condition_is_evaluated_before_its_block_is_there():
+    robot = Robot()
+    robot.add(*parts("?iv(chair){"))
+    robot.run(1)
+    assert names(robot) == ["iv"]
+    (report,) = [r for r in robot.reports if r.status is SUCCEEDED]
+    assert (report.index, report.enters_block) == (0, True)
+    robot.add(*parts("?iv(chair){", "tc(90);"))
+    robot.run(4)
+    robot.add(segment(2, "}"), segment(3, "tc(45);"))
+    robot.expect(4)
+    robot.run(4)
+    assert names(robot) == ["iv", "tc", "tc"]
+    assert ends(robot) == [(index, SUCCEEDED) for index in range(4)]
+    assert not any(r.enters_block for r in robot.reports if r.index)
+    assert robot.executor.state is ExecutorState.DONE
+
+
+def test_the_block_of_a_condition_that_is_false_is_skipped_with_all_blocks_in_it():
+    robot = Robot()
+    robot.add(*parts("?iv(cat){", "tc(90);", "?iv(chair){", "mf(100);", "}", "->True;", "}", "tc(45);", "->False;"))
+    robot.expect(9)
+    robot.run(5)
+    assert names(robot) == ["iv", "tc"]
+    assert robot.executor.calls[1].call == SkillCall("tc", (45.0,))
+    skipped = [(index, SKIPPED) for index in range(1, 7)]
+    assert ends(robot) == [(0, SUCCEEDED), *skipped, (7, SUCCEEDED), (8, SUCCEEDED)]
+    assert robot.reports[-1].value is False
+
+
+def test_a_return_in_a_block_ends_the_plan():
+    robot = Robot()
+    robot.add(*parts("?iv(chair){", "->True;", "tc(90);", "}", "?iv(chair){", "tc(45);", "}", "mf(100);"))
+    robot.expect(8)
+    robot.run(5)
+    assert names(robot) == ["iv"]
+    assert robot.executor.state is ExecutorState.DONE
+
+
+@pytest.mark.parametrize(
+    "texts", [("?iv(chair){",), ("?iv(chair){", "tc(90);"), ("?iv(cat){",), ("?iv(cat){", "mf(50);")]
+)
+def test_no_robot_waits_in_an_open_block_for_longer_than_its_silence_rule(texts):
+    """The condition is false for the cat: then it waits for the end of what it skips."""
+    robot = Robot()
+    robot.add(*parts(*texts))
+    robot.run(8)
+    begun = robot.driver._num_calls.get("h", 0)
+    assert begun == 1, "it hovers 5 s after the last that came, or that it did"
+    robot.run(70)
+    assert robot.driver.state.pose.z_m == 0
+    assert robot.driver._num_calls["ld"] == 1
+
+
+@pytest.mark.parametrize("name", ["chair", "cat"])
+def test_a_partial_plan_that_ends_in_an_open_block_ends_there(name):
+    robot = Robot()
+    robot.add(*parts(f"?iv({name}){{", "tc(90);"))
+    robot.expect(2, is_partial=True)
+    robot.run(5)
+    assert robot.executor.state is ExecutorState.DONE
+    assert names(robot) == (["iv", "tc"] if name == "chair" else ["iv"])
+    assert robot.driver._num_calls["h"] == 1
+
+
+def test_a_block_that_fails_is_left_for_the_new_plan():
+    robot = Robot(look=Situation)
+    robot.add(*parts("?iv(chair){", "a(unicorn);", "mf(100);", "}", "mf(110);"), make_replan(5), segment(6, "tc(90);"))
+    robot.expect(7)
+    robot.run(8)
+    assert names(robot) == ["iv", "a", "tc"]
+    assert ends(robot) == [(0, SUCCEEDED), (1, FAILED), (6, SUCCEEDED)]
+    assert robot.executor.state is ExecutorState.DONE
+
+
+def test_a_condition_that_fails_fails_its_goal():
+    robot = Robot()
+    robot.add(*parts("?od(unicorn)>3{", "mf(100);", "}"))
+    robot.run(3)
+    assert ends(robot) == [(0, FAILED)]
+    assert robot.executor.state is ExecutorState.FAILED
+
+
+@pytest.mark.parametrize("end", ["cancel", "reflex", "stop", "begin"])
+def test_the_next_goal_is_in_no_block(end):
+    robot = Robot()
+    robot.add(*parts("?iv(cat){"))
+    robot.run(1)
+    if end == "stop":
+        robot.executor.stop(robot.now_s, "stopped")
+    elif end != "begin":
+        getattr(robot.executor, end)(robot.now_s)
+    robot.executor.begin("next", robot.now_s)
+    robot.add(segment(0, "tc(90);"))
+    robot.run(4)
+    assert robot.reports[-1].request_id == "next"
+    assert robot.reports[-1].status is SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("text", "edge"),
+    [
+        ("?iv(chair){", BlockEdge.NONE),
+        ("mf(100);", BlockEdge.OPENS),
+        ("?iv(chair){mf(100);}", BlockEdge.OPENS),
+        ("?iv(chair){mf(100);", BlockEdge.OPENS),
+        ("mf(100);?iv(chair){", BlockEdge.OPENS),
+        ("2{", BlockEdge.OPENS),
+        ("?iv(chair){?iv(chair){}", BlockEdge.OPENS),
+        ("}", BlockEdge.NONE),
+        ("}", BlockEdge.CLOSES),
+        ("mf(100);", BlockEdge.CLOSES),
+    ],
+)
+def test_an_edge_that_its_text_does_not_have_is_not_executed(text, edge):
+    robot = Robot()
+    robot.add(segment(0, text, edge), segment(1, "mf(100);"))
+    robot.run(3)
+    assert names(robot) == []
+    assert ends(robot) == [(0, FAILED)]
+
+
+def test_a_closing_with_another_text_is_not_executed_either():
+    robot = Robot()
+    robot.add(segment(0, "?iv(chair){"), segment(1, "mf(100);", BlockEdge.CLOSES))
+    robot.run(3)
+    assert names(robot) == ["iv"]
+    assert ends(robot) == [(0, SUCCEEDED), (1, FAILED)]

@@ -15,7 +15,16 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult, Urgency
-from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport, Situation, make_replan
+from llm_planner.core.segment import (
+    BlockEdge,
+    ExpectedDuration,
+    MarkStatus,
+    ReportStatus,
+    Segment,
+    SegmentReport,
+    Situation,
+    make_replan,
+)
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.time_utility import NORMAL, URGENT, TimeUtility
 from llm_planner.ros import conversions
@@ -40,6 +49,7 @@ segments = st.builds(
     calls=st.lists(calls, max_size=3).map(tuple),
     expected=durations,
     generation_time_s=seconds,
+    block_edge=st.sampled_from(BlockEdge),
 )
 requests = st.builds(
     PlanRequest,
@@ -58,6 +68,7 @@ requests = st.builds(
     budget_scope=st.sampled_from(BudgetScope),
     max_tokens=st.integers(1, 2**32 - 1),
     start_pose=st.none() | st.builds(Pose, x_m=numbers, y_m=numbers, z_m=numbers, yaw_deg=numbers),
+    takes_open_blocks=st.booleans(),
 )
 metrics = st.builds(
     PlanMetrics,
@@ -112,6 +123,20 @@ def test_constants_are_the_enums(cls, message):
     assert {m.name: m.value for m in cls} == {m.name: getattr(message, m.name) for m in cls}
 
 
+def test_constants_of_what_a_segment_begins_or_ends_and_of_how_it_went():
+    assert [e.value for e in BlockEdge] == [msgs.Segment.NO_EDGE, msgs.Segment.OPENS_BLOCK, msgs.Segment.CLOSES_BLOCK]
+    assert {m.name: m.value for m in MarkStatus} == {m.name: getattr(msgs.SegmentOutcome, m.name) for m in MarkStatus}
+
+
+def test_an_edge_of_a_block_that_is_not_known_is_refused():
+    message = msgs.Segment(goal_id=GOAL_ID, text="?iv(cat){", block_edge=3)
+    assert refused(conversions.to_segment, message, GOAL_ID) is ErrorCode.INVALID_ARGUMENT
+
+
+def test_a_client_that_does_not_say_so_takes_no_open_blocks():
+    assert not conversions.to_request(make_goal(), GOAL_ID).takes_open_blocks
+
+
 @given(requests)
 def test_request_round_trip(request_):
     assert conversions.to_request(conversions.to_goal(request_), GOAL_ID) == request_
@@ -137,6 +162,7 @@ def test_segment_round_trip(segment):
         duration_s=seconds,
         value=st.none() | values,
         reason=texts,
+        enters_block=st.booleans(),
     )
 )
 def test_report_round_trip(report):

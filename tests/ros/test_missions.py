@@ -9,6 +9,7 @@ and in any order.
 import collections
 import json
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,7 @@ from llm_planner.action import PlanTask
 from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
-from llm_planner.core.segment import ReportStatus, Segment, make_replan
+from llm_planner.core.segment import BlockEdge, ReportStatus, Segment, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import conversions, planner_client
@@ -297,6 +298,43 @@ def test_a_robot_that_waits_for_another_way_when_its_planner_is_lost_says_how_it
     done, failed, not_run = msgs.SegmentOutcome.SUCCEEDED, msgs.SegmentOutcome.FAILED, msgs.SegmentOutcome.NOT_RUN
     assert [s.status for s in outcome.segments] == [failed, not_run, not_run, done, failed, not_run]
     assert robot.started == [(goal_id, SkillCall("mb", (20.0,)))]
+
+
+def parts(goal_id, *texts):
+    """Returns the segments of a condition that comes in parts, as they travel."""
+    edges = {"{": BlockEdge.OPENS, "}": BlockEdge.CLOSES}
+    made = (
+        replace(make_segment(i, text), block_edge=edges.get(text[-1], BlockEdge.NONE)) for i, text in enumerate(texts)
+    )
+    return [conversions.from_segment(segment, goal_id) for segment in made]
+
+
+@pytest.mark.parametrize("sees_it", [True, False])
+def test_a_condition_that_comes_in_parts_is_carried_out_whatever_is_lost(robot, sees_it):
+    chair = {"name": "chair", "position_m": [3.0, 0.0, 1.0]}
+    goal_id = robot.instruct(world=json.dumps({"objects": [chair] if sees_it else []}))
+    robot.spin()
+    assert robot.action.sent[goal_id].takes_open_blocks
+    segments = parts(goal_id, "?iv(chair){", "mf(20);", "mf(30);", "}", "mb(20);")
+    robot.feed(goal_id, segments[:1])
+    robot.run(1.0)
+    robot.feed(goal_id, segments[4:], 5)
+    robot.run(1.0)
+    assert robot.started == []  # it asks for what is between
+    ((_, answer),) = robot.node.client.asked
+    answer.set_result(GetSegments.Response(segments=segments[1:4], num_segments=5))
+    robot.run(10.0)
+    robot.spin()
+    calls = [SkillCall("mf", (20.0,)), SkillCall("mf", (30.0,))] if sees_it else []
+    assert [call for _, call in robot.started] == [*calls, SkillCall("mb", (20.0,))]
+    robot.end(goal_id, ErrorCode.NONE, [conversions.to_segment(segment, goal_id) for segment in segments])
+    robot.spin()
+    (outcome,) = robot.outcomes
+    done, skipped = msgs.SegmentOutcome.SUCCEEDED, msgs.SegmentOutcome.SKIPPED
+    within = done if sees_it else skipped
+    assert [s.status for s in outcome.segments] == [done, within, within, within, done]
+    reports = [m for topic, sent in robot.node.published.items() if topic.endswith("report") for m in sent]
+    assert [r.enters_block for r in reports if r.index == 0] == [False, sees_it]
 
 
 BALL = {"name": "ball", "position_m": [6.0, 0.0, 1.0], "velocity_m_per_s": [-0.5, 0.0, 0.0], "moves_for_s": 20.0}

@@ -2,16 +2,17 @@
 """The picture of a robot at work: estimates, and how reports of any order sharpen them."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import ReportStatus, make_replan
+from llm_planner.core.segment import BlockEdge, ReportStatus, make_replan
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception, cautious_duration_s
 from tests.scheduling.builders import NETWORK_S, make_expected, make_report, make_segment, make_tracker
 
-STARTED, SUCCEEDED, FAILED = ReportStatus.STARTED, ReportStatus.SUCCEEDED, ReportStatus.FAILED
+STARTED, SUCCEEDED, FAILED, SKIPPED = (ReportStatus[name] for name in ("STARTED", "SUCCEEDED", "FAILED", "SKIPPED"))
 
 
 def test_uncertain_segments_count_with_their_minimum():
@@ -233,3 +234,56 @@ def test_a_long_plan_is_not_counted_again_with_every_segment(monkeypatch):
         tracker.deliver(make_segment(index), 0.0)
         tracker.idle_at_s(0.0)
     assert len(counted) == 100
+
+
+def deliver_block(tracker, *edges, now_s=0.0):
+    """Delivers segments of 2 s each; an edge is OPENS, CLOSES or NONE."""
+    for index, edge in enumerate(edges):
+        tracker.deliver(replace(make_segment(index, 0.0 if edge is CLOSES else 2.0), block_edge=edge), now_s)
+
+
+OPENS, CLOSES, NONE = BlockEdge.OPENS, BlockEdge.CLOSES, BlockEdge.NONE
+
+
+def test_what_is_in_a_block_counts_for_nothing_until_its_condition_is_known_to_be_true():
+    for enters, block_s in ((True, 4.0), (False, 0.0)):
+        tracker = make_tracker()
+        deliver_block(tracker, OPENS, NONE, NONE, CLOSES, NONE)
+        assert tracker.idle_at_s(0.0) == pytest.approx(NETWORK_S + 2.0 + 2.0)
+        tracker.report(make_report(0, STARTED), 2 * NETWORK_S)
+        assert tracker.idle_at_s(0.1) == pytest.approx(NETWORK_S + 2.0 + 2.0)
+        tracker.report(replace(make_report(0, SUCCEEDED, 2.0), enters_block=enters), 2.0 + 2 * NETWORK_S)
+        assert tracker.idle_at_s(2.0 + 2 * NETWORK_S) == pytest.approx(NETWORK_S + 2.0 + block_s + 2.0)
+
+
+def test_a_segment_that_began_tells_that_its_blocks_were_entered_and_one_that_was_skipped_that_they_were_not():
+    tracker = make_tracker()
+    deliver_block(tracker, OPENS, OPENS, NONE, NONE, CLOSES, CLOSES)
+    tracker.report(make_report(2, STARTED), 5.0)  # all before was lost
+    assert tracker.idle_at_s(5.0) == pytest.approx(5.0 - NETWORK_S + 4.0)
+    tracker = make_tracker()
+    deliver_block(tracker, OPENS, OPENS, NONE, NONE, CLOSES, CLOSES)
+    tracker.report(make_report(1, SKIPPED, 0.0), 5.0)
+    assert tracker.idle_at_s(5.0) == pytest.approx(5.0 - NETWORK_S)
+    assert tracker.execution_time_s() == 2.0  # the first condition's
+
+
+def test_a_robot_that_may_be_in_a_block_is_given_the_time_for_it():
+    tracker = make_tracker()
+    deliver_block(tracker, OPENS, NONE, CLOSES)
+    tracker.report(replace(make_report(0, SUCCEEDED, 2.0), enters_block=True), 3.0)
+    assert tracker.silent_at_s(10.0) == pytest.approx(3.0 + 2.0 + 2 * NETWORK_S + 10.0)
+    skipping = make_tracker()
+    deliver_block(skipping, OPENS, NONE, CLOSES)
+    skipping.report(make_report(0, SUCCEEDED, 2.0), 3.0)
+    assert skipping.silent_at_s(10.0) == pytest.approx(3.0 + 2 * NETWORK_S + 10.0)
+
+
+def test_behind_a_replan_no_block_is_open():
+    tracker = make_tracker()
+    deliver_block(tracker, OPENS, NONE)
+    tracker.report(replace(make_report(0, SUCCEEDED, 2.0), enters_block=True), 3.0)
+    assert tracker.report(make_report(1, FAILED, 1.0), 4.0) is Reception.FAILED
+    tracker.deliver(make_replan(2), 5.0)
+    tracker.deliver(make_segment(3, 2.0), 5.0)
+    assert tracker.idle_at_s(5.0) == pytest.approx(5.0 + NETWORK_S + 2.0)

@@ -79,11 +79,13 @@ def make_session(
     delivered: tuple[Segment, ...] = (),
     tokenizer: FakeTokenizer | None = None,
     failures: tuple[SegmentReport, ...] = (),
+    *,
+    opens_blocks: bool = False,
     **options: Any,
 ) -> PlanSession:
     return PlanSession(
         tokenizer=tokenizer or FakeTokenizer(),
-        parser=IncrementalParser(),
+        parser=IncrementalParser(opens_blocks=opens_blocks),
         gate=StubGate(),
         expected_duration=stub_duration,
         delivered=delivered,

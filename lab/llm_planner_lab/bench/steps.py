@@ -29,6 +29,7 @@ ELEVEN = tuple(FAMILIES)[:11]
 """The tasks of TimelyLLM, Table 2."""
 
 MODES = ("off", "forced", "prompt", "always", "auto")
+BLOCKS = ("whole", "open")
 _DIFFICULTY = Difficulty(max_objects=40)
 
 
@@ -39,6 +40,7 @@ class StepsBench:
     Attributes:
         model: Checkpoint directory, or the name of a bundled model.
         modes: Of ``EngineConfig.lookahead``.
+        blocks: How conditions are sent: as a whole, or part by part to robots that take open blocks.
         batch: How many tasks are planned together.
         families: Of ``tasks.sample``.
         per_family: Tasks of each.
@@ -49,6 +51,7 @@ class StepsBench:
 
     model: str = "planner-small"
     modes: tuple[str, ...] = MODES
+    blocks: tuple[str, ...] = ("whole",)
     batch: int = 1
     families: tuple[str, ...] = ELEVEN
     per_family: int = 10
@@ -101,10 +104,11 @@ class CountedBackend:
 class Side:
     """One way to plan."""
 
-    mode: str
+    name: str
     loop: PlannerLoop
     backend: CountedBackend
     clock: Clock
+    takes_open_blocks: bool = False
     planned: list[Planned] = field(default_factory=list)
 
     def plan(self, tasks: Seq[Task], *, is_counted: bool) -> None:
@@ -116,6 +120,7 @@ class Side:
                 robot_model=task.robot,
                 instruction=task.instruction,
                 scene=task.scene,
+                takes_open_blocks=self.takes_open_blocks,
             )
             for index, task in enumerate(tasks)
         }
@@ -155,7 +160,7 @@ class Side:
         )
 
 
-def make_side(bench: StepsBench, mode: str) -> Side:
+def make_side(bench: StepsBench, mode: str, blocks: str) -> Side:
     """Returns a planner with one mode of lookahead, ready to plan."""
     config = PlannerConfig(
         engine=EngineConfig(model=bench.model, lookahead=mode, num_threads=bench.threads),
@@ -170,7 +175,9 @@ def make_side(bench: StepsBench, mode: str) -> Side:
         return counted[0]
 
     loop = build_loop(config, do_clients_report=False, watch=watch)
-    return Side(mode, loop, counted[0], ProcessorClock() if bench.cpu_time else MonotonicClock())
+    takes_open_blocks = blocks == "open"
+    name = f"{mode}, open blocks" if takes_open_blocks else mode
+    return Side(name, loop, counted[0], ProcessorClock() if bench.cpu_time else MonotonicClock(), takes_open_blocks)
 
 
 def run_steps(bench: StepsBench, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -181,12 +188,14 @@ def run_steps(bench: StepsBench, note: Callable[[str], None] = lambda _: None) -
     """
     if unknown := sorted(set(bench.families) - set(FAMILY_NAMES)):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no tasks {unknown}; known are {', '.join(FAMILY_NAMES)}")
+    if unknown := sorted(set(bench.blocks) - set(BLOCKS)):
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"no blocks {unknown}; known are {', '.join(BLOCKS)}")
     rng = Random(bench.seed)
     groups = {
         is_counted: _groups(_draw(rng, bench.families, count), bench.batch)
         for is_counted, count in ((False, bench.warm_up), (True, bench.per_family))
     }
-    sides = [make_side(bench, mode) for mode in bench.modes]
+    sides = [make_side(bench, mode, blocks) for mode in bench.modes for blocks in bench.blocks]
     try:
         for is_counted, batches in groups.items():
             what = "measuring" if is_counted else "warming up"
@@ -207,7 +216,7 @@ def run_steps(bench: StepsBench, note: Callable[[str], None] = lambda _: None) -
         "is_processor_time": bench.cpu_time,
         "warm_up_per_family": bench.warm_up,
         "same_plans": all([p.text for p in side.planned] == [p.text for p in sides[0].planned] for side in sides),
-        "modes": {side.mode: _by_family(side.planned) for side in sides},
+        "modes": {side.name: _by_family(side.planned) for side in sides},
     }
 
 

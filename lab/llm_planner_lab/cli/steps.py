@@ -22,6 +22,9 @@ def steps(
     modes: Annotated[str, typer.Option(help="Of the setting engine.lookahead, with commas between.")] = (
         "off,forced,prompt,always,auto"
     ),
+    blocks: Annotated[
+        str, typer.Option(help="How conditions are sent, with commas between: whole, or open (part by part).")
+    ] = "whole",
     batch: Annotated[str, typer.Option(help="How many tasks are planned together: numbers with commas between.")] = "1",
     families: Annotated[
         str, typer.Option(help="Of tasks, with commas between; the eleven of TimelyLLM if empty.")
@@ -47,6 +50,7 @@ def steps(
         bench = StepsBench(
             model=model,
             modes=tuple(filter(None, modes.split(","))),
+            blocks=tuple(filter(None, blocks.split(","))),
             batch=size,
             families=tuple(filter(None, families.split(","))) or ELEVEN,
             per_family=per_family,
@@ -68,6 +72,7 @@ def _table(document: dict[str, Any]) -> Table:
         "lookahead",
         "steps per token",
         "of the whole plan",
+        "tokens of the first segment",
         f"first segment, {'CPU ' * document['is_processor_time']}ms: mean",
         "p50",
         "p95",
@@ -81,6 +86,7 @@ def _table(document: dict[str, Any]) -> Table:
         table.add_row(
             mode,
             *(f"{figures.get(key, float('nan')):.3f}" for key in ("steps_per_token", "plan_steps_per_token")),
+            f"{figures.get('tokens', float('nan')):.1f}",
             *(f"{1000 * times_s.get(key, float('nan')):.1f}" for key in ("mean", "p50", "p95")),
             str(figures["n"]),
         )

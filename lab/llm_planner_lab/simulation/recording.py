@@ -33,22 +33,32 @@ class _Goal:
         return is_whole and (self.accepted["urgency"] != "chat" or self.prose_unit is not None)
 
     @property
-    def carried_out(self) -> list[int]:
-        """The segments that count: with a replan, neither the one that failed nor what was void behind it."""
+    def statements(self) -> list[list[int]]:
+        """The segments that count, by statement: with a replan, neither what failed nor what was void behind it.
+
+        A condition that came part by part is one statement; a recorded plan is replayed in whole statements.
+        """
         failed = [index for index, status in self.reports if status == "failed"]
-        kept: list[int] = []
+        kept: list[list[int]] = []
+        num_open = 0
         for index in sorted(self.segments):
-            if not _is_replan(self.segments[index]):
-                kept.append(index)
+            if _is_replan(self.segments[index]):
+                last, num_open = max((f for f in failed if f < index), default=index), 0
+                kept = [parts for parts in kept if parts[-1] < last]
                 continue
-            last = max((f for f in failed if f < index), default=index)
-            kept = [k for k in kept if k < last]
+            if num_open:
+                kept[-1].append(index)
+            else:
+                kept.append([index])
+            num_open += _edge(self.segments[index])
         return kept
 
     @property
     def text(self) -> str:
-        """What was delivered, and carried out."""
-        return "".join(self.segments[index]["text"] for index in self.carried_out)
+        """What was delivered, and carried out; a block that has no end ends with the plan."""
+        indices = [index for parts in self.statements for index in parts]
+        num_open = sum(_edge(self.segments[index]) for index in indices)
+        return "".join(self.segments[index]["text"] for index in indices) + "}" * num_open
 
     @property
     def prose_unit(self) -> ProseUnit | None:
@@ -58,6 +68,8 @@ class _Goal:
 
     def duration_s(self, index: int) -> float:
         """Returns how long the robot took for a segment: between its reports, else as it said, else as expected."""
+        if (index, "skipped") in self.reports:
+            return 0.0
         started = self.reports.get((index, "started"))
         ended = self.reports.get((index, "succeeded")) or self.reports.get((index, "failed"))
         if started is not None and ended is not None:
@@ -84,11 +96,11 @@ def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]
         origin_s = time_s if origin_s is None else origin_s
         _take(dict(line), goals)
     ended = [goal for goal in goals.values() if goal.finished is not None]
-    planned = [goal for goal in ended if goal.carried_out and goal.is_gapless]
+    planned = [goal for goal in ended if goal.statements and goal.is_gapless]
     planned.sort(key=lambda goal: float(goal.accepted["time_s"]))
     counts = Counter(
         num_unfinished=len(goals) - len(ended),
-        num_without_plan=sum(not goal.carried_out for goal in ended),
+        num_without_plan=sum(not goal.statements for goal in ended),
         num_with_gaps=sum(not goal.is_gapless for goal in ended),
     )
     return [_row(goal, origin_s or 0.0) for goal in planned], dict(counts)
@@ -113,11 +125,10 @@ def _take(line: Line, goals: dict[str, _Goal]) -> None:
 
 
 def _row(goal: _Goal, origin_s: float) -> Line:
-    asked, indices = goal.accepted, goal.carried_out
-    segments = [goal.segments[index] for index in indices]
+    asked, statements = goal.accepted, goal.statements
     num_prompt, num_cached = _prompt_tokens(goal)
     names = ("request_id", "robot_id", "robot_model", "urgency", "time_utility", "instruction", "scene", "start_pose")
-    tokens = [int(segment["num_tokens"]) for segment in segments]
+    tokens = [sum(int(goal.segments[index]["num_tokens"]) for index in parts) for parts in statements]
     return {
         **{name: asked[name] for name in names},
         "time_s": max(0.0, float(asked["time_s"]) - origin_s),
@@ -126,7 +137,7 @@ def _row(goal: _Goal, origin_s: float) -> Line:
         **({"chat_segments": goal.prose_unit.value} if asked["urgency"] == "chat" and goal.prose_unit else {}),
         "num_static_tokens": num_cached,
         "num_dynamic_tokens": max(1, num_prompt - num_cached),
-        "durations_s": [goal.duration_s(index) for index in indices],
+        "durations_s": [sum(map(goal.duration_s, parts)) for parts in statements],
         "segment_tokens": tokens if any(tokens) else [],
     }
 
@@ -143,3 +154,8 @@ def _prompt_tokens(goal: _Goal) -> tuple[int, int]:
 def _is_replan(line: Line) -> bool:
     """Returns whether the line of a segment is of a marker; recordings of before 0.2 say it by an empty text."""
     return bool(line.get("is_replan", not line["text"]))
+
+
+def _edge(line: Line) -> int:
+    """Returns by how many blocks more are open behind a segment."""
+    return {"opens": 1, "closes": -1}.get(line.get("block_edge", ""), 0)

@@ -39,6 +39,17 @@ def test_fewer_steps_for_the_same_plans():
         assert 0 < figures[mode]["first_segment_s"]["p50"] <= figures[mode]["first_segment_s"]["p95"]
 
 
+def test_open_blocks_make_first_segments_shorter_and_change_no_plan():
+    families = ("look_for", "evade_animal")
+    bench = StepsBench(modes=("auto",), blocks=("whole", "open"), families=families, per_family=3, warm_up=0, threads=1)
+    document = run_steps(bench)
+    assert document["same_plans"]
+    whole, parts = document["modes"]["auto"], document["modes"]["auto, open blocks"]
+    assert parts["look_for"]["tokens"] <= whole["look_for"]["tokens"] / 2
+    assert parts["evade_animal"]["tokens"] == whole["evade_animal"]["tokens"]  # no condition
+    assert parts["look_for"]["share_served"] == whole["look_for"]["share_served"] == 1.0
+
+
 def test_the_command_writes_what_it_shows(tmp_path):
     path = tmp_path / "figures" / "steps.json"
     arguments = [
@@ -68,6 +79,7 @@ def test_the_command_writes_what_it_shows(tmp_path):
         (["--batch", "0"], "from 1 on"),
         (["--modes", "sometimes"], "known are auto, always, prompt, forced, off"),
         (["--families", "juggle"], "known are look_for"),
+        (["--blocks", "shut"], "known are whole, open"),
     ],
 )
 def test_bad_input_says_what_is_known(arguments, message):

@@ -155,3 +155,47 @@ def test_a_plan_that_took_a_replan_is_the_way_that_was_gone():
     (row,) = read(*lines).requests
     assert row.plan == "mf(100);mu(50);"
     assert len(row.durations_s) == 2
+
+
+def a_goal_in_parts(*, skips=False, fails_at=None, num_parts=6):
+    texts = ("mf(100);", "?iv(cat){", "g(cat);", "tc(90);", "}", "mb(50);")[:num_parts]
+    lines = a_goal(texts=texts)
+    for line in lines:
+        index = line.get("index")
+        if line["event"] == "segment" and texts[index] in ("?iv(cat){", "}"):
+            line["block_edge"] = "opens" if index == 1 else "closes"
+        is_end = line["event"] == "report" and line["status"] == "succeeded"
+        if is_end and skips and index in (2, 3, 4):
+            line.update(status="skipped", duration_s=0.0)
+        if is_end and index == fails_at:
+            line["status"] = "failed"
+    if not skips:
+        return lines
+    return [line for line in lines if not (line.get("status") == "started" and line["index"] in (2, 3, 4))]
+
+
+def test_a_condition_that_came_part_by_part_is_one_statement():
+    (row,) = read(*a_goal_in_parts()).requests
+    assert row.plan == "mf(100);?iv(cat){g(cat);tc(90);}mb(50);"
+    assert row.segment_tokens == (5, 6 + 7 + 8 + 9, 10)
+    assert row.durations_s == pytest.approx((1.0, 4.0, 1.0))
+    assert len(simulate(read(*a_goal_in_parts()), a_config(), SCRIPTS).requests[0].segments) == 3
+
+
+def test_what_was_skipped_took_no_time():
+    (row,) = read(*a_goal_in_parts(skips=True)).requests
+    assert row.durations_s == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_a_plan_that_ended_in_an_open_block_is_replayed_as_far_as_it_went():
+    (row,) = read(*a_goal_in_parts(num_parts=3)).requests
+    assert row.plan == "mf(100);?iv(cat){g(cat);}"
+
+
+def test_a_block_in_which_something_failed_is_not_among_what_was_carried_out():
+    marker = Segment(index=6, text="", calls=(), expected=EXPECTED, is_replan=True)
+    last = Segment(index=7, text="mu(50);", calls=(), expected=EXPECTED, num_tokens=3)
+    lines = a_goal_in_parts(fails_at=2)
+    lines[-1:-1] = [event_log.segment_sent("g", marker, 108.5), event_log.segment_sent("g", last, 108.6)]
+    (row,) = read(*lines).requests
+    assert row.plan == "mf(100);mu(50);"

@@ -54,11 +54,12 @@ class StreamOpener:
         Raises:
             ServerError: If there is no room left.
         """
-        ends, grammar = None, None
-        if self._dialect.grammar is not None and state.sequence.grammar is not None:
-            ends = StatementEnds(map(self._tokens.token_bytes, state.output_token_ids))
+        ends, grammar, sequence = None, None, state.sequence
+        if self._dialect.grammar is not None and sequence.grammar is not None:
+            ends = StatementEnds(map(self._tokens.token_bytes, state.output_token_ids), sequence.num_open_blocks)
             if ends.is_at_end:
-                grammar = continued(state.sequence.grammar) if state.output_token_ids else state.sequence.grammar
+                is_begun = bool(state.output_token_ids)
+                grammar = continued(sequence.grammar) if is_begun else sequence.first_grammar or sequence.grammar
         stream = Stream(
             self._server.complete(self._body(state, grammar)),
             tokens=self._tokens,

@@ -13,12 +13,13 @@ class StatementEnds:
 
     Args:
         pieces: What was written so far.
+        depth: Of blocks that were open before that.
     """
 
-    def __init__(self, pieces: Iterable[bytes] = ()) -> None:
+    def __init__(self, pieces: Iterable[bytes] = (), depth: int = 0) -> None:
         self._lexer = Lexer()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._depth = 0
+        self._depth = depth
         self._is_plan = True
         self.is_at_end = True
         for piece in pieces:

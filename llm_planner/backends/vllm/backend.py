@@ -140,7 +140,7 @@ class VllmBackend:
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
-        ours = sequence.sampling
+        ours, grammar = sequence.sampling, sequence.first_grammar or sequence.grammar
         return SamplingParams(
             temperature=ours.temperature,
             top_p=ours.top_p,
@@ -148,7 +148,7 @@ class VllmBackend:
             max_tokens=max_tokens,
             stop_token_ids=sorted(self.tokenizer.eos_token_ids),
             detokenize=False,
-            structured_outputs=None if sequence.grammar is None else StructuredOutputsParams(grammar=sequence.grammar),
+            structured_outputs=None if grammar is None else StructuredOutputsParams(grammar=grammar),
         )
 
     def _release(self, request_ids: Iterable[str]) -> None:

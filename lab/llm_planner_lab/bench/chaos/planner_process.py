@@ -16,7 +16,7 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
-from llm_planner.language.syntax import Statement
+from llm_planner.language.syntax import Part
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.session import Gate, PlanSession
 from llm_planner.ros import process
@@ -48,10 +48,10 @@ class JournaledGate:
         """Goes on from where the robot is."""
         self._gate.restart(mark, pose)
 
-    def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
+    def admit(self, part: Part) -> tuple[SkillCall, ...]:
         """Returns what the gate returns; raises what it raises."""
-        calls = self._gate.admit(statement)
-        self._journal.note("admitted", goal=self._goal, text=to_text(statement), calls=list(map(words, calls)))
+        calls = self._gate.admit(part)
+        self._journal.note("admitted", goal=self._goal, text=to_text(part), calls=list(map(words, calls)))
         return calls
 
 
