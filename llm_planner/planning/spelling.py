@@ -6,7 +6,7 @@ the letters of a name and guesses where its words end. Code reads that off the t
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from llm_planner.language.syntax import Name, Statement, Text
@@ -29,14 +29,16 @@ class Spelling:
     Args:
         instruction: As it came; untrusted.
         scene: Likewise. Its names are those that the robot knows, and come first.
+        places: Names that the robot always knows.
     """
 
-    def __init__(self, instruction: str, scene: str = "") -> None:
+    def __init__(self, instruction: str, scene: str = "", places: Iterable[str] = ()) -> None:
         self._instruction = instruction[:_MAX_LENGTH]
         words = (_Word(_letters(m.group()), m.start(), m.end()) for m in _WORD.finditer(self._instruction))
         self._words = [word for word in words if word.letters]
-        entries = (entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
-        self._names = {_letters(name): name for name in entries}
+        seen = (entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
+        self._known = frozenset(filter(None, (*places, *seen)))
+        self._by_letters = {_letters(name): name for name in sorted(self._known)}
 
     def apply(self, statement: Statement) -> Statement:
         """Returns the statement with those names and texts respelled whose letters the scene or the instruction has."""
@@ -53,11 +55,11 @@ class Spelling:
 
     def _name(self, name: str) -> str:
         letters = _letters(name)
-        if letters in self._names:
-            return self._names[letters]
+        if name in self._known or letters in self._by_letters:
+            return name if name in self._known else self._by_letters[letters]
         spellings = ["_".join(word.letters for word in words) for words in self._occurrences(letters)]
-        known = [spelling for spelling in spellings if not spelling[0].isdigit()]
-        return name if name in known else next(iter(known), name)
+        names = [spelling for spelling in spellings if not spelling[0].isdigit()]
+        return name if name in names else next(iter(names), name)
 
     def _text(self, text: str) -> str:
         said = [self._instruction[words[0].start : words[-1].end] for words in self._occurrences(_letters(text))]

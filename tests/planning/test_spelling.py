@@ -37,7 +37,13 @@ def test_the_scene_knows_best_how_its_names_are_divided():
     assert spelled("go to the headlight", "g(headlight);", scene="head light, cup") == "g(head_light);"
 
 
-@pytest.mark.parametrize("name", ["lights", "light_head", "ligh", "the_head_light_is"])
+def test_names_with_the_same_letters_stay_apart_and_places_are_known():
+    assert spelled("go to box 1 1", "g(box_11);g(box_1_1);", scene="box_11, box_1_1") == "g(box_11);g(box_1_1);"
+    (call,) = parse("place(cup,left_area);")
+    assert Spelling("the cup to the leftarea", places=["left_area"]).apply(call) == call
+
+
+@pytest.mark.parametrize("name", ["lights", "light_head", "lamp", "the_head_light_is"])
 def test_other_letters_are_another_name(name):
     assert spelled("the head light", f"g({name});") == f"g({name});"
 
