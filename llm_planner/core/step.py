@@ -117,7 +117,7 @@ class TokenChoice(NamedTuple):
 
     token_id: int
     logprob: float = 0.0
-    alternatives: tuple[int, ...] = ()
+    alternatives: "tuple[TokenChoice, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,11 +47,16 @@ class Sampler:
         """Returns a token with its probability, and with others if it is not clear."""
         if isinstance(token, SamplingError):
             return token
-        logprob = min(0.0, float(self._logits[row, token]) - self._totals[row])
-        if logprob > CLEAR_LOGPROB:
-            return TokenChoice(token, logprob)
-        likeliest = self._logits[row].topk(min(1 + NUM_ALTERNATIVES, self._logits.shape[-1])).indices.tolist()
-        return TokenChoice(token, logprob, tuple(other for other in likeliest if other != token)[:NUM_ALTERNATIVES])
+        chosen = TokenChoice(token, self._logprob(row, float(self._logits[row, token])))
+        if chosen.logprob > CLEAR_LOGPROB:
+            return chosen
+        logits, token_ids = self._logits[row].topk(min(1 + NUM_ALTERNATIVES, self._logits.shape[-1]))
+        likeliest = zip(token_ids.tolist(), logits.tolist(), strict=True)
+        others = [TokenChoice(other, self._logprob(row, logit)) for other, logit in likeliest if other != token]
+        return chosen._replace(alternatives=tuple(others[:NUM_ALTERNATIVES]))
+
+    def _logprob(self, row: int, logit: float) -> float:
+        return min(0.0, logit - self._totals[row])
 
     def _choose_unmasked(self, row: int, state: SequenceState) -> TokenChoice | SamplingError | None:
         """Returns the choice where it needs no mask, which is slow: a forced token, or a greedy one that is allowed.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts in plans."""
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
 
@@ -11,18 +12,25 @@ T = TypeVar("T")
 
 def with_spaces(statement: T) -> T:
     """Returns a statement with spaces where its texts have ``_``: the bundled model has no token for a space."""
-    return _changed(statement)  # type: ignore[return-value]
+    return mapped(statement, _spaced)
 
 
-def _changed(node: object) -> object:
-    """Returns the node itself where nothing in it changes."""
+def mapped(node: T, change: Callable[[object], object]) -> T:
+    """Returns a node of a syntax tree with every node in it changed, from the leaves up; itself if none changes."""
+    return _mapped(node, change)  # type: ignore[return-value]
+
+
+def _mapped(node: object, change: Callable[[object], object]) -> object:
     if isinstance(node, tuple):
-        return tuple(map(_changed, node))
+        return tuple(_mapped(child, change) for child in node)
     if not is_dataclass(node) or isinstance(node, type):
         return node
     values = {field.name: getattr(node, field.name) for field in fields(node)}
-    if isinstance(node, Text | Fail | Unclear):
-        changed = {name: value.replace("_", " ") for name, value in values.items()}
-    else:
-        changed = {name: _changed(value) for name, value in values.items()}
-    return node if changed == values else replace(node, **changed)
+    changed = {name: _mapped(value, change) for name, value in values.items()}
+    return change(node if changed == values else replace(node, **changed))
+
+
+def _spaced(node: object) -> object:
+    if not isinstance(node, Text | Fail | Unclear):
+        return node
+    return replace(node, **{field.name: getattr(node, field.name).replace("_", " ") for field in fields(node)})

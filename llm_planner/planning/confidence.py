@@ -6,28 +6,41 @@ worded in many ways.
 The probability of a sequence as a measure of confidence: Malinin and Gales, "Uncertainty Estimation in Autoregressive
 Structured Prediction" (ICLR 2021), Eq. (6). Deviation: not normalised by length, because one wrong token makes a wrong
 statement; a plan is as sure as its least sure statement, so that long plans are not suspect for their length.
+Tokens that amount to the same are added up, as Kuhn, Gal and Farquhar, "Semantic Uncertainty" (ICLR 2023), Eq. (2), do
+with whole answers: where a name is divided into words (``planning.spelling`` decides that), and, in an emergency, which
+way out of a danger is taken.
 """
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from llm_planner.core.step import TokenChoice
 
 _FREE = ("fail('", "unclear('", "p('", "log('", "probe('")
+_WITHIN_NAME = re.compile(r"[(,'][A-Za-z0-9_]*[A-Za-z0-9]$")
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str
     choice: TokenChoice
-    decides: bool
+    logprob: float
+    """Of all choices that amount to the same; 0 if it does not decide."""
 
 
 class Confidence:
-    """Follows one plan token by token."""
+    """Follows one plan token by token.
 
-    def __init__(self) -> None:
+    Args:
+        spelled: Returns the text of a token.
+        equivalent_skills: Names of skills that are as good as each other.
+    """
+
+    def __init__(self, spelled: Callable[[int], str], equivalent_skills: Collection[str] = ()) -> None:
+        self._spelled = spelled
+        self._equivalent_skills = equivalent_skills
         self._tokens: list[_Token] = []  # of the statement that is being written
         self._text = ""
         self._lowest_logprob = self._begun_logprob = 0.0
@@ -39,7 +52,7 @@ class Confidence:
 
     def feed(self, text: str, choice: TokenChoice) -> None:
         """Takes the next token and the text that it adds."""
-        self._tokens.append(_Token(text, choice, decides=not self._is_free()))
+        self._tokens.append(_Token(text, choice, 0.0 if self._is_free() else self._logprob(text, choice)))
         self._text += text
 
     def end_statement(self, *, goes_on: bool = False) -> float:
@@ -49,26 +62,30 @@ class Confidence:
             goes_on: Whether it is only a part of a top-level statement, which counts from its beginning: a condition
                 that comes in parts is as sure as one that comes as a whole.
         """
-        logprob = self._begun_logprob + sum(token.choice.logprob for token in self._tokens if token.decides)
+        logprob = self._begun_logprob + sum(token.logprob for token in self._tokens)
         self._lowest_logprob = min(self._lowest_logprob, logprob)
         self._begun_logprob = logprob if goes_on else 0.0
         self._tokens, self._text = [], ""
         return math.exp(logprob)
 
-    def variants(self, spelled: Callable[[int], str]) -> list[str]:
-        """Returns the statement that is being written, and what it would be with another token where it is least sure.
-
-        Args:
-            spelled: Returns the text of a token.
-        """
-        deciding = [index for index, token in enumerate(self._tokens) if token.decides]
-        if not deciding:
-            return [self._text]
-        weakest = min(deciding, key=lambda index: self._tokens[index].choice.logprob)
+    def variants(self) -> list[str]:
+        """Returns the statement that is being written, and those with another token in place of the least sure one."""
+        weakest = min(range(len(self._tokens)), key=lambda index: self._tokens[index].logprob, default=0)
         before = "".join(token.text for token in self._tokens[:weakest])
         behind = "".join(token.text for token in self._tokens[weakest + 1 :])
-        others = map(spelled, self._tokens[weakest].choice.alternatives)
-        return [self._text, *(before + other + behind for other in others)]
+        others = self._tokens[weakest].choice.alternatives if self._tokens else ()
+        return [self._text, *(before + self._spelled(other.token_id) + behind for other in others)]
+
+    def _logprob(self, text: str, choice: TokenChoice) -> float:
+        same = [other.logprob for other in choice.alternatives if self._is_same(text, self._spelled(other.token_id))]
+        return min(0.0, math.log(sum(map(math.exp, (choice.logprob, *same))))) if same else choice.logprob
+
+    def _is_same(self, text: str, other: str) -> bool:
+        """Whether another token in place of the next one would not change what the statement means."""
+        if _WITHIN_NAME.search(self._text):
+            return (text == "_" and other.isalnum()) or (other == "_" and text.isalnum())
+        names = ((self._text + token).removesuffix("(") for token in (text, other))
+        return all(name in self._equivalent_skills for name in names)
 
     def _is_free(self) -> bool:
         """Whether the next token is within a text that is free to be worded."""

@@ -99,6 +99,7 @@ class DirectionCheck:
     is_replan: bool = False
     problem: str = field(default="", init=False)
     _threats: frozenset[Side] = field(init=False)
+    _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
     _gone: set[tuple[bool, Side]] = field(default_factory=set, init=False)
@@ -110,9 +111,18 @@ class DirectionCheck:
         self._named = _sides(_NAMED, _WARNING.sub(" ", text))
         self._is_reversed = _REVERSED.search(text) is not None
         if self.is_urgent:
-            self._threats = _sides(_MENTIONED, _ORDERED.sub(" ", text)) or frozenset({Side.FRONT}) - self._named
+            warned = _sides(_MENTIONED, _ORDERED.sub(" ", text))
+            self._threats = warned or frozenset({Side.FRONT}) - self._named
+            self._is_side_named = bool(warned) and self._named <= warned
         else:
             self._threats = warned - self._named
+
+    def ways_out(self) -> frozenset[str]:
+        """Returns the skills that move the robot to none of the sides that are named; none if none is named."""
+        if not self._is_side_named:
+            return frozenset()
+        sides = {name: self._side(SkillCall(name)) for name in self.model.skills}
+        return frozenset(name for name, (moves, side) in sides.items() if moves and side not in self._threats)
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
@@ -155,6 +165,14 @@ class DirectionCheck:
             return False, None
         axis = max(range(3), key=lambda index: abs(effect.axis[index]))
         return True, _AXES[axis][effect.axis[axis] < 0]
+
+
+def ways_out(model: RobotModel, instruction: str) -> frozenset[str]:
+    """Returns the skills that bring a robot away from what an emergency warns of, each as good as the others.
+
+    None if the emergency names no side, or orders a motion: then it matters which of them a plan takes.
+    """
+    return DirectionCheck(model, instruction, is_urgent=True).ways_out()
 
 
 def _sides(words: dict[Side, re.Pattern[str]], text: str) -> frozenset[Side]:

@@ -4,7 +4,7 @@
 import codecs
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -114,6 +114,8 @@ class PlanSession:
         checks: Hold the plan against the words of its instruction.
         can_hold: Whether statements may be held back until the end; else what is only doubtful is sent.
         is_admissible: Whether a whole plan would pass the gate: asked of what may have been meant instead.
+        equivalent_skills: Names of skills that are as good as each other for this request.
+        in_words: Returns a plan in words, for people.
 
     Raises:
         PlannerError: If ``delivered`` itself does not pass.
@@ -133,6 +135,8 @@ class PlanSession:
         checks: Sequence[PlanCheck] = (),
         can_hold: bool = True,
         is_admissible: Callable[[str], bool] | None = None,
+        equivalent_skills: Collection[str] = (),
+        in_words: Callable[[str], str] = str,
     ) -> None:
         self._tokenizer = tokenizer
         self._parser = parser
@@ -141,12 +145,13 @@ class PlanSession:
         self._min_confidence = min_confidence
         self._reads = reads
         self._checks, self._can_hold, self._is_admissible = checks, can_hold, is_admissible
+        self._equivalent_skills, self._in_words = equivalent_skills, in_words
         self._held: list[Segment] = []
         self._num_open = 0  # blocks
         self._statement = ""  # the parts of a top-level statement that has not ended
         self._unsure_of: _Unsure | None = None  # the first of them
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
-        self._confidence = Confidence()
+        self._confidence = Confidence(self._spelled, equivalent_skills)
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last replan
@@ -202,7 +207,7 @@ class PlanSession:
         self._checks = [again for check in self._checks if (again := check.restarted()) is not None]
         self._held.clear()
         self._num_open, self._statement = 0, ""
-        self._unsure_of, self._confidence = None, Confidence()
+        self._unsure_of, self._confidence = None, Confidence(self._spelled, self._equivalent_skills)
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
         self._gate.restart(self._marks[failure.index], pose)
@@ -290,7 +295,9 @@ class PlanSession:
         return Progress((*segments, *held), is_complete=True)
 
     def _doubt(self, part: Part) -> PlannerError:
-        return _not_understood(f"the planner is only {self.confidence:.0%} sure of {to_text(part)}")
+        meant = "the end of a condition's block" if isinstance(part, Closing) else self._in_words(_statement_text(part))
+        way_on = "confirm it, or say it in other words" if self._can_hold else _SAY_IT_AGAIN
+        return _not_understood(f"only {self.confidence:.0%} sure that this is meant: {meant}", way_on)
 
     def _candidates(self, texts: Sequence[str], unsure: "_Unsure") -> tuple[str, ...]:
         """Returns what was held back, and what it would be with another token where the model was least sure.
@@ -359,7 +366,7 @@ class PlanSession:
                 self._gate.admit(part)
                 raise PlannerError(ErrorCode.NOT_ACHIEVED, part.reason)
             self._follow(part)
-            variants = self._confidence.variants(self._spelled)[1:]
+            variants = self._confidence.variants()[1:]
             is_sure = self._confidence.end_statement(goes_on=self._num_open > 0) >= self._min_confidence
             if not is_sure and not self._can_hold:
                 raise self._doubt(part)
@@ -409,6 +416,14 @@ class PlanSession:
         return Progress(tuple(segments), error, is_complete=True)
 
 
+_SAY_IT_AGAIN = "say it in other words"
+
+
+def _statement_text(part: Part) -> str:
+    """Returns a part as a statement; an opening with nothing in its block."""
+    return to_text(If(part.condition, ()) if isinstance(part, Opening) else part)
+
+
 def _is_plan(text: str) -> bool:
     try:
         parse(text)
@@ -417,5 +432,5 @@ def _is_plan(text: str) -> bool:
     return True
 
 
-def _not_understood(what: str) -> PlannerError:
-    return PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {what}")
+def _not_understood(what: str, way_on: str = _SAY_IT_AGAIN) -> PlannerError:
+    return PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {what}; {way_on}")

@@ -12,15 +12,19 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import carried_out, first_of_statement, num_open_blocks, statement_text
 from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
+from llm_planner.language.syntax import Statement
 from llm_planner.language.texts import with_spaces
+from llm_planner.planning.directions import ways_out
 from llm_planner.planning.failure_context import FailureContext, ReplanContext
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import continued, lark_grammar
 from llm_planner.planning.harm import harm_of
+from llm_planner.planning.in_words import in_words
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
 from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.planning.spelling import Spelling
 from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
@@ -148,6 +152,11 @@ class PlanPreparer:
     ) -> PlanSession:
         """Returns what reads the plan."""
         is_urgent = request.urgency is Urgency.URGENT
+        has_spaces = self._encoder.style is not PromptStyle.COMPACT
+        spelling = Spelling(request.instruction, request.scene, model.places)
+
+        def reads(statement: Statement) -> Statement:
+            return spelling.apply(statement if has_spaces else with_spaces(statement))
 
         def is_admissible(plan: str) -> bool:
             other = replace(request, delivered=(), failures=())
@@ -168,10 +177,12 @@ class PlanPreparer:
             delivered=request.delivered,
             failures=request.failures,
             min_confidence=self._min_confidence,
-            reads=with_spaces if self._encoder.style is PromptStyle.COMPACT else None,
+            reads=reads,
             checks=self._checks(model, request) if self._checks is not None else (),
             can_hold=request.time_budget_s is None and not is_urgent,
             is_admissible=is_admissible,
+            equivalent_skills=ways_out(model, request.instruction) if is_urgent else (),
+            in_words=partial(in_words, model),
         )
 
     def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:

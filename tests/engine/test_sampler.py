@@ -120,7 +120,8 @@ def test_a_choice_says_how_likely_it_was_among_all_tokens_and_what_else_it_could
         torch.cat((logits[:2], torch.tensor([[0.0, 9.0, 0.0, 0.0]]))), [state(), state(Only(3, 0)), state()]
     )
     assert math.exp(free.logprob) == pytest.approx(float(probability[1]))
-    assert free.alternatives == (2, 3, 0)
+    assert [other.token_id for other in free.alternatives] == [2, 3, 0]
+    assert [math.exp(other.logprob) for other in free.alternatives] == pytest.approx(probability[[2, 3, 0]].tolist())
     assert math.exp(masked.logprob) == pytest.approx(float(probability[3]))  # the mask hides nothing of its doubt
-    assert masked.alternatives == (1, 2, 0)
+    assert [other.token_id for other in masked.alternatives] == [1, 2, 0]
     assert sure.alternatives == ()

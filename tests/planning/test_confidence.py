@@ -2,6 +2,7 @@
 """How sure a model is, statement by statement."""
 
 import math
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -11,18 +12,33 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import BlockEdge, ReportStatus, SegmentReport
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.confidence import Confidence
+from llm_planner.planning.in_words import in_words
 from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import make_session
+
+OTHERS = {7: "r", 8: "u", 9: "_", 10: "light", 11: "mr", 12: "tp"}
+
+
+def make_confidence(**options):
+    return Confidence(OTHERS.get, **options)
+
+
+def choice(probability, **others):
+    """Returns a choice with its alternatives, by their text."""
+    ids = {text: token_id for token_id, text in OTHERS.items()}
+    alternatives = tuple(TokenChoice(ids[text], math.log(p)) for text, p in others.items())
+    return TokenChoice(0, math.log(probability), alternatives)
 
 
 def feed(confidence, *pieces):
     for text, probability in pieces:
-        confidence.feed(text, TokenChoice(0, math.log(probability), (7, 8)))
+        confidence.feed(text, choice(probability, r=0.01, u=0.001))
 
 
 def test_a_statement_is_as_sure_as_its_tokens_together_and_a_plan_as_its_least_sure_statement():
-    confidence = Confidence()
+    confidence = make_confidence()
     feed(confidence, ("mf(", 0.9), ("100", 0.5), (");", 1.0))
     assert confidence.end_statement() == pytest.approx(0.45)
     feed(confidence, ("tc(90);", 0.8))
@@ -31,7 +47,7 @@ def test_a_statement_is_as_sure_as_its_tokens_together_and_a_plan_as_its_least_s
 
 
 def test_why_it_cannot_may_be_worded_in_many_ways_but_what_it_says_to_people_may_not():
-    confidence = Confidence()
+    confidence = make_confidence()
     feed(confidence, ("fail('", 0.9), ("too", 0.01), (" far", 0.01), ("');", 0.5))
     assert confidence.end_statement() == pytest.approx(0.9)
     feed(confidence, ("l('", 0.9), ("closing", 0.9), (" at", 0.9), (" five');", 0.5))
@@ -39,14 +55,43 @@ def test_why_it_cannot_may_be_worded_in_many_ways_but_what_it_says_to_people_may
 
 
 def test_variants_differ_where_it_is_least_sure():
-    confidence = Confidence()
+    confidence = make_confidence()
     feed(confidence, ("m", 0.9), ("l", 0.5), ("(100", 0.8), (");", 1.0))
-    assert confidence.variants({7: "r", 8: "u"}.get) == ["ml(100);", "mr(100);", "mu(100);"]
+    assert confidence.variants() == ["ml(100);", "mr(100);", "mu(100);"]
+
+
+def test_where_a_name_is_divided_into_words_is_not_for_the_model_to_know():
+    confidence = make_confidence()
+    feed(confidence, ("o(", 1.0), ("head", 1.0))
+    confidence.feed("_", choice(0.5, light=0.4))
+    confidence.feed("light", choice(1.0))
+    assert confidence.end_statement() == pytest.approx(0.9)
+    feed(confidence, ("o(", 1.0), ("head", 1.0))
+    confidence.feed("light", choice(0.5, _=0.4, r=0.05))
+    assert confidence.end_statement() == pytest.approx(0.9)
+
+
+def test_another_letter_is_another_name_and_another_skill_another_deed():
+    confidence = make_confidence(equivalent_skills={"light"})
+    confidence.feed("move", choice(1.0))
+    confidence.feed("_", choice(0.5, light=0.4))
+    assert confidence.end_statement() == pytest.approx(0.5)
+    feed(confidence, ("o(", 1.0))
+    confidence.feed("light", choice(0.5, _=0.4, r=0.05))  # the first letters of a name
+    assert confidence.end_statement() == pytest.approx(0.5)
+
+
+def test_skills_that_are_as_good_as_each_other_are_added_up():
+    confidence = make_confidence(equivalent_skills={"ml", "mr"})
+    for text, others, expected in (("ml", {"mr": 0.3, "tp": 0.1}, 0.9), ("tp", {"mr": 0.3}, 0.6)):
+        confidence.feed(text, choice(0.6, **others))
+        feed(confidence, ("(100);", 1.0))
+        assert confidence.end_statement() == pytest.approx(expected)
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=6))
 def test_it_never_rises(probabilities):
-    confidence, before = Confidence(), 1.0
+    confidence, before = make_confidence(), 1.0
     for probability in probabilities:
         feed(confidence, ("tp();", probability))
         confidence.end_statement()
@@ -59,8 +104,8 @@ def fed(plan, least, *, sure=0.9, **options):
     tokenizer = FakeTokenizer(1)
     token_ids = tokenizer.encode(plan)
     session = make_session(tokenizer=tokenizer, min_confidence=least, **options)
-    other = tokenizer.encode("r")[0]
-    first = session.feed(token_ids, [TokenChoice(token_id, math.log(sure), (other,)) for token_id in token_ids])
+    others = (TokenChoice(tokenizer.encode("r")[0], math.log(1e-3)),)
+    first = session.feed(token_ids, [TokenChoice(token_id, math.log(sure), others) for token_id in token_ids])
     return session, first, first if first.is_complete else session.finish()
 
 
@@ -80,7 +125,8 @@ def test_nothing_behind_an_unsure_statement_moves_either_and_the_whole_plan_can_
     sent = []
     for plan, logprob in (("tc(90);", 0.0), ("ml(50);", -1.0), ("h();", 0.0)):
         token_ids = tokenizer.encode(plan)
-        choices = [TokenChoice(t, logprob / len(token_ids), tuple(tokenizer.encode("r"))) for t in token_ids]
+        others = (TokenChoice(tokenizer.encode("r")[0], math.log(1e-3)),)
+        choices = [TokenChoice(t, logprob / len(token_ids), others) for t in token_ids]
         sent += session.feed(token_ids, choices).segments
     end = session.finish()
     assert [segment.text for segment in sent] == ["tc(90);"]
@@ -98,7 +144,7 @@ def test_what_may_have_been_meant_passes_the_gate():
 
     session = make_session(tokenizer=tokenizer, min_confidence=0.9, is_admissible=is_admissible)
     weakest = {"l": -0.5}
-    others = tuple(tokenizer.encode(text)[0] for text in ("r", "z"))
+    others = tuple(TokenChoice(tokenizer.encode(text)[0], -5.0) for text in ("r", "z"))
     for character in "ml(50);":
         (token_id,) = tokenizer.encode(character)
         session.feed([token_id], [TokenChoice(token_id, weakest.get(character, 0.0), others)])
@@ -109,6 +155,17 @@ def test_what_may_have_been_meant_passes_the_gate():
 def test_what_has_no_time_to_wait_ends_at_once():
     _, first, _ = fed("mf(100);", 0.6, can_hold=False)
     assert first.error.code is ErrorCode.NOT_UNDERSTOOD
+
+
+def test_a_person_is_told_what_may_be_meant_and_what_to_do():
+    def in_words(plan):
+        return {"mf(100);": "fly forward (100 cm)"}[plan]
+
+    said = "not understood: only 48% sure that this is meant: fly forward (100 cm)"
+    _, _, end = fed("mf(100);", 0.6, in_words=in_words)
+    assert end.error.message == f"{said}; confirm it, or say it in other words"
+    _, first, _ = fed("mf(100);", 0.6, in_words=in_words, can_hold=False)  # there are no candidates to confirm
+    assert first.error.message == f"{said}; say it in other words"
 
 
 def test_a_plan_that_was_confirmed_needs_no_confidence():
@@ -171,11 +228,13 @@ def test_a_check_that_holds_for_replans_is_asked_again():
     session.feed(tokenizer.encode("tc(90);"))
     session.begin_replan(FAILED)
     assert session.feed(tokenizer.encode("mr(50);")).error is None
-    assert session.feed(tokenizer.encode("ml(50);")).error.message == "not understood: no ml here"
+    assert (
+        session.feed(tokenizer.encode("ml(50);")).error.message == "not understood: no ml here; say it in other words"
+    )
 
 
 def test_a_condition_in_parts_is_as_sure_as_a_whole_one():
-    confidence = Confidence()
+    confidence = make_confidence()
     feed(confidence, ("?iv(cat){", 0.9))
     assert confidence.end_statement(goes_on=True) == pytest.approx(0.9)
     feed(confidence, ("g(cat);", 0.5))
@@ -198,9 +257,23 @@ def test_in_parts_or_not_the_same_plans_are_understood(plan, least):
     assert end_in_parts.candidates == (end.candidates if rest_is_a_plan else ())
 
 
+@pytest.mark.parametrize(("place", "meant"), [("{", "if iv(b): []"), ("g", "b"), ("}", "the end of a condition")])
+def test_a_doubtful_part_of_a_condition_is_said_in_words(place, meant):
+    tokenizer, plan = FakeTokenizer(1), "?iv(b){g(b);}h();"
+    session = make_session(
+        tokenizer=tokenizer,
+        min_confidence=0.9,
+        opens_blocks=True,
+        in_words=partial(in_words, RobotLibrary().get("tello")),
+    )
+    for position, token_id in enumerate(tokenizer.encode(plan)):
+        session.feed([token_id], [TokenChoice(token_id, -0.5 if position == plan.index(place) else 0.0)])
+    assert meant in session.finish().error.message
+
+
 def test_what_may_have_been_meant_by_a_condition_in_parts():
     tokenizer = FakeTokenizer(1)
-    plan, other = "?iv(b){g(b);}h();", tuple(tokenizer.encode("c"))
+    plan, other = "?iv(b){g(b);}h();", (TokenChoice(tokenizer.encode("c")[0], -1.0),)
     for number in range(2):  # the first b, then the second
         session = make_session(tokenizer=tokenizer, min_confidence=0.9, opens_blocks=True)
         places = [place for place, character in enumerate(plan) if character == "b"]

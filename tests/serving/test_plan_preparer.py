@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests made ready with the real robot models, gate, grammar and parser."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -58,7 +59,17 @@ def test_what_is_unclear_to_a_chat_model_is_not_understood_and_moves_nothing():
     events = plan({"go there": "unclear('where to go');"}, "tello", "go there")
     assert [type(e) for e in events] == [Finished]
     assert events[0].result.error_code is ErrorCode.NOT_UNDERSTOOD
-    assert events[0].result.error_msg == "not understood: where to go"
+    assert events[0].result.error_msg == "not understood: where to go; say it in other words"
+
+
+def served(backend, preparer, request):
+    """Returns the events of one request."""
+    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
+    events = loop.submit(request, 0.0)
+    while loop.next_wakeup_s(0.0) is not None:
+        events += loop.step(0.0)
+    return events
 
 
 class DoubtfulBackend(FakeBackend):
@@ -85,14 +96,46 @@ def test_a_warning_that_is_not_understood_reaches_no_robot(text, least, code, st
     instruction = "a cat from the left"
     backend = DoubtfulBackend(plans={instruction: text})
     preparer = make_preparer(backend, style=style, min_confidence=least, checks=instruction_checks)
-    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
-    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
-    events = loop.submit(make_request("r", instruction, urgency=Urgency.URGENT), 0.0)
-    while loop.next_wakeup_s(0.0) is not None:
-        events += loop.step(0.0)
+    events = served(backend, preparer, make_request("r", instruction, urgency=Urgency.URGENT))
     segments = [event.segment.text for event in events if isinstance(event, SegmentReady)]
     assert events[-1].result.error_code is code
     assert segments == ([] if code else [text])
+
+
+@pytest.mark.parametrize("style", PromptStyle)
+def test_words_of_a_plan_are_divided_as_in_its_instruction(style):
+    preparer = make_preparer(FakeBackend(), style=style, checks=instruction_checks)
+    session = preparer.prepare(make_request(instruction="go to the head light and say good night")).session
+    progress = session.feed(FakeTokenizer().encode("g(headlight);l('goodnight');"))
+    assert progress.error is None
+    assert [segment.text for segment in progress.segments] == ["g(head_light);", "l('good night');"]
+
+
+class TornBackend(FakeBackend):
+    """Would go another way with nearly the same probability."""
+
+    def execute(self, scheduled):
+        output = super().execute(scheduled)
+        (right,), (up,) = FakeTokenizer().encode("mr("), FakeTokenizer().encode("mu(")
+        torn = TokenChoice(right, math.log(0.5), (TokenChoice(up, math.log(0.45)),))
+        names = output.token_ids.items()
+        choices = {name: tuple(torn if i == right else TokenChoice(i) for i in ids) for name, ids in names}
+        return replace(output, choices=choices)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "urgency", "code"),
+    [
+        ("a cat from the left", Urgency.URGENT, ErrorCode.NONE),
+        ("a cat", Urgency.URGENT, ErrorCode.NOT_UNDERSTOOD),
+        ("fly away from the left", Urgency.NORMAL, ErrorCode.NOT_UNDERSTOOD),
+    ],
+)
+def test_which_way_out_is_taken_decides_nothing_in_an_emergency_that_names_a_side(instruction, urgency, code):
+    backend = TornBackend(plans={instruction: "mr(150);"})
+    preparer = make_preparer(backend, min_confidence=0.9)
+    events = served(backend, preparer, make_request("r", instruction, urgency=urgency))
+    assert events[-1].result.error_code is code
 
 
 def test_a_plan_may_name_the_places_of_its_robot_model_whatever_the_scene():

@@ -9,7 +9,7 @@ import pytest
 from llm_planner.core.errors import PlannerError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.directions import DirectionCheck
+from llm_planner.planning.directions import DirectionCheck, ways_out
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.library import RobotLibrary
@@ -70,6 +70,33 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
 )
 def test_the_way_out_is_free(instruction, plan):
     assert not is_contradicted(instruction, plan, is_urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "skills"),
+    [
+        ("a forklift comes from the left", {"mf", "mb", "mr", "mu", "md"}),
+        ("cyclist on your right!", {"mf", "mb", "ml", "mu", "md"}),
+        ("glass to the left of you and a car behind you", {"mf", "mr", "mu", "md"}),
+        ("watch out, a person!", set()),  # no side is named: what is taken to be in front may be anywhere
+        ("hook of the crane loose, it falls", set()),
+        ("go left, a car from the right", set()),  # a motion is ordered
+        ("get up, it is right behind you", set()),
+    ],
+)
+def test_any_way_out_is_as_good_as_another_where_a_side_is_named_and_no_motion_ordered(instruction, skills):
+    assert ways_out(TELLO, instruction) == skills
+
+
+def test_the_authors_take_a_way_out_where_there_is_one():
+    taken = []
+    for frame in corpus():
+        if frame.robot == "tello" and frame.is_danger:
+            task = literal(random.Random(0), frame, has_scene=False)
+            ways = ways_out(TELLO, task.instruction)
+            taken += [task.plan[:2] in ways] if ways and task.plan[:2] in REVERSED else []
+    assert len(taken) > 50
+    assert sum(taken) / len(taken) > 0.95
 
 
 @pytest.mark.parametrize(
