@@ -62,8 +62,10 @@ class Spelling:
         return name if name in names else next(iter(names), name)
 
     def _text(self, text: str) -> str:
-        said = [self._instruction[words[0].start : words[-1].end] for words in self._occurrences(_letters(text))]
-        return text if text in said else next(iter(said), text)
+        if text in self._instruction:  # with its punctuation
+            return text
+        said = (self._instruction[words[0].start : words[-1].end] for words in self._occurrences(_letters(text)))
+        return next(said, text)
 
     def _occurrences(self, letters: str) -> Iterator[list[_Word]]:
         """Yields the runs of words in the instruction that have these letters."""
