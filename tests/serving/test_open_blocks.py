@@ -140,10 +140,12 @@ class Driver:
 class World:
     """A planner and a robot. ``network`` holds segments on their way, ``reports`` what the robot says."""
 
-    def __init__(self, plan, another, truths, *, policy="fcfs_segment", takes_open_blocks=True, **options):
+    def __init__(
+        self, plan, another, truths, *, policy="fcfs_segment", takes_open_blocks=True, can_insert=True, **options
+    ):
         self.plans = [plan, another, another]  # the model writes the other one whenever something has failed
         self.truth = lambda name: truths[int(name[1:]) % len(truths)]
-        self.policy, self.options = policy, options
+        self.policy, self.can_insert, self.options = policy, can_insert, options
         self.now_s, self.made, self.failed_at = 0.0, [], []
         self.network, self.reports, self.events = [], [], []
         self.is_over, self.num_lost_reports = False, 0
@@ -158,7 +160,7 @@ class World:
 
     def start_engine(self):
         texts = [to_text(plan) for plan in self.plans]
-        backend = FakeBackend(plans={"go": texts[0], "did not work": texts[1]})
+        backend = FakeBackend(plans={"go": texts[0], "did not work": texts[1]}, can_insert=self.can_insert)
         self.loop = PlannerLoop(
             backend=backend,
             scheduler=Scheduler(SchedulerConfig(policy=self.policy), make_policy(self.policy), backend.info),
@@ -340,11 +342,10 @@ class OpenBlocks(RuleBasedStateMachine):
         truths=st.lists(st.booleans(), min_size=1, max_size=5),
         policy=st.sampled_from(("fcfs_segment", "fcfs_stream", "fcfs", "tardiness")),
         takes_open_blocks=st.sampled_from((True, True, True, False)),
+        can_insert=st.booleans(),
     )
-    def begin(self, plan, another, truths, policy, takes_open_blocks):
-        self.world = World(
-            planned(plan, "w"), planned(another, "v"), truths, policy=policy, takes_open_blocks=takes_open_blocks
-        )
+    def begin(self, plan, another, truths, **options):
+        self.world = World(planned(plan, "w"), planned(another, "v"), truths, **options)
         note(f"{to_text(self.world.plans[0])} then {to_text(self.world.plans[1])}")
 
     @rule(num_steps=st.sampled_from((1, 4, 40)))
