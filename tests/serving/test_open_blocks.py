@@ -19,6 +19,7 @@ from llm_planner.core.segment import BlockEdge, MarkStatus, ReportStatus, Situat
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import And, Boolean, Call, Comparison, If, Loop, Name, Or, Return, Text
 from llm_planner.planning.failure_context import ReplanContext
+from llm_planner.planning.limits import DEFAULT_LIMITS
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
@@ -35,11 +36,13 @@ from tests.serving.builders import make_admission, make_request
 LIBRARY = RobotLibrary()
 TELLO = LIBRARY.get("tello")
 TICK_S = 0.1
+MAX_DEPTH = DEFAULT_LIMITS.max_depth
 MAX_REPLANS = 2
 
 leaves = st.sampled_from(["call", "call", "loop", "return"])
 trees = st.recursive(leaves, lambda inner: st.tuples(st.integers(0, 3), st.lists(inner, max_size=3)), max_leaves=8)
-plans = st.lists(trees, min_size=1, max_size=4)
+blocks = st.tuples(st.integers(0, 3), st.lists(trees, min_size=1, max_size=3))
+plans = st.lists(blocks | trees, min_size=1, max_size=4)
 
 
 def planned(trees, prefix):
@@ -52,9 +55,9 @@ def planned(trees, prefix):
     def statement(tree, depth):
         if tree == "return" and depth:
             return Return(Boolean(True))
-        if tree == "loop":
+        if tree == "loop" and depth < MAX_DEPTH:
             return Loop(2, (call("l", Text),))
-        if isinstance(tree, str) or depth == TELLO_DEPTH:
+        if isinstance(tree, str) or depth == MAX_DEPTH:
             return call("l", Text)
         kind, inner = tree
         one, two = call("iv", Name), call("iv", Name)
@@ -62,9 +65,6 @@ def planned(trees, prefix):
         return If(condition, tuple(statement(each, depth + 1) for each in inner))
 
     return tuple(statement(tree, 0) for tree in trees)
-
-
-TELLO_DEPTH = 3
 
 
 class Course:
@@ -140,10 +140,12 @@ class Driver:
 class World:
     """A planner and a robot. ``network`` holds segments on their way, ``reports`` what the robot says."""
 
-    def __init__(self, plan, another, truths, *, policy="fcfs_segment", takes_open_blocks=True, **options):
+    def __init__(
+        self, plan, another, truths, *, policy="fcfs_segment", takes_open_blocks=True, can_insert=True, **options
+    ):
         self.plans = [plan, another, another]  # the model writes the other one whenever something has failed
         self.truth = lambda name: truths[int(name[1:]) % len(truths)]
-        self.policy, self.options = policy, options
+        self.policy, self.can_insert, self.options = policy, can_insert, options
         self.now_s, self.made, self.failed_at = 0.0, [], []
         self.network, self.reports, self.events = [], [], []
         self.is_over, self.num_lost_reports = False, 0
@@ -158,7 +160,7 @@ class World:
 
     def start_engine(self):
         texts = [to_text(plan) for plan in self.plans]
-        backend = FakeBackend(plans={"go": texts[0], "did not work": texts[1]})
+        backend = FakeBackend(plans={"go": texts[0], "did not work": texts[1]}, can_insert=self.can_insert)
         self.loop = PlannerLoop(
             backend=backend,
             scheduler=Scheduler(SchedulerConfig(policy=self.policy), make_policy(self.policy), backend.info),
@@ -340,11 +342,12 @@ class OpenBlocks(RuleBasedStateMachine):
         truths=st.lists(st.booleans(), min_size=1, max_size=5),
         policy=st.sampled_from(("fcfs_segment", "fcfs_stream", "fcfs", "tardiness")),
         takes_open_blocks=st.sampled_from((True, True, True, False)),
+        can_insert=st.booleans(),
+        num_steps=st.integers(0, 60),
     )
-    def begin(self, plan, another, truths, policy, takes_open_blocks):
-        self.world = World(
-            planned(plan, "w"), planned(another, "v"), truths, policy=policy, takes_open_blocks=takes_open_blocks
-        )
+    def begin(self, plan, another, truths, num_steps, **options):
+        self.world = World(planned(plan, "w"), planned(another, "v"), truths, **options)
+        self.world.engine_works(num_steps)
         note(f"{to_text(self.world.plans[0])} then {to_text(self.world.plans[1])}")
 
     @rule(num_steps=st.sampled_from((1, 4, 40)))
