@@ -213,7 +213,8 @@ class ModelServer:
 
 
 def _card(entry: Mapping[str, Any]) -> ModelCard:
-    length = entry.get("max_model_len") or (entry.get("meta") or {}).get("n_ctx_train")
+    meta = entry.get("meta") or {}  # of llama.cpp: the context of a slot, and what the model was trained for
+    length = entry.get("max_model_len") or meta.get("n_ctx") or meta.get("n_ctx_train")
     if length is not None and not 1 <= int(length) <= MAX_MODEL_LEN:
         raise ValueError(f"a model takes {length} tokens")
     return ModelCard(

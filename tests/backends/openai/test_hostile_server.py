@@ -131,6 +131,21 @@ def test_a_model_of_impossible_length_is_no_model(length):
         Hostile(OK, answer).ask("models")
 
 
+@pytest.mark.parametrize(
+    ("entry", "length"),
+    [
+        ({"max_model_len": 4096}, 4096),
+        ({"meta": {"n_ctx": 2048, "n_ctx_train": 131_072}}, 2048),
+        ({"meta": {"n_ctx_train": 131_072}}, 131_072),
+        ({"meta": None}, None),
+    ],
+    ids=["vllm", "llamacpp", "older llamacpp", "llamacpp while it loads"],
+)
+def test_the_length_is_that_of_the_server_before_that_of_the_model(entry, length):
+    answer = json.dumps({"data": [{"id": "m", **entry}]}).encode()
+    assert Hostile(OK, answer).ask("models")[0].max_model_len == length
+
+
 @pytest.mark.parametrize("token", [-1, 2**40, 10**400, 0.5, "5", None, [5]])
 def test_what_is_no_token_is_no_completion(token):
     line = json.dumps({"choices": [{"text": "a", "token_ids": [token]}]}).encode()
