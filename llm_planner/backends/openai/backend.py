@@ -12,6 +12,7 @@ from llm_planner.backends.openai.dialect import Dialect, find_dialect
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.opener import StreamOpener
 from llm_planner.backends.openai.output_tokens import OutputTokens
+from llm_planner.backends.openai.probe import Capabilities, Probe
 from llm_planner.backends.openai.remote_sequence import RemoteSequence
 from llm_planner.backends.openai.server import MOST_NAMED, ModelCard, ModelServer
 from llm_planner.backends.openai.stream import StreamEnd
@@ -53,7 +54,8 @@ class OpenAIBackend:
         clock: Times the steps.
 
     Raises:
-        PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used.
+        PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used, ENGINE_FAILED
+            if it fails at its first requests.
     """
 
     def __init__(
@@ -75,6 +77,11 @@ class OpenAIBackend:
         try:
             card = _choose(self._background.run(self._server.models()), config)
             dialect = find_dialect(config.server, card.owned_by)
+            max_model_len = card.max_model_len or config.max_model_len
+            probe = Probe(
+                self._server, dialect=dialect, model=card.name, max_model_len=max_model_len, tokens=self.tokenizer
+            )
+            capabilities = self._background.run(probe.run())
         except (ServerError, PlannerError) as error:
             self.close()
             raise PlannerError(error.code, error.message) from error
@@ -82,7 +89,7 @@ class OpenAIBackend:
             model=card.name,
             num_kv_blocks=UNBOUNDED_BLOCKS,
             block_size=BLOCK_SIZE,
-            max_model_len=card.max_model_len or config.max_model_len,
+            max_model_len=max_model_len,
             can_offload=False,
             keeps_kv=True,
         )
@@ -91,11 +98,11 @@ class OpenAIBackend:
             self._background,
             dialect=dialect,
             model=card.name,
-            max_model_len=self._info.max_model_len,
+            max_model_len=max_model_len,
             tokens=self.tokenizer,
             notify=self._changed.set,
         )
-        _say_limits(config, dialect)
+        _say_limits(config, dialect, capabilities)
         self._background.start(self._watch())
 
     @property
@@ -254,8 +261,11 @@ def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:
     raise PlannerError(ErrorCode.MODEL_NOT_FOUND, message)
 
 
-def _say_limits(config: OpenAIConfig, dialect: Dialect) -> None:
-    """Says what this backend cannot do."""
+def _say_limits(config: OpenAIConfig, dialect: Dialect, capabilities: Capabilities) -> None:
+    """Says what this backend cannot do, and what the server was found to do."""
+    _log.info("%s (%s): %s", config.base_url, dialect.name, capabilities)
+    for warning in capabilities.warnings():
+        _log.warning("%s: %s", config.base_url, warning)
     _log.warning(
         "backend openai at %s (%s): KV cannot be evicted, and that of a suspended goal lasts only as long as the "
         "server's prefix cache keeps it; time budgets use the other measures",

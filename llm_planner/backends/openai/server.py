@@ -69,6 +69,7 @@ class ModelServer:
 
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
         self._url = _checked_url(config.base_url)
+        self._root = self._url.removesuffix("/v1")
         self._key_variable = config.api_key_variable
         headers = {"Accept-Encoding": "identity"}  # what is compressed could grow without bounds
         if api_key:
@@ -80,19 +81,18 @@ class ModelServer:
             limits=httpx2.Limits(max_connections=None),
         )
 
+    @property
+    def url(self) -> str:
+        """Its address, for people."""
+        return self._url
+
     async def models(self) -> list[ModelCard]:
         """Returns the models that it serves.
 
         Raises:
             ServerError: If it cannot be asked.
         """
-        try:
-            async with self._client.stream("GET", "models") as response:
-                body = await self._body(response)
-        except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
-        if response.status_code != httpx2.codes.OK:
-            raise self._refusal(response, body)
+        body = await self._whole("GET", "models")
         try:
             return [_card(entry) for entry in parse_json(body)["data"]]
         except _WRONG as error:
@@ -101,6 +101,26 @@ class ModelServer:
                 f"{self._url}/models is no list of models; openai.base_url must be the address that ends in /v1",
                 is_final=True,
             ) from error
+
+    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
+        """Returns what a path answers to a request, as JSON; a path that begins with ``/`` does not lie below /v1.
+
+        Raises:
+            ServerError: If it refuses, does not answer, or answers with something else.
+        """
+        answer = await self._whole("POST", path, body)
+        try:
+            return parse_json(answer)
+        except DocumentError as error:
+            raise self._nonsense(f"no JSON from {path}: {answer[:80]!r}", is_final=True) from error
+
+    async def look(self, path: str) -> bytes:
+        """Returns what a path that does not lie below /v1 holds.
+
+        Raises:
+            ServerError: If it refuses or does not answer.
+        """
+        return await self._whole("GET", path)
 
     async def complete(self, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
         """Yields what the model writes behind a prompt, up to the chunk that says why it ends.
@@ -133,6 +153,18 @@ class ModelServer:
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.aclose()
+
+    async def _whole(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """Returns the body of an answer in one piece."""
+        url = f"{self._root}{path}" if path.startswith("/") else path
+        try:
+            async with self._client.stream(method, url, json=None if body is None else dict(body)) as response:
+                answer = await self._body(response)
+        except httpx2.HTTPError as error:
+            raise self._unreachable(error) from error
+        if response.status_code != httpx2.codes.OK:
+            raise self._refusal(response, answer)
+        return answer
 
     async def _body(self, response: httpx2.Response) -> bytes:
         """Returns the body of an answer that is no stream."""
@@ -209,7 +241,7 @@ class ModelServer:
             code = ErrorCode.INVALID_CONFIG
             message += "; openai.base_url must be the address that ends in /v1, openai.model a model of that server"
         is_final = status in _FINAL or 300 <= status < 400
-        return ServerError(code, message, is_final=is_final)
+        return ServerError(code, message, is_final=is_final, status=status)
 
 
 def _card(entry: Mapping[str, Any]) -> ModelCard:
