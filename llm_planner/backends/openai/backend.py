@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 
 from llm_planner.backends.openai.background import BackgroundLoop
+from llm_planner.backends.openai.chat import CHAT_MARKUP, ChatRequests, ChatTokens
+from llm_planner.backends.openai.completions import CompletionRequests
 from llm_planner.backends.openai.dialect import Dialect, find_dialect
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.opener import StreamOpener
 from llm_planner.backends.openai.output_tokens import OutputTokens
 from llm_planner.backends.openai.probe import Capabilities, Probe
 from llm_planner.backends.openai.remote_sequence import RemoteSequence
+from llm_planner.backends.openai.request import Requests
 from llm_planner.backends.openai.server import MOST_NAMED, ModelCard, ModelServer
 from llm_planner.backends.openai.stream import StreamEnd
 from llm_planner.core.config import OpenAIConfig
@@ -21,6 +24,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import BackendInfo, Clock, Tokenizer
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
+from llm_planner.serving.prompt_encoder import PromptMarkup
 
 _log = logging.getLogger(__name__)
 POLL_S = 0.05
@@ -52,6 +56,11 @@ class OpenAIBackend:
             special token, and the server finds what it has computed before.
         api_key: None for a server that wants none.
         clock: Times the steps.
+        has_raw_prompts: Whether the model reads prompts that no chat template may wrap.
+
+    Attributes:
+        tokenizer: Of prompts and answers.
+        markup: Of prompts for a server that has the chat template and takes messages only; None for any other.
 
     Raises:
         PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used, ENGINE_FAILED
@@ -65,8 +74,10 @@ class OpenAIBackend:
         *,
         api_key: str | None,
         clock: Clock,
+        has_raw_prompts: bool = True,
     ) -> None:
         self.tokenizer = OutputTokens(tokenizer)
+        self.markup: PromptMarkup | None = None
         self._config = config
         self._clock = clock
         self._states: dict[str, RemoteSequence] = {}
@@ -79,7 +90,12 @@ class OpenAIBackend:
             dialect = find_dialect(config.server, card.owned_by)
             max_model_len = card.max_model_len or config.max_model_len
             probe = Probe(
-                self._server, dialect=dialect, model=card.name, max_model_len=max_model_len, tokens=self.tokenizer
+                self._server,
+                dialect=dialect,
+                model=card.name,
+                max_model_len=max_model_len,
+                tokens=self.tokenizer,
+                has_raw_prompts=has_raw_prompts,
             )
             capabilities = self._background.run(probe.run())
         except (ServerError, PlannerError) as error:
@@ -93,12 +109,14 @@ class OpenAIBackend:
             can_offload=False,
             keeps_kv=True,
         )
+        requests: Requests = CompletionRequests(dialect, card.name, max_model_len, self.tokenizer)
+        if capabilities.is_chat:
+            self.tokenizer, self.markup = (chat := ChatTokens(tokenizer)), CHAT_MARKUP
+            requests = ChatRequests(dialect, card.name, max_model_len, chat, writes_json=capabilities.writes_json)
         self._opener = StreamOpener(
             self._server,
             self._background,
-            dialect=dialect,
-            model=card.name,
-            max_model_len=max_model_len,
+            requests=requests,
             tokens=self.tokenizer,
             notify=self._changed.set,
         )
@@ -272,7 +290,7 @@ def _say_limits(config: OpenAIConfig, dialect: Dialect, capabilities: Capabiliti
         config.base_url,
         dialect.name,
     )
-    if dialect.grammar is None:
+    if dialect.grammar is None and not capabilities.writes_json:
         _log.warning(
             "decoding is not kept to the grammar of the robot's skills: every plan meets the safety gate as is"
         )

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from llm_planner.backends.openai.chat import PLAN_AS_JSON
 from llm_planner.backends.openai.dialect import Dialect
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.output_tokens import OutputTokens
 from llm_planner.backends.openai.server import ModelServer
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.documents import DocumentError, parse_json
 
 TEXT = "robot: this request only asks what the server can do. scene: table_1, cat_2, red_block. "
 """Repeated, it is a prompt of several blocks of any prefix cache."""
@@ -21,8 +23,13 @@ WORD = "zq7x"
 GRAMMAR = f"start: WORD\nWORD: /{WORD}/ & ~/True|False/\n"
 """It uses what the grammars of robots use (``planning.grammar``): a server that cannot read them must not read this."""
 WORD_TOKENS = 16
+CHAT_TOKENS = 1024
+"""Room for a model that thinks before it writes."""
 STOP_S, LOOK_S = 2.0, 0.1
 """How long a server may go on after its client has left, and the pause between two looks."""
+_CHAT = "chat/completions"
+_REFUSED = frozenset({400, 404, 405, 415, 422, 501})
+_BETTER_SERVERS = "use vLLM, SGLang or llama.cpp's own llama-server"
 _MOST_STREAMED = 4096  # tokens of the answer that is left
 
 
@@ -31,12 +38,16 @@ class Capabilities:
     """What a server does.
 
     Attributes:
+        is_chat: Whether it has to be asked by messages, because it takes no token ids.
+        writes_json: Whether it keeps to a JSON schema, where that is all it has to keep a plan to.
         has_token_ids: Whether its answers name their tokens; text is encoded here otherwise.
         num_cached_tokens: Of a prompt that it had just read; None if it does not say.
         num_prompt_tokens: Of that prompt.
         stops: Whether it stops writing when the client leaves; None if it does not say.
     """
 
+    is_chat: bool = False
+    writes_json: bool = False
     has_token_ids: bool
     num_cached_tokens: int | None
     num_prompt_tokens: int
@@ -45,6 +56,11 @@ class Capabilities:
     def warnings(self) -> list[str]:
         """Returns what is missing and what to change, a sentence each."""
         found = []
+        if self.is_chat:
+            found.append(
+                "token ids: the server takes messages only, so a suspended plan is written to its end all the same, "
+                "and a task that spells a special token is refused; vLLM, SGLang and llama-server take token ids"
+            )
         if self.num_cached_tokens == 0:
             found.append(
                 f"prefix reuse: the server computed all {self.num_prompt_tokens} tokens of a prompt that it had just "
@@ -61,6 +77,8 @@ class Capabilities:
         cached = self.num_cached_tokens
         reuse = "not told" if cached is None else f"{cached} of {self.num_prompt_tokens} tokens"
         stops = {True: "yes", False: "no", None: "not told"}[self.stops]
+        if self.is_chat:
+            return f"asked by messages; plans in JSON: {'yes' if self.writes_json else 'no'}"
         return f"token ids in answers: {'yes' if self.has_token_ids else 'no'}; prefix reuse: {reuse}; cancel: {stops}"
 
 
@@ -73,14 +91,24 @@ class Probe:
         model: Name of the model on the server.
         max_model_len: Most tokens of prompt and output together.
         tokens: Of the model, as ``engine.model`` has them.
+        has_raw_prompts: Whether the model reads prompts that no chat template may wrap.
     """
 
     def __init__(
-        self, server: ModelServer, *, dialect: Dialect, model: str, max_model_len: int, tokens: OutputTokens
+        self,
+        server: ModelServer,
+        *,
+        dialect: Dialect,
+        model: str,
+        max_model_len: int,
+        tokens: OutputTokens,
+        has_raw_prompts: bool,
     ) -> None:
         self._server = server
         self._dialect = dialect
         self._tokens = tokens
+        self._has_raw_prompts = has_raw_prompts
+        self._model = model
         ids = tokens.encode(TEXT * PROMPT_TOKENS)[: min(PROMPT_TOKENS, max_model_len // 2)]
         self._body: Mapping[str, Any] = {"model": model, "prompt": ids, "temperature": 0.0, "seed": 0, **dialect.extra}
         self._num_prompt_tokens = len(ids)
@@ -93,13 +121,15 @@ class Probe:
             PlannerError: INVALID_CONFIG, naming what is missing and what to change, if no plans can come from it.
             ServerError: If it does not answer.
         """
-        await self._require_prompts()
+        refused = await self._refused_prompt()
+        if refused is not None and self._has_raw_prompts:
+            change = f"{_BETTER_SERVERS}; the prompts of engine.model are raw text, which no chat template may wrap"
+            raise self._missing("token ids", refused, change)
+        if refused is not None:
+            return await self._chat(refused)
         answer = await self._answer(WORD_TOKENS, GRAMMAR if self._dialect.grammar is not None else None)
         ids = answer.token_ids
-        if self._dialect.grammar is not None and answer.text != WORD:
-            raise self._missing(
-                "grammar", f"asked for {WORD!r} alone, it wrote {answer.text[:40]!r}", self._without_grammar()
-            )
+        self._require_word(answer.text)
         await self._require_own_tokens(answer)
         return Capabilities(
             has_token_ids=ids is not None,
@@ -108,18 +138,62 @@ class Probe:
             stops=await self._stops(),
         )
 
-    async def _require_prompts(self) -> None:
-        """Sees that a prompt may be token ids, and is read as one prompt."""
+    async def _refused_prompt(self) -> str | None:
+        """Returns why a prompt of token ids is of no use to the server; None if it is read as one prompt."""
         try:
             answer = await self._answer(1)
         except ServerError as error:
-            if error.status not in {400, 404, 405, 415, 422, 501}:
+            if error.status not in _REFUSED:
                 raise
-            what = f"it refuses a prompt of token ids: {error.message}"
-            raise self._missing("token ids", what, "use vLLM, SGLang or llama.cpp's own llama-server") from error
+            return f"it refuses a prompt of token ids: {error.message}"
         if answer.num_prompt_tokens not in {None, self._num_prompt_tokens}:
-            what = f"it read {answer.num_prompt_tokens} tokens where {self._num_prompt_tokens} were sent"
-            raise self._missing("token ids", what, "use vLLM, SGLang or llama.cpp's own llama-server")
+            return f"it read {answer.num_prompt_tokens} tokens where {self._num_prompt_tokens} were sent"
+        return None
+
+    async def _chat(self, refused: str) -> Capabilities:
+        """Returns what a server does that has to be asked by messages."""
+        messages = [{"role": "system", "content": TEXT}, {"role": "user", "content": f"Write {WORD} and nothing else."}]
+        body = {"model": self._model, "messages": messages, "temperature": 0.0, "max_tokens": CHAT_TOKENS}
+        writes_json = False
+        try:
+            if self._dialect.grammar is not None:
+                self._require_word(_text(await self._server.ask(_CHAT, {**body, **self._dialect.grammar(GRAMMAR)})))
+            else:
+                writes_json = await self._writes_json(body)
+        except ServerError as error:
+            if error.status not in _REFUSED:
+                raise
+            raise self._missing("token ids", f"{refused}; and a chat, too: {error.message}", _BETTER_SERVERS) from error
+        return Capabilities(
+            is_chat=True,
+            writes_json=writes_json,
+            has_token_ids=False,
+            num_cached_tokens=None,
+            num_prompt_tokens=0,
+            stops=None,
+        )
+
+    async def _writes_json(self, body: Mapping[str, Any]) -> bool:
+        """Returns whether the server keeps to the schema of a plan."""
+        try:
+            text = _text(await self._server.ask(_CHAT, {**body, **PLAN_AS_JSON}))
+        except ServerError as error:
+            if error.status not in {400, 422}:
+                raise
+            await self._server.ask(_CHAT, body)
+            return False
+        with contextlib.suppress(DocumentError):
+            plan = parse_json(text)
+            return isinstance(plan, dict) and isinstance(plan.get("plan"), str)
+        return False
+
+    def _require_word(self, text: str) -> None:
+        """Sees that the server has kept to the grammar, if there is one."""
+        if self._dialect.grammar is None or text.strip() == WORD:
+            return
+        what = f"asked for {WORD!r} alone, it wrote {text[:40]!r}"
+        change = f"{self._dialect.grammar_help}; or set openai.server: other, and every plan meets the gate as it is"
+        raise self._missing("grammar", what, change)
 
     async def _require_own_tokens(self, answer: "_Answer") -> None:
         """Sees that a token is the same text to the server and to us, where the server says."""
@@ -147,7 +221,7 @@ class Probe:
         if before is None:
             return None
         body = {**self._body, "max_tokens": self._num_streamed, "ignore_eos": True, "stream": True}
-        stream = self._server.complete(body)
+        stream = self._server.complete("completions", body)
         async for _ in stream:
             break
         await stream.aclose()  # type: ignore[attr-defined] # an async generator
@@ -176,11 +250,6 @@ class Probe:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise self._missing("completions", "its answer is no completion", "correct openai.base_url") from error
 
-    def _without_grammar(self) -> str:
-        return (
-            f"{self._dialect.grammar_help}; or set openai.server: other, and every plan meets the safety gate as it is"
-        )
-
     def _missing(self, capability: str, what: str, change: str) -> PlannerError:
         message = f"{self._server.url} ({self._dialect.name}) lacks {capability}: {what}; {change}"
         return PlannerError(ErrorCode.INVALID_CONFIG, message)
@@ -194,6 +263,14 @@ class _Answer:
     token_ids: tuple[int, ...] | None
     num_prompt_tokens: int | None
     num_cached_tokens: int | None
+
+
+def _text(answer: Any) -> str:  # noqa: ANN401 (JSON)
+    """Returns the text of a chat's answer; empty if there is none."""
+    try:
+        return str(answer["choices"][0]["message"]["content"] or "")
+    except (LookupError, TypeError):
+        return ""
 
 
 def _read(answer: Mapping[str, Any]) -> _Answer:

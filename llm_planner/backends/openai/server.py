@@ -122,7 +122,7 @@ class ModelServer:
         """
         return await self._whole("GET", path)
 
-    async def complete(self, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
+    async def complete(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
         """Yields what the model writes behind a prompt, up to the chunk that says why it ends.
 
         Raises:
@@ -131,7 +131,7 @@ class ModelServer:
         max_tokens = int(body["max_tokens"])
         num_tokens = 0
         try:
-            async with self._client.stream("POST", "completions", json=dict(body)) as response:
+            async with self._client.stream("POST", path, json=dict(body)) as response:
                 if response.status_code != httpx2.codes.OK:
                     raise self._refusal(response, await self._body(response))
                 async for data in self._events(response, MAX_EVENT_BYTES + MAX_BYTES_PER_TOKEN * max_tokens):
@@ -208,9 +208,10 @@ class ModelServer:
             if not message["choices"]:
                 return Chunk()
             choice = message["choices"][0]
+            written = choice.get("delta") or choice  # of a chat, or of a completion
             token_ids, reason = choice.get("token_ids"), choice.get("finish_reason")
             return Chunk(
-                text=str(choice.get("text") or ""),
+                text=str(written.get("content") or written.get("text") or ""),
                 token_ids=None if token_ids is None else tuple(map(_token_id, token_ids)),
                 finish_reason=None if reason is None else str(reason),
             )

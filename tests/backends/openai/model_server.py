@@ -171,21 +171,26 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/faults":
-            if body.pop("forget", False):
-                self.server.forget()
-            self.server.engine.answers = body.pop("answers", self.server.engine.answers)
-            self.server.owned_by = body.pop("owned_by", self.server.owned_by)
-            self.server.lacks = body.pop("lacks", self.server.lacks)
-            self.server.faults |= body
-            self._json(200, {})
+            self._take_orders(body)
         elif self.path == "/detokenize":
             ids = [token_id + ("vocabulary" in self.server.lacks) for token_id in body["tokens"]]
             self._json(200, {"content": b"".join(map(TOKENIZER.token_bytes, ids)).decode(errors="replace")})
-        elif self.path != "/v1/completions" or "completions" in self.server.lacks:
+        elif self.path.removeprefix("/v1/") in self.server.lacks or not self.path.endswith("/completions"):
             self._json(404, {"error": {"message": f"no {self.path}"}})
-        elif not self._is_allowed():
-            return
-        elif "token ids" in self.server.lacks:
+        elif self._is_allowed():
+            self._take_messages(body) if "messages" in body else self._take_prompt(body)
+
+    def _take_orders(self, body: dict) -> None:
+        if body.pop("forget", False):
+            self.server.forget()
+        self.server.engine.answers = body.pop("answers", self.server.engine.answers)
+        self.server.owned_by = body.pop("owned_by", self.server.owned_by)
+        self.server.lacks = body.pop("lacks", self.server.lacks)
+        self.server.faults |= body
+        self._json(200, {})
+
+    def _take_prompt(self, body: dict) -> None:
+        if "token ids" in self.server.lacks:
             self._json(422, {"detail": "prompt must be a string"})
         elif body["prompt"][: len(PROBE)] != PROBE:
             self._complete(body)
@@ -193,6 +198,14 @@ class Handler(BaseHTTPRequestHandler):
             self._stream_probe()
         else:
             self._answer_probe(body)
+
+    def _take_messages(self, body: dict) -> None:
+        if "json" in self.server.lacks and "response_format" in body:
+            self._json(400, {"error": {"message": "response_format is not supported"}})
+        elif body["messages"][0]["content"] == probe.TEXT:
+            self._answer_chat_probe(body)
+        else:
+            self._complete(body | {"prompt": TOKENIZER.encode("".join(m["content"] for m in body["messages"]))})
 
     def _is_allowed(self) -> bool:
         if self.server.api_key in {None, self.headers.get("Authorization", "").removeprefix("Bearer ")}:
@@ -216,6 +229,12 @@ class Handler(BaseHTTPRequestHandler):
         if "usage" not in lacks:
             usage["prompt_tokens_details"] = {"cached_tokens": 0 if "prefix" in lacks else num_prompt - 12}
         self._json(200, {"choices": [choice], "usage": usage})
+
+    def _answer_chat_probe(self, body: dict) -> None:
+        is_json = "response_format" in body and "schema" not in self.server.lacks
+        has_grammar = _grammar(body) is not None and "grammar" not in self.server.lacks
+        text = json.dumps({"plan": "yes"}) if is_json else probe.WORD if has_grammar else "I write zq7x."
+        self._json(200, {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
 
     def _stream_probe(self) -> None:
         """Writes until the client leaves, or, lacking that, on and on."""
@@ -263,6 +282,9 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(fault["first_token_s"])
         tokens = self.server.engine.open(body["prompt"], sampling, _grammar(body))
         self._begin_stream()
+        if "messages" in body:
+            self._stream_chat(body, b"".join(map(TOKENIZER.token_bytes, tokens)).decode(), fault)
+            return
         decoder = codecs.getincrementaldecoder("utf-8")()
         for number, token in enumerate(islice(tokens, body["max_tokens"])):
             if number == fault["drop_after"]:
@@ -275,6 +297,19 @@ class Handler(BaseHTTPRequestHandler):
                 choice["token_ids"] = [token]
             self._event({"choices": [choice]})
         self._event({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _stream_chat(self, body: dict, text: str, fault: dict) -> None:
+        """Writes an answer in pieces of three characters, as JSON if that is asked for."""
+        text = json.dumps({"plan": text}) if "response_format" in body else text
+        self._event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+        for number, start in enumerate(range(0, len(text), 3)):
+            if number == fault["drop_after"]:
+                return
+            time.sleep(fault["token_s"])
+            delta = {"content": text[start : start + 3]}
+            self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _begin_stream(self) -> None:

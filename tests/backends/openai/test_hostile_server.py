@@ -61,7 +61,11 @@ class Hostile:
         async def talk():
             server = ModelServer(config, None)
             try:
-                return await server.models() if what == "models" else [c async for c in server.complete(BODY)]
+                return (
+                    await server.models()
+                    if what == "models"
+                    else [c async for c in server.complete("completions", BODY)]
+                )
             finally:
                 await server.close()
 

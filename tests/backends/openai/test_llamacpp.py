@@ -11,7 +11,9 @@ import subprocess
 
 import pytest
 
+from llm_planner.backends.openai.probe import Probe
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.step import Sequence
 from tests.backends.openai.builders import (
     MODEL_DIR,
     PLANS,
@@ -86,6 +88,26 @@ def test_it_does_all_that_is_asked_at_the_start(llamacpp, caplog):
     caplog.set_level("INFO", logger="llm_planner.backends.openai.backend")
     make_backend(llamacpp).close()
     assert "token ids in answers: no; prefix reuse: 299 of 300 tokens; cancel: yes" in caplog.text
+
+
+def test_its_chat_keeps_to_the_grammar_too(llamacpp, monkeypatch):
+    async def refused(probe):
+        return "it refuses a prompt of token ids"
+
+    monkeypatch.setattr(Probe, "_refused_prompt", refused)
+    driver = Driver(make_backend(llamacpp, has_raw_prompts=False))
+    tokens, markup = driver.backend.tokenizer, driver.backend.markup
+    prompt = [
+        *tokens.encode(markup.before_static, allow_special=True),
+        *tokens.encode("robot tello"),
+        *tokens.encode(markup.before_dynamic, allow_special=True),
+        *tokens.encode("task:land"),
+        *tokens.encode(markup.after_dynamic, allow_special=True),
+    ]
+    driver.add(Sequence(request_id="a", prompt_token_ids=tuple(prompt), grammar='start: "ld();" | "tk();"\n'))
+    driver.run()
+    driver.backend.close()
+    assert driver.text["a"] in {"ld();", "tk();"}
 
 
 def test_from_the_command_line(llamacpp):
