@@ -39,7 +39,7 @@ class CompletionRequests:
             ends = StatementEnds(map(self._tokens.token_bytes, state.output_token_ids))
             if ends.is_at_end:
                 grammar = continued(sequence.grammar) if state.output_token_ids else sequence.grammar
-        prompt = [*sequence.prompt_token_ids, *self._tokens.for_model(state.output_token_ids)]
+        prompt = self._tokens.for_model([*sequence.prompt_token_ids, *state.output_token_ids])
         body = {
             "model": self._model,
             "prompt": prompt,

@@ -123,7 +123,7 @@ class Probe:
         """
         refused = await self._refused_prompt()
         if refused is not None and self._has_raw_prompts:
-            change = f"{_BETTER_SERVERS}; the prompts of engine.model are raw text, which no chat template may wrap"
+            change = f"{_BETTER_SERVERS}; it gets no messages, as the prompts of engine.model are raw text"
             raise self._missing("token ids", refused, change)
         if refused is not None:
             return await self._chat(refused)

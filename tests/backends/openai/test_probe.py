@@ -45,7 +45,7 @@ def test_prompts_of_token_ids_are_needed(server, lacking):
     message = refusal(server, lacking).message
     assert "lacks token ids" in message
     assert "use vLLM, SGLang or llama.cpp's own llama-server" in message
-    assert "the prompts of engine.model are raw text" in message
+    assert "prompts of engine.model are raw text" in message
 
 
 @pytest.mark.parametrize("owned_by", SERVERS)
