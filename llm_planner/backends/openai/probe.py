@@ -3,15 +3,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from llm_planner.backends.openai.chat import PLAN_AS_JSON
 from llm_planner.backends.openai.dialect import Dialect
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.output_tokens import OutputTokens
-from llm_planner.backends.openai.server import ModelServer
+from llm_planner.backends.openai.server import WRONG, ModelServer, token_id_of
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
 
@@ -27,6 +27,7 @@ CHAT_TOKENS = 1024
 """Room for a model that thinks before it writes."""
 STOP_S, LOOK_S = 2.0, 0.1
 """How long a server may go on after its client has left, and the pause between two looks."""
+T = TypeVar("T")
 _CHAT = "chat/completions"
 _REFUSED = frozenset({400, 404, 405, 415, 422, 501})
 _BETTER_SERVERS = "use vLLM, SGLang or llama.cpp's own llama-server"
@@ -127,12 +128,11 @@ class Probe:
             raise self._missing("token ids", refused, change)
         if refused is not None:
             return await self._chat(refused)
-        answer = await self._answer(WORD_TOKENS, GRAMMAR if self._dialect.grammar is not None else None)
-        ids = answer.token_ids
+        answer = await self._word(self._answer(WORD_TOKENS, GRAMMAR))
         self._require_word(answer.text)
         await self._require_own_tokens(answer)
         return Capabilities(
-            has_token_ids=ids is not None,
+            has_token_ids=answer.token_ids is not None,
             num_cached_tokens=answer.num_cached_tokens,
             num_prompt_tokens=self._num_prompt_tokens,
             stops=await self._stops(),
@@ -154,19 +154,18 @@ class Probe:
         """Returns what a server does that has to be asked by messages."""
         messages = [{"role": "system", "content": TEXT}, {"role": "user", "content": f"Write {WORD} and nothing else."}]
         body = {"model": self._model, "messages": messages, "temperature": 0.0, "max_tokens": CHAT_TOKENS}
-        writes_json = False
         try:
-            if self._dialect.grammar is not None:
-                self._require_word(_text(await self._server.ask(_CHAT, {**body, **self._dialect.grammar(GRAMMAR)})))
-            else:
-                writes_json = await self._writes_json(body)
+            text = _text(await self._server.ask(_CHAT, body))
         except ServerError as error:
             if error.status not in _REFUSED:
                 raise
             raise self._missing("token ids", f"{refused}; and a chat, too: {error.message}", _BETTER_SERVERS) from error
+        if self._dialect.grammar is not None:
+            text = _text(await self._word(self._server.ask(_CHAT, {**body, **self._dialect.grammar(GRAMMAR)})))
+        self._require_word(text)
         return Capabilities(
             is_chat=True,
-            writes_json=writes_json,
+            writes_json=self._dialect.grammar is None and await self._writes_json(body),
             has_token_ids=False,
             num_cached_tokens=None,
             num_prompt_tokens=0,
@@ -178,22 +177,31 @@ class Probe:
         try:
             text = _text(await self._server.ask(_CHAT, {**body, **PLAN_AS_JSON}))
         except ServerError as error:
-            if error.status not in {400, 422}:
+            if error.status not in _REFUSED:
                 raise
-            await self._server.ask(_CHAT, body)
             return False
         with contextlib.suppress(DocumentError):
             plan = parse_json(text)
             return isinstance(plan, dict) and isinstance(plan.get("plan"), str)
         return False
 
+    async def _word(self, asked: Awaitable[T]) -> T:
+        """Returns the answer to a request with a grammar; a request without one was answered before."""
+        try:
+            return await asked
+        except ServerError as error:
+            if error.status not in _REFUSED:
+                raise
+            raise self._ungrammatical(f"it refuses one: {error.message}") from error
+
     def _require_word(self, text: str) -> None:
         """Sees that the server has kept to the grammar, if there is one."""
-        if self._dialect.grammar is None or text.strip() == WORD:
-            return
-        what = f"asked for {WORD!r} alone, it wrote {text[:40]!r}"
+        if self._dialect.grammar is not None and text.strip() != WORD:
+            raise self._ungrammatical(f"asked for {WORD!r} alone, it wrote {text[:40]!r}")
+
+    def _ungrammatical(self, what: str) -> PlannerError:
         change = f"{self._dialect.grammar_help}; or set openai.server: other, and every plan meets the gate as it is"
-        raise self._missing("grammar", what, change)
+        return self._missing("grammar", what, change)
 
     async def _require_own_tokens(self, answer: "_Answer") -> None:
         """Sees that a token is the same text to the server and to us, where the server says."""
@@ -222,8 +230,11 @@ class Probe:
             return None
         body = {**self._body, "max_tokens": self._num_streamed, "ignore_eos": True, "stream": True}
         stream = self._server.complete("completions", body)
-        async for _ in stream:
-            break
+        try:
+            async for _ in stream:
+                break
+        except ServerError:
+            return None
         await stream.aclose()  # type: ignore[attr-defined] # an async generator
         for _ in range(round(STOP_S / LOOK_S)):
             now = await self._num_running()
@@ -247,7 +258,7 @@ class Probe:
         answer = await self._server.ask("completions", body)
         try:
             return _read(answer)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except WRONG as error:
             raise self._missing("completions", "its answer is no completion", "correct openai.base_url") from error
 
     def _missing(self, capability: str, what: str, change: str) -> PlannerError:
@@ -279,7 +290,7 @@ def _read(answer: Mapping[str, Any]) -> _Answer:
     num_cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
     return _Answer(
         text=str(choice["text"]),
-        token_ids=None if ids is None else tuple(map(int, ids)),
+        token_ids=None if ids is None else tuple(map(token_id_of, ids)),
         num_prompt_tokens=None if num_prompt is None else int(num_prompt),
         num_cached_tokens=None if num_cached is None else int(num_cached),
     )

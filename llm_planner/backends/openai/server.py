@@ -21,7 +21,7 @@ MAX_BYTES_PER_TOKEN = 10_000  # of a stream: some servers add log probabilities
 MAX_TOKEN_ID = 2**31
 MAX_MODEL_LEN = 10**8
 MOST_NAMED = 20  # models
-_WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
+WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What is raised where an answer is not what it should be."""
 _FINAL = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
 """Statuses that say that the request itself is refused: asking again would not help."""
@@ -95,7 +95,7 @@ class ModelServer:
         body = await self._whole("GET", "models")
         try:
             return [_card(entry) for entry in parse_json(body)["data"]]
-        except _WRONG as error:
+        except WRONG as error:
             raise ServerError(
                 ErrorCode.INVALID_CONFIG,
                 f"{self._url}/models is no list of models; openai.base_url must be the address that ends in /v1",
@@ -212,10 +212,10 @@ class ModelServer:
             token_ids, reason = choice.get("token_ids"), choice.get("finish_reason")
             return Chunk(
                 text=str(written.get("content") or written.get("text") or ""),
-                token_ids=None if token_ids is None else tuple(map(_token_id, token_ids)),
+                token_ids=None if token_ids is None else tuple(map(token_id_of, token_ids)),
                 finish_reason=None if reason is None else str(reason),
             )
-        except _WRONG as error:
+        except WRONG as error:
             raise self._nonsense(f"a line that is no completion: {data[:80]!r}") from error
 
     def _mid_stream(self, error: Mapping[str, Any]) -> ServerError:
@@ -257,7 +257,12 @@ def _card(entry: Mapping[str, Any]) -> ModelCard:
     )
 
 
-def _token_id(value: Any) -> int:  # noqa: ANN401 (JSON)
+def token_id_of(value: Any) -> int:  # noqa: ANN401 (JSON)
+    """Returns a token id of an answer.
+
+    Raises:
+        ValueError: If it can be none.
+    """
     if not isinstance(value, int) or not 0 <= value < MAX_TOKEN_ID:
         raise ValueError(f"{value!r} is no token")
     return value

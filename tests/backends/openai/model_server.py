@@ -202,6 +202,8 @@ class Handler(BaseHTTPRequestHandler):
     def _take_messages(self, body: dict) -> None:
         if "json" in self.server.lacks and "response_format" in body:
             self._json(400, {"error": {"message": "response_format is not supported"}})
+        elif "grammars" in self.server.lacks and _grammar(body) is not None:
+            self._json(400, {"error": {"message": "this grammar backend reads no grammars"}})
         elif body["messages"][0]["content"] == probe.TEXT:
             self._answer_chat_probe(body)
         else:
@@ -217,6 +219,9 @@ class Handler(BaseHTTPRequestHandler):
         """Answers a request of the planner's start in one piece, as the server's documentation says."""
         lacks, num_prompt, text = self.server.lacks, len(body["prompt"]), "yes"
         grammar = _grammar(body)
+        if grammar is not None and "grammars" in lacks:
+            self._json(400, {"error": {"message": "this grammar backend reads no grammars"}})
+            return
         if grammar is not None and "grammar" not in lacks:
             if is_bad := LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(grammar)):
                 self._json(400, {"error": {"message": is_bad}})

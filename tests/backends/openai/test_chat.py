@@ -124,9 +124,10 @@ def test_a_server_with_neither_is_refused(start):
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_a_grammar_that_a_chat_ignores_is_noticed(start):
+@pytest.mark.parametrize("lacking", ["grammar", "grammars"])
+def test_a_grammar_that_a_chat_ignores_or_refuses_is_noticed(start, lacking):
     with pytest.raises(PlannerError, match="lacks grammar"):
-        start("vllm", ["grammar"])
+        start("vllm", [lacking])
 
 
 def test_limits_are_said_at_the_start(start, caplog):

@@ -57,6 +57,12 @@ def test_a_grammar_that_is_ignored_is_noticed(server, owned_by):
     assert "openai.server: other" in message
 
 
+def test_a_grammar_that_is_refused_is_no_riddle(server):
+    message = refusal(server, "grammars").message
+    assert "lacks grammar: it refuses one" in message
+    assert "this grammar backend reads no grammars" in message
+
+
 def test_without_a_grammar_none_is_asked_for(server, caplog):
     assert "not kept to the grammar" in said(server, caplog, "grammar", server="other")
 
