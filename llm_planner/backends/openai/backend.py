@@ -4,8 +4,9 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
+from typing import TypeVar
 
 from llm_planner.backends.openai.background import BackgroundLoop
 from llm_planner.backends.openai.chat import CHAT_MARKUP, ChatRequests, ChatTokens
@@ -26,6 +27,7 @@ from llm_planner.core.interfaces import BackendInfo, Clock, Tokenizer
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 from llm_planner.serving.prompt_encoder import PromptMarkup
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 POLL_S = 0.05
 """Longest step: a cancellation or an urgent request waits at most this long while a server is silent."""
@@ -97,7 +99,7 @@ class OpenAIBackend:
                 tokens=self.tokenizer,
                 has_raw_prompts=has_raw_prompts,
             )
-            capabilities = self._background.run(probe.run())
+            capabilities = self._background.run(_patiently(probe.run, config.retry_s))
         except (ServerError, PlannerError) as error:
             self.close()
             raise PlannerError(error.code, error.message) from error
@@ -262,6 +264,20 @@ class OpenAIBackend:
     def _fail(self, request_id: str, reason: str, failed: dict[str, str]) -> None:
         self._release(request_id)
         failed[request_id] = reason
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float) -> T:
+    """Returns an answer; a server that is busy, or still loads its model, is asked again for a while."""
+    pause_s, waited_s = FIRST_PAUSE_S, 0.0
+    while True:
+        try:
+            return await ask()
+        except ServerError as error:
+            if error.is_final or waited_s + pause_s > retry_s:
+                raise
+            _log.warning("%s; asking again in %.1f s", error.message, pause_s)
+        await asyncio.sleep(pause_s)
+        waited_s, pause_s = waited_s + pause_s, min(LONGEST_PAUSE_S, 2 * pause_s)
 
 
 def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:

@@ -190,7 +190,9 @@ class Handler(BaseHTTPRequestHandler):
         self._json(200, {})
 
     def _take_prompt(self, body: dict) -> None:
-        if "token ids" in self.server.lacks:
+        if "model" in self.server.lacks:
+            self._json(503, {"error": {"message": "Loading model", "code": 503}})
+        elif "token ids" in self.server.lacks:
             self._json(422, {"detail": "prompt must be a string"})
         elif body["prompt"][: len(PROBE)] != PROBE:
             self._complete(body)

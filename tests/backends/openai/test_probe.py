@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server is asked at the start: what is missing is named, with its number and what to change."""
 
+import threading
+
 import pytest
 
 from llm_planner.backends.openai.dialect import DIALECTS
@@ -91,3 +93,19 @@ def test_what_a_server_does_not_say_is_not_made_up(server, lacking, caplog):
     what = {"usage": "prefix reuse", "gauge": "cancel"}[lacking]
     assert f"{what}: not told" in said(server, caplog, lacking)
     assert [r.levelname for r in caplog.records].count("WARNING") == 1  # of what no server can do
+
+
+def test_a_server_that_still_loads_its_model_is_waited_for(server, caplog):
+    server.order(lacks=["model"])
+    timer = threading.Timer(0.5, server.order, kwargs={"lacks": []})
+    timer.start()
+    make_backend(server).close()
+    timer.join()
+    assert "Loading model; asking again" in caplog.text
+
+
+def test_it_is_not_waited_for_without_end(server):
+    server.order(lacks=["model"])
+    with pytest.raises(PlannerError, match="answers 503: Loading model") as caught:
+        make_backend(server, retry_s=0.2)
+    assert caught.value.code is ErrorCode.ENGINE_FAILED
