@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from llm_planner.backends.support import BACKENDS, require_support
 from llm_planner.checkpoints import (
+    OWN_PREDICTOR,
     build_length_predictor,
     build_prompt_encoder,
     min_confidence,
@@ -306,9 +307,18 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
         encoder.tokenizer,
         api_key=os.environ.get(config.openai.api_key_variable),
         clock=MonotonicClock(),
+        has_raw_prompts=encoder.style is PromptStyle.COMPACT,
     )
-    encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer)
-    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+    encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer, markup=backend.markup or encoder.markup)
+    if backend.markup is None:
+        return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+    if config.length_predictor not in {"", OWN_PREDICTOR}:
+        backend.close()
+        message = (
+            "length_predictor: lengths are predicted from token ids, and this server takes messages only; leave it"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    return backend, _preparer(config, backend, library, encoder)
 
 
 def build_server(config: PlannerConfig, book: GoalBook) -> PlanServer:

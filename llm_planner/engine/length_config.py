@@ -76,10 +76,13 @@ def load_length_config(directory: Path) -> LengthConfig:
 
 
 def mismatch(config: LengthConfig, target: Path) -> str | None:
-    """Returns what keeps a predictor from predicting for the model in ``target``, naming both; None if it fits."""
+    """Returns what keeps a predictor from predicting for the model in ``target``, naming both; None if it fits.
+
+    A directory without weights, of a model that a server runs, is known by its tokenizer alone.
+    """
     made_for = f"was made for {config.target_model!r}, whose"
     if config.target_tokenizer != tokenizer_fingerprint(target):
         return f"{made_for} tokenizer is not that of {target.name!r}"
-    if config.target_weights != weights_fingerprint(target):
+    if any(target.glob("*.safetensors")) and config.target_weights != weights_fingerprint(target):
         return f"{made_for} weights are not those of {target.name!r}"
     return None

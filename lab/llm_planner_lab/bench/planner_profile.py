@@ -60,9 +60,7 @@ def profile_planner(
         note: Receives what is going on.
     """
     library = build_library(config)
-    backend: Backend = build_engine(config)
-    if backend.info.keeps_kv:
-        backend = WholeSteps(backend)
+    backend = timed_engine(config)
     grammar = lark_grammar(library.get(min(library.names())))
     samples = measure(Prober(backend, num_repeats=num_repeats, grammar=grammar), note)
     prober = Prober(backend, num_repeats=num_repeats, grammar=grammar)
@@ -78,6 +76,12 @@ def profile_planner(
     around_ms, preparing_ms = 1000 * host.around_step_s(1), 1000 * host.prepare_s.value
     note(f"around a step: {around_ms:.2f} ms; to make a request ready: {preparing_ms:.2f} ms")
     return Profiled(replace(profile, host=host), samples, own_file)
+
+
+def timed_engine(config: PlannerConfig) -> Backend:
+    """Returns the engine of a configuration alone, whose steps take as long as all that they name."""
+    backend = build_engine(config)
+    return WholeSteps(backend) if backend.info.keeps_kv else backend
 
 
 def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Sequence[StepSample]:

@@ -79,6 +79,18 @@ def test_a_predictor_fits_its_own_model_only(tmp_path, directory, target):
     assert mismatch(config, respelled) == "was made for 'target', whose tokenizer is not that of 'respelled'"
 
 
+def test_a_model_that_a_server_runs_is_known_by_its_tokenizer(tmp_path, directory):
+    config = load_length_config(directory)
+    served, respelled = save_model(tmp_path / "served", seed=7), save_model(tmp_path / "respelled")
+    for model in (served, respelled):
+        for path in model.glob("*.safetensors"):
+            path.unlink()
+    path = respelled / "tokenizer.json"
+    path.write_text(path.read_text().replace('"<pad>"', '"<fill>"'))
+    assert mismatch(config, served) is None
+    assert mismatch(config, respelled) == "was made for 'target', whose tokenizer is not that of 'respelled'"
+
+
 def test_a_directory_without_predictor_is_named(tmp_path):
     error = refusal(tmp_path)
     assert error.code is ErrorCode.MODEL_NOT_FOUND

@@ -4,15 +4,20 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
+from typing import TypeVar
 
 from llm_planner.backends.openai.background import BackgroundLoop
+from llm_planner.backends.openai.chat import CHAT_MARKUP, ChatRequests, ChatTokens
+from llm_planner.backends.openai.completions import CompletionRequests
 from llm_planner.backends.openai.dialect import Dialect, find_dialect
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.opener import StreamOpener
 from llm_planner.backends.openai.output_tokens import OutputTokens
+from llm_planner.backends.openai.probe import Capabilities, Probe
 from llm_planner.backends.openai.remote_sequence import RemoteSequence
+from llm_planner.backends.openai.request import Requests
 from llm_planner.backends.openai.server import MOST_NAMED, ModelCard, ModelServer
 from llm_planner.backends.openai.stream import StreamEnd
 from llm_planner.core.config import OpenAIConfig
@@ -20,7 +25,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import BackendInfo, Clock, Tokenizer
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
+from llm_planner.serving.prompt_encoder import PromptMarkup
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 POLL_S = 0.05
 """Longest step: a cancellation or an urgent request waits at most this long while a server is silent."""
@@ -51,9 +58,15 @@ class OpenAIBackend:
             special token, and the server finds what it has computed before.
         api_key: None for a server that wants none.
         clock: Times the steps.
+        has_raw_prompts: Whether the model reads prompts that no chat template may wrap.
+
+    Attributes:
+        tokenizer: Of prompts and answers.
+        markup: Of prompts for a server that has the chat template and takes messages only; None for any other.
 
     Raises:
-        PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used.
+        PlannerError: SERVER_UNREACHABLE, INVALID_CONFIG or MODEL_NOT_FOUND if the server cannot be used, ENGINE_FAILED
+            if it fails at its first requests.
     """
 
     def __init__(
@@ -63,8 +76,10 @@ class OpenAIBackend:
         *,
         api_key: str | None,
         clock: Clock,
+        has_raw_prompts: bool = True,
     ) -> None:
         self.tokenizer = OutputTokens(tokenizer)
+        self.markup: PromptMarkup | None = None
         self._config = config
         self._clock = clock
         self._states: dict[str, RemoteSequence] = {}
@@ -75,6 +90,16 @@ class OpenAIBackend:
         try:
             card = _choose(self._background.run(self._server.models()), config)
             dialect = find_dialect(config.server, card.owned_by)
+            max_model_len = card.max_model_len or config.max_model_len
+            probe = Probe(
+                self._server,
+                dialect=dialect,
+                model=card.name,
+                max_model_len=max_model_len,
+                tokens=self.tokenizer,
+                has_raw_prompts=has_raw_prompts,
+            )
+            capabilities = self._background.run(_patiently(probe.run, config.retry_s))
         except (ServerError, PlannerError) as error:
             self.close()
             raise PlannerError(error.code, error.message) from error
@@ -82,20 +107,22 @@ class OpenAIBackend:
             model=card.name,
             num_kv_blocks=UNBOUNDED_BLOCKS,
             block_size=BLOCK_SIZE,
-            max_model_len=card.max_model_len or config.max_model_len,
+            max_model_len=max_model_len,
             can_offload=False,
             keeps_kv=True,
         )
+        requests: Requests = CompletionRequests(dialect, card.name, max_model_len, self.tokenizer)
+        if capabilities.is_chat:
+            self.tokenizer, self.markup = (chat := ChatTokens(tokenizer)), CHAT_MARKUP
+            requests = ChatRequests(dialect, card.name, max_model_len, chat, writes_json=capabilities.writes_json)
         self._opener = StreamOpener(
             self._server,
             self._background,
-            dialect=dialect,
-            model=card.name,
-            max_model_len=self._info.max_model_len,
+            requests=requests,
             tokens=self.tokenizer,
             notify=self._changed.set,
         )
-        _say_limits(config, dialect)
+        _say_limits(config, dialect, capabilities)
         self._background.start(self._watch())
 
     @property
@@ -239,6 +266,20 @@ class OpenAIBackend:
         failed[request_id] = reason
 
 
+async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float) -> T:
+    """Returns an answer; a server that is busy, or still loads its model, is asked again for a while."""
+    pause_s, waited_s = FIRST_PAUSE_S, 0.0
+    while True:
+        try:
+            return await ask()
+        except ServerError as error:
+            if error.is_final or waited_s + pause_s > retry_s:
+                raise
+            _log.warning("%s; asking again in %.1f s", error.message, pause_s)
+        await asyncio.sleep(pause_s)
+        waited_s, pause_s = waited_s + pause_s, min(LONGEST_PAUSE_S, 2 * pause_s)
+
+
 def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:
     """Returns the model that is meant."""
     names = ", ".join(card.name[:80] for card in cards[:MOST_NAMED]) or "none"
@@ -254,15 +295,18 @@ def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:
     raise PlannerError(ErrorCode.MODEL_NOT_FOUND, message)
 
 
-def _say_limits(config: OpenAIConfig, dialect: Dialect) -> None:
-    """Says what this backend cannot do."""
+def _say_limits(config: OpenAIConfig, dialect: Dialect, capabilities: Capabilities) -> None:
+    """Says what this backend cannot do, and what the server was found to do."""
+    _log.info("%s (%s): %s", config.base_url, dialect.name, capabilities)
+    for warning in capabilities.warnings():
+        _log.warning("%s: %s", config.base_url, warning)
     _log.warning(
         "backend openai at %s (%s): KV cannot be evicted, and that of a suspended goal lasts only as long as the "
         "server's prefix cache keeps it; time budgets use the other measures",
         config.base_url,
         dialect.name,
     )
-    if dialect.grammar is None:
+    if dialect.grammar is None and not capabilities.writes_json:
         _log.warning(
             "decoding is not kept to the grammar of the robot's skills: every plan meets the safety gate as is"
         )

@@ -11,10 +11,12 @@ class ServerError(Exception):
         code: Which way it failed.
         message: What happened and what to do next.
         is_final: Whether asking again would not help.
+        status: Of HTTP, if the server refused the request.
     """
 
-    def __init__(self, code: ErrorCode, message: str, *, is_final: bool) -> None:
+    def __init__(self, code: ErrorCode, message: str, *, is_final: bool, status: int | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.is_final = is_final
+        self.status = status

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token ids of what a server wrote, whether it names them or returns text."""
 
+import itertools
 from collections.abc import Iterable
 
 from llm_planner.core.interfaces import Tokenizer
@@ -42,8 +43,11 @@ class OutputTokens:
         return [int.from_bytes(b"\x01" + bytes(5) + raw, "big")]
 
     def for_model(self, token_ids: Iterable[int]) -> list[int]:
-        """Returns output in ids that the model knows; encoded again as a whole if there are pieces of text in it."""
-        ids = list(token_ids)
-        if all(token_id < _FIRST_PIECE for token_id in ids):
-            return ids
-        return self._tokenizer.encode(b"".join(map(self.token_bytes, ids)).decode(errors="replace"))
+        """Returns prompt or output in ids that the model knows: pieces of text next to each other are encoded again."""
+        ids: list[int] = []
+        for is_text, run in itertools.groupby(token_ids, lambda token_id: token_id >= _FIRST_PIECE):
+            if is_text:
+                ids += self._tokenizer.encode(b"".join(map(self.token_bytes, run)).decode(errors="replace"))
+            else:
+                ids += run
+        return ids

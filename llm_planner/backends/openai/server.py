@@ -21,7 +21,7 @@ MAX_BYTES_PER_TOKEN = 10_000  # of a stream: some servers add log probabilities
 MAX_TOKEN_ID = 2**31
 MAX_MODEL_LEN = 10**8
 MOST_NAMED = 20  # models
-_WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
+WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What is raised where an answer is not what it should be."""
 _FINAL = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
 """Statuses that say that the request itself is refused: asking again would not help."""
@@ -69,6 +69,7 @@ class ModelServer:
 
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
         self._url = _checked_url(config.base_url)
+        self._root = self._url.removesuffix("/v1")
         self._key_variable = config.api_key_variable
         headers = {"Accept-Encoding": "identity"}  # what is compressed could grow without bounds
         if api_key:
@@ -80,29 +81,48 @@ class ModelServer:
             limits=httpx2.Limits(max_connections=None),
         )
 
+    @property
+    def url(self) -> str:
+        """Its address, for people."""
+        return self._url
+
     async def models(self) -> list[ModelCard]:
         """Returns the models that it serves.
 
         Raises:
             ServerError: If it cannot be asked.
         """
-        try:
-            async with self._client.stream("GET", "models") as response:
-                body = await self._body(response)
-        except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
-        if response.status_code != httpx2.codes.OK:
-            raise self._refusal(response, body)
+        body = await self._whole("GET", "models")
         try:
             return [_card(entry) for entry in parse_json(body)["data"]]
-        except _WRONG as error:
+        except WRONG as error:
             raise ServerError(
                 ErrorCode.INVALID_CONFIG,
                 f"{self._url}/models is no list of models; openai.base_url must be the address that ends in /v1",
                 is_final=True,
             ) from error
 
-    async def complete(self, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
+    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
+        """Returns what a path answers to a request, as JSON; a path that begins with ``/`` does not lie below /v1.
+
+        Raises:
+            ServerError: If it refuses, does not answer, or answers with something else.
+        """
+        answer = await self._whole("POST", path, body)
+        try:
+            return parse_json(answer)
+        except DocumentError as error:
+            raise self._nonsense(f"no JSON from {path}: {answer[:80]!r}", is_final=True) from error
+
+    async def look(self, path: str) -> bytes:
+        """Returns what a path that does not lie below /v1 holds.
+
+        Raises:
+            ServerError: If it refuses or does not answer.
+        """
+        return await self._whole("GET", path)
+
+    async def complete(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
         """Yields what the model writes behind a prompt, up to the chunk that says why it ends.
 
         Raises:
@@ -111,7 +131,7 @@ class ModelServer:
         max_tokens = int(body["max_tokens"])
         num_tokens = 0
         try:
-            async with self._client.stream("POST", "completions", json=dict(body)) as response:
+            async with self._client.stream("POST", path, json=dict(body)) as response:
                 if response.status_code != httpx2.codes.OK:
                     raise self._refusal(response, await self._body(response))
                 async for data in self._events(response, MAX_EVENT_BYTES + MAX_BYTES_PER_TOKEN * max_tokens):
@@ -133,6 +153,18 @@ class ModelServer:
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.aclose()
+
+    async def _whole(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """Returns the body of an answer in one piece."""
+        url = f"{self._root}{path}" if path.startswith("/") else path
+        try:
+            async with self._client.stream(method, url, json=None if body is None else dict(body)) as response:
+                answer = await self._body(response)
+        except httpx2.HTTPError as error:
+            raise self._unreachable(error) from error
+        if response.status_code != httpx2.codes.OK:
+            raise self._refusal(response, answer)
+        return answer
 
     async def _body(self, response: httpx2.Response) -> bytes:
         """Returns the body of an answer that is no stream."""
@@ -176,13 +208,14 @@ class ModelServer:
             if not message["choices"]:
                 return Chunk()
             choice = message["choices"][0]
+            written = choice.get("delta") or choice  # of a chat, or of a completion
             token_ids, reason = choice.get("token_ids"), choice.get("finish_reason")
             return Chunk(
-                text=str(choice.get("text") or ""),
-                token_ids=None if token_ids is None else tuple(map(_token_id, token_ids)),
+                text=str(written.get("content") or written.get("text") or ""),
+                token_ids=None if token_ids is None else tuple(map(token_id_of, token_ids)),
                 finish_reason=None if reason is None else str(reason),
             )
-        except _WRONG as error:
+        except WRONG as error:
             raise self._nonsense(f"a line that is no completion: {data[:80]!r}") from error
 
     def _mid_stream(self, error: Mapping[str, Any]) -> ServerError:
@@ -209,11 +242,12 @@ class ModelServer:
             code = ErrorCode.INVALID_CONFIG
             message += "; openai.base_url must be the address that ends in /v1, openai.model a model of that server"
         is_final = status in _FINAL or 300 <= status < 400
-        return ServerError(code, message, is_final=is_final)
+        return ServerError(code, message, is_final=is_final, status=status)
 
 
 def _card(entry: Mapping[str, Any]) -> ModelCard:
-    length = entry.get("max_model_len") or (entry.get("meta") or {}).get("n_ctx_train")
+    meta = entry.get("meta") or {}  # of llama.cpp: the context of a slot, and what the model was trained for
+    length = entry.get("max_model_len") or meta.get("n_ctx") or meta.get("n_ctx_train")
     if length is not None and not 1 <= int(length) <= MAX_MODEL_LEN:
         raise ValueError(f"a model takes {length} tokens")
     return ModelCard(
@@ -223,7 +257,12 @@ def _card(entry: Mapping[str, Any]) -> ModelCard:
     )
 
 
-def _token_id(value: Any) -> int:  # noqa: ANN401 (JSON)
+def token_id_of(value: Any) -> int:  # noqa: ANN401 (JSON)
+    """Returns a token id of an answer.
+
+    Raises:
+        ValueError: If it can be none.
+    """
     if not isinstance(value, int) or not 0 <= value < MAX_TOKEN_ID:
         raise ValueError(f"{value!r} is no token")
     return value

@@ -67,12 +67,13 @@ class ServerProcess:
             time.sleep(0.01)
 
 
-def make_backend(at: ServerProcess, *, api_key=None, **config) -> OpenAIBackend:
+def make_backend(at: ServerProcess, *, api_key=None, has_raw_prompts=True, **config) -> OpenAIBackend:
     return OpenAIBackend(
         OpenAIConfig(**{"base_url": at.base_url, **config}),
         TOKENIZER,
         api_key=api_key,
         clock=MonotonicClock(),
+        has_raw_prompts=has_raw_prompts,
     )
 
 

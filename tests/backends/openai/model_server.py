@@ -5,8 +5,9 @@
 
 With ``--engine`` our torch engine is behind it; without, it writes the plans of ``builders.PLANS``.
 
-It prints its port. ``POST /faults`` orders faults for the completions to come, and what to answer to tasks by their
-words (``answers``); ``GET /stats`` tells what was asked.
+It prints its port. ``POST /faults`` orders faults for the completions to come, what to answer to tasks by their words
+(``answers``), whose server it is (``owned_by``) and what it cannot do (``lacks``); ``GET /stats`` tells what was asked.
+What the planner asks at its start, to see what the server can do, is no completion to faults and counts.
 """
 
 import argparse
@@ -18,9 +19,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count, islice
 
-from llguidance import LLMatcher
+from llguidance import LLMatcher, LLTokenizer
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
+from llm_planner.backends.openai import probe
 from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence, StepOutput
 from tests.backends.openai.builders import MODEL_DIR, PLANS, TOKENIZER, make_sequence
 
@@ -32,6 +34,8 @@ NO_FAULTS = {
     "token_s": 0.0,
     "first_token_s": 0.0,
 }
+PROBE = TOKENIZER.encode(probe.TEXT)[:8]
+LLG = LLTokenizer(TOKENIZER.json_text, n_vocab=TOKENIZER.vocab_size, eos_token=sorted(TOKENIZER.eos_token_ids))
 
 
 class RefusedError(Exception):
@@ -126,7 +130,9 @@ class Server(ThreadingHTTPServer):
     def forget(self) -> None:
         self.faults = dict(NO_FAULTS)
         self.engine.answers = {}
+        self.owned_by, self.lacks = "vllm", []
         self.requests: list[dict] = []
+        self.running = 0  # as its gauge tells
         self.active = self.peak = self.aborted = 0
 
     def take_fault(self) -> dict:
@@ -150,24 +156,60 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/stats":
             server = self.server
             self._json(200, {n: getattr(server, n) for n in ("active", "peak", "aborted", "requests")})
+        elif self.path in {"/metrics", "/slots"} and "gauge" not in self.server.lacks:
+            slots = [{"is_processing": n < self.server.running} for n in range(8)]
+            metrics = (
+                f'# HELP vllm:num_requests_running x\nvllm:num_requests_running{{engine="0"}} {self.server.running}.0\n'
+            )
+            self._send(200, json.dumps(slots) if self.path == "/slots" else metrics)
         elif self.path != "/v1/models":
             self._json(404, {"error": {"message": f"no {self.path}"}})
         elif self._is_allowed():
-            card = {"id": MODEL_DIR.name, "object": "model", "owned_by": "vllm"}
+            card = {"id": MODEL_DIR.name, "object": "model", "owned_by": self.server.owned_by}
             self._json(200, {"object": "list", "data": [card | {"max_model_len": self.server.engine.max_model_len}]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/faults":
-            if body.pop("forget", False):
-                self.server.forget()
-            self.server.engine.answers = body.pop("answers", self.server.engine.answers)
-            self.server.faults |= body
-            self._json(200, {})
-        elif self.path != "/v1/completions":
+            self._take_orders(body)
+        elif self.path == "/detokenize":
+            ids = [token_id + ("vocabulary" in self.server.lacks) for token_id in body["tokens"]]
+            self._json(200, {"content": b"".join(map(TOKENIZER.token_bytes, ids)).decode(errors="replace")})
+        elif self.path.removeprefix("/v1/") in self.server.lacks or not self.path.endswith("/completions"):
             self._json(404, {"error": {"message": f"no {self.path}"}})
         elif self._is_allowed():
+            self._take_messages(body) if "messages" in body else self._take_prompt(body)
+
+    def _take_orders(self, body: dict) -> None:
+        if body.pop("forget", False):
+            self.server.forget()
+        self.server.engine.answers = body.pop("answers", self.server.engine.answers)
+        self.server.owned_by = body.pop("owned_by", self.server.owned_by)
+        self.server.lacks = body.pop("lacks", self.server.lacks)
+        self.server.faults |= body
+        self._json(200, {})
+
+    def _take_prompt(self, body: dict) -> None:
+        if "model" in self.server.lacks:
+            self._json(503, {"error": {"message": "Loading model", "code": 503}})
+        elif "token ids" in self.server.lacks:
+            self._json(422, {"detail": "prompt must be a string"})
+        elif body["prompt"][: len(PROBE)] != PROBE:
             self._complete(body)
+        elif body.get("stream"):
+            self._stream_probe()
+        else:
+            self._answer_probe(body)
+
+    def _take_messages(self, body: dict) -> None:
+        if "json" in self.server.lacks and "response_format" in body:
+            self._json(400, {"error": {"message": "response_format is not supported"}})
+        elif "grammars" in self.server.lacks and _grammar(body) is not None:
+            self._json(400, {"error": {"message": "this grammar backend reads no grammars"}})
+        elif body["messages"][0]["content"] == probe.TEXT:
+            self._answer_chat_probe(body)
+        else:
+            self._complete(body | {"prompt": TOKENIZER.encode("".join(m["content"] for m in body["messages"]))})
 
     def _is_allowed(self) -> bool:
         if self.server.api_key in {None, self.headers.get("Authorization", "").removeprefix("Bearer ")}:
@@ -175,8 +217,48 @@ class Handler(BaseHTTPRequestHandler):
         self._json(401, {"error": {"message": "Unauthorized"}})
         return False
 
+    def _answer_probe(self, body: dict) -> None:
+        """Answers a request of the planner's start in one piece, as the server's documentation says."""
+        lacks, num_prompt, text = self.server.lacks, len(body["prompt"]), "yes"
+        grammar = _grammar(body)
+        if grammar is not None and "grammars" in lacks:
+            self._json(400, {"error": {"message": "this grammar backend reads no grammars"}})
+            return
+        if grammar is not None and "grammar" not in lacks:
+            if is_bad := LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(grammar)):
+                self._json(400, {"error": {"message": is_bad}})
+                return
+            text = LLMatcher(LLG, LLMatcher.grammar_from_lark(grammar)).compute_ff_bytes().decode()
+        choice = {"index": 0, "text": text, "finish_reason": "stop"}
+        if body.get("return_token_ids"):
+            choice["token_ids"] = [i + ("vocabulary" in lacks) for i in TOKENIZER.encode(text)]
+        usage = {"prompt_tokens": num_prompt if "one prompt" not in lacks else 1}
+        if "usage" not in lacks:
+            usage["prompt_tokens_details"] = {"cached_tokens": 0 if "prefix" in lacks else num_prompt - 12}
+        self._json(200, {"choices": [choice], "usage": usage})
+
+    def _answer_chat_probe(self, body: dict) -> None:
+        is_json = "response_format" in body and "schema" not in self.server.lacks
+        has_grammar = _grammar(body) is not None and "grammar" not in self.server.lacks
+        text = json.dumps({"plan": "yes"}) if is_json else probe.WORD if has_grammar else "I write zq7x."
+        self._json(200, {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
+
+    def _stream_probe(self) -> None:
+        """Writes until the client leaves, or, lacking that, on and on."""
+        self.server.running += 1
+        self._begin_stream()
+        try:
+            while True:
+                self._event({"choices": [{"index": 0, "text": "yes", "finish_reason": None}]})
+                time.sleep(0.01)
+        except (BrokenPipeError, ConnectionResetError):
+            self.server.running -= "cancel" not in self.server.lacks
+
     def _json(self, status: int, value: dict) -> None:
-        raw = json.dumps(value).encode()
+        self._send(status, json.dumps(value))
+
+    def _send(self, status: int, text: str) -> None:
+        raw = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
@@ -206,11 +288,10 @@ class Handler(BaseHTTPRequestHandler):
         sampling = SamplingParams(temperature=body["temperature"], seed=body["seed"])
         time.sleep(fault["first_token_s"])
         tokens = self.server.engine.open(body["prompt"], sampling, _grammar(body))
-        self.close_connection = True
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
-        self.end_headers()
+        self._begin_stream()
+        if "messages" in body:
+            self._stream_chat(body, b"".join(map(TOKENIZER.token_bytes, tokens)).decode(), fault)
+            return
         decoder = codecs.getincrementaldecoder("utf-8")()
         for number, token in enumerate(islice(tokens, body["max_tokens"])):
             if number == fault["drop_after"]:
@@ -224,6 +305,26 @@ class Handler(BaseHTTPRequestHandler):
             self._event({"choices": [choice]})
         self._event({"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
         self.wfile.write(b"data: [DONE]\n\n")
+
+    def _stream_chat(self, body: dict, text: str, fault: dict) -> None:
+        """Writes an answer in pieces of three characters, as JSON if that is asked for."""
+        text = json.dumps({"plan": text}) if "response_format" in body else text
+        self._event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+        for number, start in enumerate(range(0, len(text), 3)):
+            if number == fault["drop_after"]:
+                return
+            time.sleep(fault["token_s"])
+            delta = {"content": text[start : start + 3]}
+            self._event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _begin_stream(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
 
     def _event(self, value: dict) -> None:
         self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())

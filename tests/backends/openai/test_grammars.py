@@ -109,3 +109,4 @@ def test_text_that_the_tokenizer_spells_otherwise_is_kept_as_it_is():
     ids = [*tokens.of_text("go"), *tokens.of_text("\u00e9")]
     assert b"".join(map(tokens.token_bytes, ids)) == "go\u00e9".encode()
     assert tokens.for_model(ids) == [1, *"go\u00e9".encode()]
+    assert tokens.for_model([7, 8, *ids, 9]) == [7, 8, 1, *"go\u00e9".encode(), 9]  # as in the prompt of a replan

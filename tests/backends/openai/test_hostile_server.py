@@ -12,15 +12,20 @@ import threading
 import pytest
 
 from llm_planner.backends.openai import server as module
+from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.backends.openai.errors import ServerError
+from llm_planner.backends.openai.probe import WORD
 from llm_planner.backends.openai.server import ModelServer
 from llm_planner.core.config import OpenAIConfig
+from llm_planner.core.errors import PlannerError
 from tests.hostile import damaged_bytes, damaged_json
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 CHOICE = {"choices": [{"index": 0, "text": "mf(50);", "token_ids": [5, 6], "finish_reason": None}]}
 LAST = {"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}
 MODELS = {"object": "list", "data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]}
+USAGE = {"prompt_tokens": 300, "prompt_tokens_details": {"cached_tokens": 288}}
+PROBED = {"choices": [{"text": WORD, "token_ids": [5, 6], "message": {"content": WORD}}], "usage": USAGE}
 BODY = {"prompt": [1, 2], "max_tokens": 50}
 
 
@@ -54,14 +59,18 @@ class Hostile:
                     ):  # closing with a part of the request unread would reset the connection
                         pass
 
-    def ask(self, what):
-        """Returns the models, or the chunks of a completion."""
+    def ask(self, what, **options):
+        """Returns the models, the chunks of a completion, or what a probe finds."""
         config = OpenAIConfig(base_url=f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1", stall_timeout_s=5.0)
 
         async def talk():
             server = ModelServer(config, None)
             try:
-                return await server.models() if what == "models" else [c async for c in server.complete(BODY)]
+                return (
+                    await server.models()
+                    if what == "models"
+                    else [c async for c in server.complete("completions", BODY)]
+                )
             finally:
                 await server.close()
 
@@ -131,6 +140,21 @@ def test_a_model_of_impossible_length_is_no_model(length):
         Hostile(OK, answer).ask("models")
 
 
+@pytest.mark.parametrize(
+    ("entry", "length"),
+    [
+        ({"max_model_len": 4096}, 4096),
+        ({"meta": {"n_ctx": 2048, "n_ctx_train": 131_072}}, 2048),
+        ({"meta": {"n_ctx_train": 131_072}}, 131_072),
+        ({"meta": None}, None),
+    ],
+    ids=["vllm", "llamacpp", "older llamacpp", "llamacpp while it loads"],
+)
+def test_the_length_is_that_of_the_server_before_that_of_the_model(entry, length):
+    answer = json.dumps({"data": [{"id": "m", **entry}]}).encode()
+    assert Hostile(OK, answer).ask("models")[0].max_model_len == length
+
+
 @pytest.mark.parametrize("token", [-1, 2**40, 10**400, 0.5, "5", None, [5]])
 def test_what_is_no_token_is_no_completion(token):
     line = json.dumps({"choices": [{"text": "a", "token_ids": [token]}]}).encode()
@@ -148,3 +172,12 @@ def test_whatever_a_server_answers_is_understood_or_one_of_our_errors(what):
         answer = damaged_bytes(rng, answer) if rng.random() < 0.3 else answer
         with contextlib.suppress(ServerError):
             Hostile(answer).ask(what)
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_whatever_a_server_answers_a_probe_it_is_understood_or_one_of_our_errors(dialect):
+    for seed in range(30):
+        rng = random.Random(f"{dialect} {seed}")
+        answer = OK + damaged_json(rng, json.dumps(PROBED)).encode("utf-8", "surrogatepass")
+        with contextlib.suppress(ServerError, PlannerError):
+            Hostile(answer).ask("probe", dialect=DIALECTS[dialect], has_raw_prompts=rng.random() < 0.5)

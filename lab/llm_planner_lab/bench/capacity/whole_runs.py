@@ -5,49 +5,47 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
-from llm_planner.checkpoints import resolve_model
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.core.step import Sequence as TokenSequence
 from llm_planner.prediction.throughput.table import Combination, Measurement
+from llm_planner_lab.bench.planner_profile import timed_engine
 
 LENGTHS = (32, 64, 128, 256)
 BATCH_SIZES = (1, 2, 4, 8, 16)
-FRAMEWORK = "llm_planner"
+FRAMEWORKS = {"torch": "llm_planner", "vllm": "vLLM"}
+"""Backends, as tables of throughputs name them."""
 NUM_REPEATS = 3
 VOCABULARY = 100
 Note = Callable[[str], None]
 
 
 def measure_table(config: PlannerConfig, note: Note = lambda _: None) -> list[Measurement]:
-    """Returns whole runs of the engine of ``config`` on this machine."""
-    from llm_planner.engine.backend import TorchBackend
+    """Returns whole runs of the engine of ``config`` on this machine.
 
-    engine = config.engine
-    backend = TorchBackend(
-        resolve_model(engine.model),
-        device=engine.device,
-        dtype=engine.dtype,
-        num_kv_blocks=engine.num_kv_blocks,
-        block_size=engine.block_size,
-        num_threads=engine.num_threads,
-    )
+    Raises:
+        PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
+    """
+    backend, engine = timed_engine(config), config.engine
+    num_devices = engine.tensor_parallel * engine.pipeline_stages
     try:
-        return measure_runs(backend, note=note)
+        return measure_runs(backend, FRAMEWORKS[config.backend], num_devices, note=note)
     finally:
         backend.close()
 
 
 def measure_runs(
     backend: Backend,
+    framework: str,
+    num_devices: int = 1,
     lengths: Sequence[int] = LENGTHS,
     batch_sizes: Sequence[int] = BATCH_SIZES,
     note: Note = lambda _: None,
 ) -> list[Measurement]:
     """Returns a measurement per length and batch size that fits into the engine: the median of three runs."""
     info = backend.info
-    combination = Combination(info.device or "unknown", 1, FRAMEWORK, info.model)
+    combination = Combination(info.device or "unknown", num_devices, framework, info.model)
     rng = random.Random(0)
     run_s(backend, lengths[0], 1, rng)  # warm
     measurements = []
