@@ -13,6 +13,7 @@ from rosgraph_msgs.msg import Clock
 from std_msgs.msg import ColorRGBA, Header
 
 from llm_planner.robots.model import RobotModel
+from llm_planner.ros.poses import from_yaw
 from llm_planner.sim.physics.world import PhysicsWorld
 
 FRAME = "world"
@@ -106,11 +107,8 @@ class WorldView:
         """Returns where a drone believes to be, in the world's frame; its speed in its own."""
         drone = self._world.drones[name]
         message = kind(header=header, child_frame_id=self._prefix + name)
-        half = (drone.yaw + drone.yaw_drift) / 2.0
         x, y, z = (float(v) for v in drone.believed)
-        message.pose.pose = Pose(
-            position=Point(x=x, y=y, z=z), orientation=Quaternion(z=math.sin(half), w=math.cos(half))
-        )
+        message.pose.pose = Pose(position=Point(x=x, y=y, z=z), orientation=from_yaw(drone.yaw + drone.yaw_drift))
         c, s = math.cos(drone.yaw), math.sin(drone.yaw)
         vx, vy, vz = (float(v) for v in drone.velocity)
         message.twist.twist.linear = Vector3(x=c * vx + s * vy, y=c * vy - s * vx, z=vz)
