@@ -23,7 +23,9 @@ _MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}
 class WorldView:
     """Publishers of one world; a topic without a subscriber costs nothing, except for the clock.
 
-    Names of frames begin with the node's namespace, because worlds of several namespaces share ``/tf``.
+    All but ``/tf`` is published in the node's namespace, so worlds of several namespaces do not meet; on ``/tf`` the
+    names of frames begin with it. A world in the root namespace publishes ``/clock``, which nodes with ``use_sim_time``
+    follow; any other publishes ``NAMESPACE/clock``, unless it is remapped.
 
     Args:
         node: That publishes.
@@ -37,13 +39,13 @@ class WorldView:
         self._joints = {
             name: [joint.name for joint in arm.shape.joints] for name, arm in world.arms.items() if name in models
         }
-        self._publishers: dict[str, Any] = {"/clock": node.create_publisher(Clock, "/clock", 10)}
+        self._publishers: dict[str, Any] = {"clock": node.create_publisher(Clock, "clock", 10)}
         self._offer("/tf", "tf2_msgs", "TFMessage")
         for name in world.arms:
             self._offer(f"{name}/joint_states", "sensor_msgs", "JointState")
         for name in world.drones:
             self._offer(f"{name}/odom", "nav_msgs", "Odometry")
-        self._offer("/world/markers", "visualization_msgs", "MarkerArray")
+        self._offer("world/markers", "visualization_msgs", "MarkerArray")
 
     def _offer(self, topic: str, package: str, name: str) -> None:
         try:
@@ -61,7 +63,7 @@ class WorldView:
         now_s = self._world.time_s
         header = Header(frame_id=self._prefix + FRAME)
         header.stamp.sec, header.stamp.nanosec = int(now_s), int(math.fmod(now_s, 1.0) * 1e9)
-        found: dict[str, Any] = {"/clock": Clock(clock=header.stamp)}
+        found: dict[str, Any] = {"clock": Clock(clock=header.stamp)}
         if self._has_subscriber("/tf"):
             found["/tf"] = self._transforms(header)
         for name, arm in self._world.arms.items():
@@ -74,9 +76,15 @@ class WorldView:
             topic = f"{name}/odom"
             if self._has_subscriber(topic):
                 found[topic] = self._odometry(self._publishers[topic].msg_type, name, header)
-        if self._has_subscriber("/world/markers"):
-            found["/world/markers"] = self._markers(header)
+        if self._has_subscriber("world/markers"):
+            found["world/markers"] = self._markers(header)
         return found
+
+    @property
+    def shares_clock(self) -> bool:
+        """Whether another node publishes this world's clock too: times of nodes that follow it jump."""
+        clock = self._publishers["clock"]
+        return bool(self._node.count_publishers(clock.topic_name) > 1)
 
     def publish(self, messages: Mapping[str, Any]) -> None:
         """Publishes what ``look`` returned."""
@@ -117,7 +125,7 @@ class WorldView:
     def _markers(self, header: Header) -> Any:
         scene = self._world.scene
         model, data, mujoco = scene.model, scene.data, scene.mujoco
-        kind = self._publishers["/world/markers"].msg_type
+        kind = self._publishers["world/markers"].msg_type
         marker_kind = importlib.import_module("visualization_msgs.msg").Marker
         shapes = {
             int(mujoco.mjtGeom.mjGEOM_BOX): (_MARKERS["BOX"], lambda s: (2 * s[0], 2 * s[1], 2 * s[2])),
