@@ -14,7 +14,6 @@ import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import (
     BlockEdge,
@@ -34,7 +33,7 @@ from llm_planner.core.validation import (
     require_robot_id,
     require_time_budget,
 )
-from llm_planner.ros import metrics
+from llm_planner.ros import metrics, poses
 from llm_planner.ros.situations import MAX_TEXT_LENGTH, from_situation, situation_in_text, to_situation
 from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
@@ -102,7 +101,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         allowed_skills=frozenset(_to_skill_names(goal.allowed_skills)) or None,
         plan=goal.plan,
         plan_only=goal.plan_only,
-        start_pose=_to_pose(goal.start_pose) if goal.has_start_pose else None,
+        start_pose=poses.to_pose(goal.robot_pose, goal.start_pose) if goal.has_start_pose else None,
         unsupported_skills=_to_skill_names(goal.unsupported_skills),
         takes_open_blocks=goal.takes_open_blocks,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
@@ -162,7 +161,7 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True
-        goal.start_pose = msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
+        goal.robot_pose, goal.start_pose = poses.from_pose(pose), poses.from_former(pose)
     return goal
 
 
@@ -361,10 +360,6 @@ def to_error(number: int, text: str) -> tuple[ErrorCode, str]:
         return ErrorCode(number), text
     except ValueError:
         return ErrorCode.ENGINE_FAILED, f"{text} (error code {number} is unknown to this version)"
-
-
-def _to_pose(message: msgs.Pose) -> Pose:
-    return Pose(x_m=message.x_m, y_m=message.y_m, z_m=message.z_m, yaw_deg=message.yaw_deg)
 
 
 def _to_call(message: msgs.SkillCall) -> SkillCall:

@@ -18,7 +18,9 @@ from llm_planner.ros.steady import steady_timer
 SEARCH_PERIOD_S = 0.5
 FLUSH_PERIOD_S = 1.0
 DEPTH = 1000
-COMMON = frozenset({"/diagnostics", "/rosout", "/tf", "/tf_static", "/clock", "/world/markers"})
+COMMON = frozenset({"/diagnostics", "/rosout", "/tf", "/tf_static", "/clock"})
+OF_A_WORLD = ("clock", "world/markers")
+"""In the namespace of the planner."""
 
 
 class FleetRecorder:
@@ -45,6 +47,8 @@ class FleetRecorder:
         self._planner = planner.rstrip("/")
         self._recorder = recorder
         self._on_message = on_message
+        namespace = self._planner.rpartition("/")[0]
+        self._common = COMMON | {f"{namespace}/{name}" for name in OF_A_WORLD}
         self._known: set[str] = set()
         self.failure: PlannerError | None = None
         steady_timer(node, SEARCH_PERIOD_S, self._search)
@@ -58,7 +62,7 @@ class FleetRecorder:
     def _search(self) -> None:
         owners = {self._planner, *robot_nodes(self._node)}
         for topic, types in self._node.get_topic_names_and_types():
-            is_ours = topic in COMMON or topic.rpartition("/")[0] in owners
+            is_ours = topic in self._common or topic.rpartition("/")[0] in owners
             if is_ours and topic not in self._known and len(types) == 1:
                 self._begin(topic, types[0])
 

@@ -14,6 +14,7 @@ from rclpy.node import Node
 
 from llm_planner.core.pose import Pose
 from llm_planner.robots.model import RobotKind, RobotModel
+from llm_planner.ros.poses import from_pose, from_yaw
 from llm_planner.ros.robot_control import RobotControl
 
 MAP = "map"
@@ -63,9 +64,7 @@ class FramesPublisher:
         """Returns the odometry: the pose in ``odom``, the speed in ``base_link``."""
         message = self._odometry.msg_type()
         message.header.stamp, message.header.frame_id, message.child_frame_id = stamp, self._origin, self._moved
-        where = message.pose.pose
-        where.position.x, where.position.y, where.position.z = pose.x_m, pose.y_m, pose.z_m
-        where.orientation.z, where.orientation.w = _turn(pose.yaw_deg)
+        message.pose.pose = from_pose(pose)
         before, self._before = self._before, (now_s, pose)
         if before is not None and now_s > before[0]:
             elapsed_s, yaw = now_s - before[0], math.radians(pose.yaw_deg)
@@ -98,13 +97,6 @@ def _transform(stamp: Time, parent: str, child: str, pose: Pose) -> Any:  # noqa
 
     message = TransformStamped(child_frame_id=child)
     message.header.stamp, message.header.frame_id = stamp, parent
-    place, turn = message.transform.translation, message.transform.rotation
+    place, message.transform.rotation = message.transform.translation, from_yaw(math.radians(pose.yaw_deg))
     place.x, place.y, place.z = pose.x_m, pose.y_m, pose.z_m
-    turn.z, turn.w = _turn(pose.yaw_deg)
     return message
-
-
-def _turn(yaw_deg: float) -> tuple[float, float]:
-    """Returns z and w of the quaternion of a turn to the left."""
-    half = math.radians(yaw_deg) / 2.0
-    return math.sin(half), math.cos(half)

@@ -16,8 +16,8 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.shape import ChainBody
 from llm_planner.ros import qos
-from llm_planner.ros.gazebo_messages import yaw_of
 from llm_planner.ros.guard import Guard
+from llm_planner.ros.poses import yaw_of
 from llm_planner.ros.steady import steady_timer
 from llm_planner.sim.gazebo.arm_motion import JointPoint
 from llm_planner.sim.gazebo.arm_port import GazeboArmPort
@@ -81,7 +81,7 @@ def open_arm_port(
 
     def note_place(name: str, message: Any) -> None:  # noqa: ANN401 (a generated message)
         place = message.pose.pose.position
-        port.note_place(name, (place.x, place.y, place.z), yaw_of(message))
+        port.note_place(name, (place.x, place.y, place.z), yaw_of(message.pose.pose.orientation))
 
     def note_grip(name: str, message: Any) -> None:  # noqa: ANN401 (a generated message)
         port.note_grip(name, is_attached=message.data == ATTACHED)

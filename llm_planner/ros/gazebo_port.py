@@ -15,8 +15,8 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros import qos
 from llm_planner.ros.gazebo_arm_port import open_arm_port
-from llm_planner.ros.gazebo_messages import yaw_of
 from llm_planner.ros.guard import Guard
+from llm_planner.ros.poses import yaw_of
 from llm_planner.ros.steady import steady_timer
 from llm_planner.sim.gazebo.drone_port import GazeboDronePort, Velocity
 from llm_planner.sim.gazebo.sdf import ODOMETRY_HZ
@@ -89,7 +89,7 @@ def open_drone_port(
 
     def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
         place = message.pose.pose.position
-        port.note_odometry((place.x, place.y, place.z), yaw_of(message))
+        port.note_odometry((place.x, place.y, place.z), yaw_of(message.pose.pose.orientation))
 
     node.create_subscription(Odometry, f"{topic}/odometry", guard(note), qos.REPORTS)
     steady_timer(node, 1.0 / ODOMETRY_HZ, guard(port.tick))

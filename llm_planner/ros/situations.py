@@ -10,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Situation
 from llm_planner.core.text import has_control_characters
+from llm_planner.ros import poses
 
 MAX_SCENE_BYTES = 65536
 """Of the scene: as much as of a goal's own, by default (``max_scene_bytes``)."""
@@ -23,7 +24,7 @@ def from_situation(situation: Situation) -> msgs.Situation:
     pose = situation.pose
     message = msgs.Situation(scene=situation.scene, has_pose=pose is not None)
     if pose is not None:
-        message.pose = msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
+        message.robot_pose, message.pose = poses.from_pose(pose), poses.from_former(pose)
     return message
 
 
@@ -32,10 +33,9 @@ def to_situation(message: msgs.Situation) -> Situation:
 
     Raises:
         PlannerError: INVALID_ARGUMENT for a scene that is too long or holds control characters, INVALID_POSE for a pose
-            that is not finite.
+            that is not finite, or whose orientation is no unit quaternion.
     """
-    where = message.pose
-    pose = Pose(x_m=where.x_m, y_m=where.y_m, z_m=where.z_m, yaw_deg=where.yaw_deg) if message.has_pose else None
+    pose = poses.to_pose(message.robot_pose, message.pose) if message.has_pose else None
     return _checked(Situation(scene=message.scene, pose=pose))
 
 

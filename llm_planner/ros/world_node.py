@@ -3,8 +3,8 @@
 
     ros2 run llm_planner world_node --ros-args -p robots:="['drone_1:tello','arm_1:indy7']" -p world:=house
 
-Robot nodes with ``driver:=mujoco`` connect to its port. ``/clock`` tells the world's time, ``/tf`` where bodies are,
-``joint_states`` and ``odom`` of each robot what their names say, and ``/world/markers`` the scene for RViz. A kind of
+Robot nodes with ``driver:=mujoco`` connect to its port. ``clock`` tells the world's time, ``/tf`` where bodies are,
+``joint_states`` and ``odom`` of each robot what their names say, and ``world/markers`` the scene for RViz. A kind of
 message whose package is not installed is left out, and the log reports it.
 """
 
@@ -30,6 +30,11 @@ from llm_planner.sim.physics.server import WorldServer
 from llm_planner.sim.physics.world_file import load_world_file
 
 WORLD_PORT = 8870
+CLOCK_LOG_PERIOD_S = 60.0
+TWO_CLOCKS = (
+    "another node publishes this world's clock too, so use_sim_time does not work; give this world a namespace, or "
+    "remap its clock: `--ros-args -r clock:=NAME/clock`"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,8 @@ class WorldNode(Node):
         with self._server.lock:
             messages = self._view.look()
         self._view.publish(messages)
+        if self._view.shares_clock:
+            self.get_logger().warning(TWO_CLOCKS, throttle_duration_sec=CLOCK_LOG_PERIOD_S)
 
 
 def _models(settings: WorldSettings) -> dict[str, RobotModel]:

@@ -13,6 +13,7 @@ from rosgraph_msgs.msg import Clock
 from std_msgs.msg import ColorRGBA, Header
 
 from llm_planner.robots.model import RobotModel
+from llm_planner.ros.poses import from_yaw
 from llm_planner.sim.physics.world import PhysicsWorld
 
 FRAME = "world"
@@ -22,7 +23,9 @@ _MARKERS = {"BOX": 1, "SPHERE": 2, "CYLINDER": 3}
 class WorldView:
     """Publishers of one world; a topic without a subscriber costs nothing, except for the clock.
 
-    Names of frames begin with the node's namespace, because worlds of several namespaces share ``/tf``.
+    All but ``/tf`` is published in the node's namespace, so worlds of several namespaces do not meet; on ``/tf`` the
+    names of frames begin with it. A world in the root namespace publishes ``/clock``, which nodes with ``use_sim_time``
+    follow; any other publishes ``NAMESPACE/clock``, unless it is remapped.
 
     Args:
         node: That publishes.
@@ -36,13 +39,13 @@ class WorldView:
         self._joints = {
             name: [joint.name for joint in arm.shape.joints] for name, arm in world.arms.items() if name in models
         }
-        self._publishers: dict[str, Any] = {"/clock": node.create_publisher(Clock, "/clock", 10)}
+        self._publishers: dict[str, Any] = {"clock": node.create_publisher(Clock, "clock", 10)}
         self._offer("/tf", "tf2_msgs", "TFMessage")
         for name in world.arms:
             self._offer(f"{name}/joint_states", "sensor_msgs", "JointState")
         for name in world.drones:
             self._offer(f"{name}/odom", "nav_msgs", "Odometry")
-        self._offer("/world/markers", "visualization_msgs", "MarkerArray")
+        self._offer("world/markers", "visualization_msgs", "MarkerArray")
 
     def _offer(self, topic: str, package: str, name: str) -> None:
         try:
@@ -60,7 +63,7 @@ class WorldView:
         now_s = self._world.time_s
         header = Header(frame_id=self._prefix + FRAME)
         header.stamp.sec, header.stamp.nanosec = int(now_s), int(math.fmod(now_s, 1.0) * 1e9)
-        found: dict[str, Any] = {"/clock": Clock(clock=header.stamp)}
+        found: dict[str, Any] = {"clock": Clock(clock=header.stamp)}
         if self._has_subscriber("/tf"):
             found["/tf"] = self._transforms(header)
         for name, arm in self._world.arms.items():
@@ -73,9 +76,15 @@ class WorldView:
             topic = f"{name}/odom"
             if self._has_subscriber(topic):
                 found[topic] = self._odometry(self._publishers[topic].msg_type, name, header)
-        if self._has_subscriber("/world/markers"):
-            found["/world/markers"] = self._markers(header)
+        if self._has_subscriber("world/markers"):
+            found["world/markers"] = self._markers(header)
         return found
+
+    @property
+    def shares_clock(self) -> bool:
+        """Whether another node publishes this world's clock too: times of nodes that follow it jump."""
+        clock = self._publishers["clock"]
+        return bool(self._node.count_publishers(clock.topic_name) > 1)
 
     def publish(self, messages: Mapping[str, Any]) -> None:
         """Publishes what ``look`` returned."""
@@ -106,11 +115,8 @@ class WorldView:
         """Returns where a drone believes to be, in the world's frame; its speed in its own."""
         drone = self._world.drones[name]
         message = kind(header=header, child_frame_id=self._prefix + name)
-        half = (drone.yaw + drone.yaw_drift) / 2.0
         x, y, z = (float(v) for v in drone.believed)
-        message.pose.pose = Pose(
-            position=Point(x=x, y=y, z=z), orientation=Quaternion(z=math.sin(half), w=math.cos(half))
-        )
+        message.pose.pose = Pose(position=Point(x=x, y=y, z=z), orientation=from_yaw(drone.yaw + drone.yaw_drift))
         c, s = math.cos(drone.yaw), math.sin(drone.yaw)
         vx, vy, vz = (float(v) for v in drone.velocity)
         message.twist.twist.linear = Vector3(x=c * vx + s * vy, y=c * vy - s * vx, z=vz)
@@ -119,7 +125,7 @@ class WorldView:
     def _markers(self, header: Header) -> Any:
         scene = self._world.scene
         model, data, mujoco = scene.model, scene.data, scene.mujoco
-        kind = self._publishers["/world/markers"].msg_type
+        kind = self._publishers["world/markers"].msg_type
         marker_kind = importlib.import_module("visualization_msgs.msg").Marker
         shapes = {
             int(mujoco.mjtGeom.mjGEOM_BOX): (_MARKERS["BOX"], lambda s: (2 * s[0], 2 * s[1], 2 * s[2])),

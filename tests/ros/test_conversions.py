@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from geometry_msgs.msg import Point, Quaternion
+from geometry_msgs.msg import Pose as StandardPose
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +41,8 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], ex
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 seconds = st.floats(0, 1e6)
 counts = st.integers(0, 2**32 - 1)
+yaws = st.integers(-179_999_999, 180_000_000).map(lambda millionths: millionths / 1e6)
+places = st.builds(Pose, x_m=numbers, y_m=numbers, z_m=numbers, yaw_deg=yaws)
 values = st.one_of(numbers, texts, st.booleans())
 calls = st.builds(SkillCall, texts, st.lists(values, max_size=3).map(tuple))
 durations = st.builds(ExpectedDuration, min_s=seconds, p50_s=seconds, p90_s=seconds)
@@ -67,7 +71,7 @@ requests = st.builds(
     overrun=st.sampled_from(OverrunStrategy),
     budget_scope=st.sampled_from(BudgetScope),
     max_tokens=st.integers(1, 2**32 - 1),
-    start_pose=st.none() | st.builds(Pose, x_m=numbers, y_m=numbers, z_m=numbers, yaw_deg=numbers),
+    start_pose=st.none() | places,
     takes_open_blocks=st.booleans(),
 )
 metrics = st.builds(
@@ -96,6 +100,10 @@ def make_goal(**fields):
 
 def make_report(**fields):
     return msgs.SegmentReport(**({"goal_id": GOAL_ID, "status": msgs.SegmentReport.SUCCEEDED} | fields))
+
+
+def lying(**turn):
+    return StandardPose(orientation=Quaternion(**turn))
 
 
 def refused(convert, *arguments) -> ErrorCode:
@@ -192,11 +200,7 @@ def test_presets_apply_without_a_time_utility():
     assert conversions.to_request(firm, GOAL_ID).time_utility == replace(URGENT, function="step")
 
 
-@given(
-    st.builds(
-        Situation, scene=texts, pose=st.none() | st.builds(Pose, x_m=seconds, y_m=seconds, z_m=seconds, yaw_deg=seconds)
-    )
-)
+@given(st.builds(Situation, scene=texts, pose=st.none() | places))
 def test_a_robot_that_waits_for_another_way_says_where(situation):
     report = SegmentReport(request_id=GOAL_ID, index=2, status=ReportStatus.FAILED, reason="lost", situation=situation)
     assert conversions.to_report(conversions.from_report(report)) == report
@@ -236,6 +240,8 @@ def test_only_the_marker_of_a_replan_says_that_it_is_one():
         ({"scene": "x" * 70_000}, ErrorCode.INVALID_ARGUMENT),
         ({"scene": "\x1b[2J"}, ErrorCode.INVALID_ARGUMENT),
         ({"has_pose": True, "pose": msgs.Pose(x_m=math.nan)}, ErrorCode.INVALID_POSE),
+        ({"has_pose": True, "robot_pose": StandardPose(position=Point(z=math.inf))}, ErrorCode.INVALID_POSE),
+        ({"has_pose": True, "robot_pose": lying(w=math.nan)}, ErrorCode.INVALID_POSE),
     ],
 )
 def test_a_situation_that_cannot_be_is_refused_in_its_own_field_too(fields, code):
@@ -274,6 +280,9 @@ def test_a_situation_that_cannot_be_is_refused(text, code):
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
+        ({"has_start_pose": True, "robot_pose": lying(w=0.0)}, ErrorCode.INVALID_POSE),
+        ({"has_start_pose": True, "robot_pose": lying(z=0.2)}, ErrorCode.INVALID_POSE),
+        ({"has_start_pose": True, "robot_pose": lying(x=1e300, y=1e300)}, ErrorCode.INVALID_POSE),
         ({"robot_id": ""}, ErrorCode.INVALID_ROBOT_ID),
         ({"robot_id": "a" * 65}, ErrorCode.INVALID_ROBOT_ID),
         ({"robot_id": "drone 1\n"}, ErrorCode.INVALID_ROBOT_ID),

@@ -17,7 +17,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.playback import Recording
 from llm_planner.ros.recorder_node import RecorderNode
 from llm_planner.ros.snapshot import Snapshot
-from llm_planner.ros.world_node import WorldNode
+from llm_planner.ros.world_node import TWO_CLOCKS, WorldNode
 from llm_planner.ros.world_view import WorldView
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, start_operator, statuses  # noqa: F401 (a fixture)
@@ -115,7 +115,7 @@ def test_every_body_has_a_transform_and_every_arm_its_joints(ros):
     try:
         view = node._view
         with node._server.lock:
-            assert view.look().keys() == {"/clock"}  # no subscriber
+            assert view.look().keys() == {"clock"}  # no subscriber
         stand_in = SimpleNamespace(msg_type=SimpleNamespace, publish=lambda _: None, get_subscription_count=lambda: 1)
         view._publishers |= {"/tf": stand_in, "arm_1/joint_states": stand_in}
         with node._server.lock:
@@ -245,4 +245,51 @@ def test_the_topics_of_bodies_are_in_the_namespace_of_their_world(ros):
     WorldView(node, world, {})
     offered = {topic for topic, _ in node.get_publisher_names_and_types_by_node("world_9", "/site_b")}
     node.destroy_node()
-    assert {"/site_b/body_9/odom", "/site_b/reach_9/joint_states", "/tf", "/clock"} <= offered
+    bodies = {"/site_b/body_9/odom", "/site_b/reach_9/joint_states"}
+    assert bodies | {"/tf", "/site_b/clock", "/site_b/world/markers"} <= offered
+    assert not {"/clock", "/world/markers"} & offered
+
+
+def test_worlds_of_two_namespaces_share_no_clock(ros):
+    """Each fleet follows its own world, as a node of it does with ``/clock`` remapped."""
+    worlds = [make_world(), make_world(seed=1)]  # of different names
+    viewers = [rclpy.create_node("world", namespace=namespace) for namespace in ("/site_a", "/site_b")]
+    views = [WorldView(viewer, node._view._world, {}) for viewer, node in zip(viewers, worlds, strict=True)]
+    clock = Parameter("use_sim_time", value=True)
+    remapped = ["--ros-args", "-r", "/clock:=/site_b/clock"]
+    follower = rclpy.create_node("follower", cli_args=remapped, parameter_overrides=[clock])
+    stranger = rclpy.create_node("stranger", parameter_overrides=[clock])
+    spinner = Spinner(follower, stranger)
+    try:
+        stamps = [Clock(), Clock()]
+        stamps[0].clock.sec, stamps[1].clock.sec = 7, 1000
+
+        def publish():
+            for view, stamp in zip(views, stamps, strict=True):
+                view.publish({"clock": stamp})
+            return follower.get_clock().now().nanoseconds
+
+        wait_until(publish, what="the time of its world")
+        assert follower.get_clock().now().nanoseconds == 1000 * 10**9
+        assert stranger.get_clock().now().nanoseconds == 0
+        assert not any(view.shares_clock for view in views)
+    finally:
+        spinner.stop()
+        for node in (follower, stranger, *viewers):
+            node.destroy_node()
+        for node in worlds:
+            node.close()
+
+
+def test_a_world_whose_clock_has_a_second_publisher_says_so(world, monkeypatch):
+    warnings = []
+    logger = type(world.get_logger())
+    monkeypatch.setattr(logger, "warning", lambda _self, text, **_options: warnings.append(text))
+    assert not world._view.shares_clock
+    other = rclpy.create_node("other_world")
+    try:
+        other.create_publisher(Clock, "/clock", 10)
+        wait_until(lambda: warnings, what="a warning")
+        assert set(warnings) == {TWO_CLOCKS}
+    finally:
+        other.destroy_node()
