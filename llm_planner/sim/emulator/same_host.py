@@ -2,8 +2,9 @@
 """Runs a third party's robot program, unchanged, on the machine of the emulator.
 
 A driver such as djitellopy binds the drone's own port on every address, which Linux refuses while an emulated drone has
-that port on one of them. So sockets that the program binds to every address are bound to one loopback address. On
-another machine, or in a network namespace of its own, nothing of this is needed.
+that port on one of them. So sockets that the program binds to every address are bound to one loopback address, and
+share the port with this product's own driver. On another machine, or in a network namespace of its own, nothing of this
+is needed.
 
 This file is also run by the interpreter of another environment (``emulate run --python``): it imports the standard
 library alone.
@@ -26,7 +27,10 @@ def run_on_same_host(script: Path, arguments: Sequence[str], address: str) -> No
     class OneAddressSocket(socket.socket):
         def bind(self, wanted: Any) -> None:  # noqa: ANN401 (as the standard library has it)
             is_wide = self.family == socket.AF_INET and self.type == socket.SOCK_DGRAM and wanted[0] in EVERYWHERE
-            super().bind((address, *wanted[1:]) if is_wide else wanted)
+            if is_wide:  # a driver of ours beside it has the port on every address: both must agree to share
+                self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                wanted = (address, *wanted[1:])
+            super().bind(wanted)
 
     with (
         mock.patch.object(socket, "socket", OneAddressSocket),

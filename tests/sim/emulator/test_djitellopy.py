@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulator under a third party's driver: djitellopy, unchanged, in a process of its own."""
 
+import contextlib
 import importlib.util
 import json
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from llm_planner.core.clock import MonotonicClock
+from llm_planner.robots.drivers.tello_sockets import TelloSockets
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.sim.emulator.network import EmulatorSettings, TelloNetwork
 from tests.robots.loopback import loopback
@@ -57,7 +59,10 @@ def test_djitellopy_flies_two_drones(tmp_path):
     program.write_text(PROGRAM)
     addresses = [loopback(30), loopback(31)]
     settings = EmulatorSettings(time_scale=10.0)
-    with TelloNetwork(RobotLibrary().get("tello"), addresses, clock=MonotonicClock(), settings=settings) as network:
+    with (
+        TelloNetwork(RobotLibrary().get("tello"), addresses, clock=MonotonicClock(), settings=settings) as network,
+        contextlib.closing(TelloSockets(loopback(33))),  # a driver of ours beside it, which has the same port
+    ):
         command = [sys.executable, "-c", SAME_HOST, loopback(32)]
         done = subprocess.run(
             [*command, str(program), *addresses], capture_output=True, text=True, timeout=120, check=False
