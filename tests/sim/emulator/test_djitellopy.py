@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulator under a third party's driver: djitellopy, unchanged, in a process of its own."""
 
-import contextlib
 import importlib.util
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -59,16 +59,17 @@ def test_djitellopy_flies_two_drones(tmp_path):
     program.write_text(PROGRAM)
     addresses = [loopback(30), loopback(31)]
     settings = EmulatorSettings(time_scale=10.0)
-    with (
-        TelloNetwork(RobotLibrary().get("tello"), addresses, clock=MonotonicClock(), settings=settings) as network,
-        contextlib.closing(TelloSockets(loopback(33))),  # a driver of ours beside it, which has the same port
-    ):
-        command = [sys.executable, "-c", SAME_HOST, loopback(32)]
-        done = subprocess.run(
-            [*command, str(program), *addresses], capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        received = json.loads(done.stdout)
+    with TelloNetwork(RobotLibrary().get("tello"), addresses, clock=MonotonicClock(), settings=settings) as network:
+        command = [sys.executable, "-c", SAME_HOST, loopback(32), str(program), *addresses]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            deadline = time.monotonic() + 120
+            while running.poll() is None and time.monotonic() < deadline:
+                TelloSockets(loopback(33)).close()  # a driver of ours beside it, which shares the port, comes and goes
+                time.sleep(0.05)
+            running.kill()
+            printed, errors = running.communicate()
+        assert running.returncode == 0, errors
+        received = json.loads(printed)
         with network.lock:
             first, second = (drone.flight.pose for drone in network.drones)
     assert (first.x_m, first.y_m, first.z_m, first.yaw_deg) == pytest.approx((1.5, -1.0, 0.0, -90.0))
