@@ -33,8 +33,8 @@ class Sequence:
         output_token_ids: Tokens that it generated before it was preempted: their KV is computed again together with
             the prompt's, and the grammar continues behind them.
         grammar: llguidance Lark grammar that the output must match, or None; also what is written behind an insertion.
-        first_grammar: What the output behind this very prompt must match instead: that ends within a plan, in blocks
-            that are open; None if ``grammar`` holds from the beginning.
+        first_grammar: What the output behind this very prompt must match instead: that ends within a plan, perhaps in
+            blocks that are open; None if ``grammar`` holds from the beginning.
         num_open_blocks: How many these are.
         evictable: Half-open ranges of prompt positions whose KV may be removed, as far as ``core.eviction`` allows;
             everything else is protected. Empty for a sequence that is never evicted.

@@ -84,7 +84,8 @@ _TENS = {
     for number, word in enumerate(_split("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
 } | {"fourty": 40.0}
 _SCALES = {"hundred": 100.0, "thousand": 1000.0}
-_FRACTIONS = {"half": 0.5, "third": 1 / 3, "thirds": 1 / 3, "quarter": 0.25, "quarters": 0.25, "fifth": 0.2}
+_PARTS = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+_FRACTIONS = {"half": 0.5} | {word + ending: 1 / parts for word, parts in _PARTS.items() for ending in ("", "s")}
 _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "whopping"))
 _ARTICLES = frozenset(("a", "an"))
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))

@@ -115,7 +115,7 @@ class PlanPreparer:
             prefix_id=prefix_id,
             num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
             grammar=grammar,
-            first_grammar=continued(grammar, num_open) if grammar is not None and num_open else None,
+            first_grammar=continued(grammar, num_open) if grammar is not None and request.delivered else None,
             num_open_blocks=num_open,
             sampling=self._sampling,
         )

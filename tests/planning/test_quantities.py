@@ -25,6 +25,7 @@ CM, DEGREES, SECONDS, COUNT = QuantityKind.LENGTH, QuantityKind.ANGLE, QuantityK
         ("one fifty centimetres", [(CM, 150)]),
         ("a hundred and twenty five centimetres", [(CM, 125)]),
         ("three quarters of a turn", [(DEGREES, 270)]),
+        ("a sixth of a turn and three eighths of a metre", [(DEGREES, 60), (CM, 37.5)]),
         ("half a turn, then two full turns", [(DEGREES, 180), (DEGREES, 720)]),
         ("a couple of metres", [(CM, 200)]),
         ("3/4 m", [(CM, 75)]),

@@ -15,6 +15,7 @@ from llm_planner.core.segment import Situation, make_replan
 from llm_planner.core.shortening import droppable_tokens, shortened
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.checks import instruction_checks
+from llm_planner.planning.grammar import continued
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
@@ -208,6 +209,14 @@ def test_delivered_segments_end_the_prompt():
     text = backend.tokenizer.decode(prepared.sequence.prompt_token_ids)
     assert text.endswith("plan:\nmf(100);")
     assert prepared.num_delivered_tokens == 3
+
+
+def test_nothing_need_follow_what_was_delivered_before_a_restart():
+    """The end of the plan may be all that was lost; another statement, forced, would be a motion nobody planned."""
+    preparer = make_preparer(FakeBackend())
+    assert preparer.prepare(make_request()).sequence.first_grammar is None
+    sequence = preparer.prepare(make_request(delivered=(make_segment(text="mf(100);"),))).sequence
+    assert sequence.first_grammar == continued(sequence.grammar)
 
 
 def ask_an_untrained_model(**requested):
