@@ -2,6 +2,7 @@
 """Coefficients of an engine profile from measured steps, and how far such a fit is off on lengths it never saw."""
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -27,7 +28,7 @@ class Costs(NamedTuple):
         """Returns the seconds that a step like ``sample``, a prompt or a decode step, is expected to take."""
         extra_s = self.decode.per_sequence_s.value * (sample.num_seqs - 1)
         floor_s = self.decode.base_s.value + extra_s + self.decode.per_kv_token_s.value * sample.kv_tokens
-        if sample.kind is StepKind.DECODE:
+        if sample.kind is not StepKind.PREFILL:
             return floor_s
         cost, end = self.prefill, sample.kv_tokens + sample.num_tokens
         prompt_s = cost.a_s_per_token2.value * (end**2 - sample.kv_tokens**2) + cost.c_s.value
@@ -80,6 +81,15 @@ def noise_ratio(costs: Costs, samples: Iterable[StepSample]) -> float:
     """Returns how many times longer than expected 5 % of the prompts and decode steps take, at least; >= 1."""
     ratios = [s.duration_s / costs.step_s(s) for s in samples if s.kind in (StepKind.PREFILL, StepKind.DECODE)]
     return max(1.0, float(np.quantile(ratios, 0.95)))
+
+
+def fit_first_steps(costs: Costs, samples: Iterable[StepSample]) -> tuple[Parameter, ...]:
+    """Returns how many times longer than a later one the first, second, ... decode step behind a prompt takes."""
+    ratios: dict[int, list[float]] = defaultdict(list)
+    for sample in samples:
+        if sample.kind is StepKind.FIRST_DECODE:
+            ratios[sample.point].append(sample.duration_s / costs.step_s(sample))
+    return tuple(measured(statistics.median(ratios[place])) for place in sorted(ratios))
 
 
 def fit_move(samples: Iterable[StepSample]) -> MoveCost:

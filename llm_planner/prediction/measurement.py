@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from llm_planner.core.interfaces import Backend, Clock
-from llm_planner.prediction.fit import fit_costs, fit_move, measured, noise_ratio
+from llm_planner.prediction.fit import fit_costs, fit_first_steps, fit_move, measured, noise_ratio
 from llm_planner.prediction.prober import PROBE, ROUNDS, Prober
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.prediction.samples import StepKind, StepSample
@@ -205,6 +205,7 @@ def make_profile(
         max_model_len=info.max_model_len,
         prefill=costs.prefill,
         decode=costs.decode,
+        first_steps=fit_first_steps(costs, samples),
         resume=fit_move(by_kind[StepKind.RESTORE]),
         offload=fit_move(by_kind[StepKind.OFFLOAD]),
         evict=fit_move(by_kind[StepKind.EVICT]),

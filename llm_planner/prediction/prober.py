@@ -19,8 +19,8 @@ LEAST_EVICTION_S = 1e-5
 """A shorter difference between two steps is noise."""
 EMPTY: Mapping[str, int] = {}
 WARM_STEPS = 8
-"""Decode steps behind a prompt that are not noted. The prompt has emptied the processor's caches of what a step reads:
-on a CPU the first takes 1.6 times as long as the later ones, the second 1.2 times, the eighth 1.0 times."""
+"""Decode steps behind a prompt that are noted by themselves. The prompt has emptied the processor's caches of what a
+step reads: on a CPU the first takes 1.6 times as long as the later ones, the second 1.2 times, the eighth 1.0 times."""
 ROUNDS = 3
 """Each round measures every point once: a drift of the machine meets all points alike."""
 PROBE = -1
@@ -38,7 +38,7 @@ class Prober:
         vocabulary: Token ids are drawn below this.
         grammar: Constrains what is decoded, as it does in service; None for free text.
         sampling: How the next token is chosen.
-        warm_steps: Decode steps behind a prompt that are not noted.
+        warm_steps: Decode steps behind a prompt that are noted by themselves, not with the later ones.
     """
 
     backend: Backend
@@ -83,9 +83,10 @@ class Prober:
     def decode(self, point: int, num_seqs: int, kv_len: int, num_steps: int = 0) -> None:
         """Measures steps that decode ``num_seqs`` sequences with ``kv_len`` tokens each, a few more as they grow.
 
-        A sequence that the model ends is replaced by another of the first length. Steps right behind a prompt are not
-        noted (``warm_steps``), unless sequences end so soon that there are no others. Tokens that the grammar forces
-        are computed as in service: as further rows of the step, as if each came from a sequence of its own.
+        A sequence that the model ends is replaced by another of the first length. Steps right behind a prompt are
+        noted by themselves (``warm_steps``), unless sequences end so soon that there are no others. Tokens that the
+        grammar forces are computed as in service: as further rows of the step, as if each came from a sequence of its
+        own.
 
         Args:
             point: Number of the point.
@@ -96,7 +97,7 @@ class Prober:
         names, output = self._start(num_seqs, kv_len)
         lengths = dict.fromkeys(names, kv_len)
         uncomputed = {name: len(output.token_ids.get(name, ())) for name in names}
-        num_left, num_cold, num_unnoted = num_steps or self.repeats_per_round, self.warm_steps, 0
+        num_left, num_cold, num_first = num_steps or self.repeats_per_round, self.warm_steps, 0
         while num_left:
             ended = [name for name in lengths if name in output.finished]
             self._release(ended)
@@ -109,11 +110,13 @@ class Prober:
                 num_cold = self.warm_steps
             counts = {name: max(1, min(uncomputed[name], MOST_DECODED_TOKENS)) for name in lengths}
             output = self._execute(SchedulerOutput(num_scheduled_tokens=counts))
-            if num_cold and num_unnoted < 4 * self.warm_steps:
-                num_cold, num_unnoted = num_cold - 1, num_unnoted + 1
+            rows, kv_tokens = sum(counts.values()), sum(lengths.values())
+            if num_cold and num_first < 4 * self.warm_steps:
+                place = self.warm_steps - num_cold + 1
+                self._note(StepKind.FIRST_DECODE, place, rows, rows, kv_tokens, output.duration_s)
+                num_cold, num_first = num_cold - 1, num_first + 1
             else:
-                num_rows = sum(counts.values())
-                self._note(StepKind.DECODE, point, num_rows, num_rows, sum(lengths.values()), output.duration_s)
+                self._note(StepKind.DECODE, point, rows, rows, kv_tokens, output.duration_s)
                 num_left -= 1
             for name, count in counts.items():
                 lengths[name] += count
@@ -160,8 +163,10 @@ class Prober:
         both_s: list[float] = []
         for _ in range(self.num_repeats):
             names, output = self._start(num_seqs, kv_len)
-            steps = {name: 1 for name in names if name not in output.finished}
-            output = self._execute(SchedulerOutput(num_scheduled_tokens=steps))
+            steps = dict.fromkeys(names, 1)
+            for _ in range(self.warm_steps + 1):  # the first ones take longer
+                steps = {name: 1 for name in steps if name not in output.finished}
+                output = self._execute(SchedulerOutput(num_scheduled_tokens=steps)) if steps else output
             decode_s.append(output.duration_s)
             (prompt,), alone = self._start(1, num_tokens)
             prompt_s.append(alone.duration_s)

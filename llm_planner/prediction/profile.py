@@ -18,6 +18,8 @@ from llm_planner.prediction.capacity.curve import CapacityData
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import Parameter, Source
 
+_UNKNOWN = Parameter(value=0.0, source=Source.ASSUMED)
+
 
 class Chunk(NamedTuple):
     """Tokens of one sequence that one step computes.
@@ -80,6 +82,7 @@ class HostCost(Record):
         step_s: Around one step: scheduling, reading the tokens, booking.
         step_per_sequence_s: And for each sequence that runs in it.
         transport_s: One way between the process that owns the goals and the one that plans.
+        prediction_s: What the length predictor, on a thread of its own, adds to the step that begins a prompt.
     """
 
     prepare_s: Parameter
@@ -87,6 +90,7 @@ class HostCost(Record):
     step_s: Parameter
     step_per_sequence_s: Parameter
     transport_s: Parameter
+    prediction_s: Parameter = _UNKNOWN
 
     def preparation_s(self, num_prompt_tokens: int) -> float:
         """Returns the seconds to make a request with a prompt of ``num_prompt_tokens`` ready."""
@@ -97,7 +101,6 @@ class HostCost(Record):
         return self.step_s.value + self.step_per_sequence_s.value * num_seqs
 
 
-_UNKNOWN = Parameter(value=0.0, source=Source.ASSUMED)
 AUTO = "auto"
 """Names the profile that a planner measures by itself (``engine_profile``)."""
 _EXACT = Parameter(value=1.0, source=Source.ASSUMED)
@@ -123,6 +126,8 @@ class EngineProfile(Record):
         name: The file is ``<name>.yaml``.
         description: Model, device and where the numbers come from.
         device: What it runs on, as ``BackendInfo.device`` of the engine; empty if that is not known.
+        first_steps: How many times longer than another one the first, second, ... decode step behind a prompt takes;
+            empty if that is not known.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
         evict: An eviction from a cache, by its number of tokens, on top of the step in which it happens.
         host: What comes on top of the engine's own time.
@@ -144,6 +149,7 @@ class EngineProfile(Record):
     decode: DecodeCost
     resume: MoveCost
     offload: MoveCost
+    first_steps: tuple[Parameter, ...] = ()
     evict: MoveCost = NO_MOVE_COST
     host: HostCost = NO_HOST_COST
     hides_prompts: bool = True
@@ -165,6 +171,10 @@ class EngineProfile(Record):
         cost = self.prefill
         square = (kv_len + num_tokens) ** 2 - kv_len**2
         return cost.a_s_per_token2.value * square + cost.b_s_per_token.value * num_tokens + cost.c_s.value
+
+    def first_ratio(self, num_steps: int) -> float:
+        """Returns how many times longer than another one the decode step ``num_steps`` >= 1 behind a prompt takes."""
+        return self.first_steps[num_steps - 1].value if num_steps <= len(self.first_steps) else 1.0
 
     def step_s(self, chunks: Iterable[Chunk]) -> float:
         """Returns the seconds of a step that computes ``chunks``, prompts and decodes together.
@@ -228,6 +238,8 @@ def write_profile(profile: EngineProfile, path: Path) -> None:
 def _plain(value: Any) -> Any:  # noqa: ANN401 (YAML)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
     return value.value if isinstance(value, Source) else value
 
 

@@ -18,6 +18,7 @@ class StepKind(Enum):
 
     PREFILL = "prefill"
     DECODE = "decode"
+    FIRST_DECODE = "first_decode"  # shortly behind a prompt; its point says how many steps
     OFFLOAD = "offload"
     RESTORE = "restore"
     EVICT = "evict"

@@ -42,7 +42,7 @@ class _Watch:
 
 
 def measure_host(config: PlannerConfig, num_repeats: int) -> HostCost:
-    """Returns the cost of preparing a request, of the loop around a step, and of the way between processes.
+    """Returns the cost of preparing a request, of the loop around a step, of the way between processes, and of lengths.
 
     Args:
         config: Of the planner whose model and robots are used.
@@ -59,6 +59,7 @@ def measure_host(config: PlannerConfig, num_repeats: int) -> HostCost:
         step_s=measured(step_s),
         step_per_sequence_s=measured(per_sequence_s),
         transport_s=measured(_transport_s(20 * num_repeats)),
+        prediction_s=measured(_prediction_s(config, num_repeats)),
     )
 
 
@@ -88,6 +89,26 @@ def _loop_times_s(config: PlannerConfig, num_repeats: int) -> tuple[dict[int, fl
         if request_id in watch.prompt_tokens:
             preparations[watch.prompt_tokens[request_id]].append(took_s)
     return _medians(preparations), _medians(steps)
+
+
+def _prediction_s(config: PlannerConfig, num_repeats: int) -> float:
+    """Returns the seconds by which predicting its length prolongs a prompt's first step; with and without in turn."""
+    watch = _Watch()
+    loops = [
+        build_loop(one, do_clients_report=False, watch=lambda b: WatchedBackend(b, watch.see))
+        for one in (config, replace(config, length_predictor=""))
+    ]
+    first_s: list[list[float]] = [[], []]
+    for number in range(3 * num_repeats):
+        for loop, seen_s in zip(loops, first_s, strict=True):
+            request = _request(str(number), SCENE_SIZES[number % len(SCENE_SIZES)])
+            loop.submit(request, time.perf_counter())
+            durations_s = [watch.duration_s for _ in _steps(loop, watch)]  # the whole plan: the prediction has ended
+            loop.cancel(request.request_id)
+            seen_s.extend(durations_s[:1])
+    for loop in loops:
+        loop.close()
+    return max(0.0, statistics.median(first_s[0]) - statistics.median(first_s[1]))
 
 
 def _steps(loop: PlannerLoop, watch: _Watch) -> Iterator[tuple[int, float]]:

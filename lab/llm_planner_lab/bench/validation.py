@@ -101,7 +101,19 @@ def _compare(bench: TimelyBench, policy: str, profile: EngineProfile, found: Sur
     trace = replace(found.trace, requests=tuple(rows))
     scheduler = replace(bench.scheduler, policy=policy)
     simulated = simulate(trace, SimulationConfig(profile=profile, scheduler=scheduler), lab.scripts)
-    return comparison(pairs_of(run.record, simulated), run.record, simulated)
+    return comparison(pairs_of(run.record, simulated), run.record, simulated) | {
+        "alone": _alone(found, simulated, profile.host.transport_s.value)
+    }
+
+
+def _alone(found: Survey, simulated: RunRecord, transport_s: float) -> dict[str, float | None]:
+    """Returns how far the simulation is off where nothing else is going on; the survey crosses no process."""
+    errors = [
+        (record.bound_s - 2 * transport_s) / found.bounds_s[record.request_id] - 1.0 for record in simulated.requests
+    ]
+    if not errors:
+        return {"median": None, "median_signed": None}
+    return {"median": median(abs(error) for error in errors), "median_signed": median(errors)}
 
 
 def summary_lines(document: dict[str, Any]) -> Iterator[str]:

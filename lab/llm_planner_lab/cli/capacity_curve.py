@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from llm_planner.cli.options import JsonOption, SeedOption
+from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, SeedOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 
 ProfileArgument = Annotated[
@@ -38,15 +38,38 @@ def curve(
     console.print(f"wrote {out}: {len(data.expected)} fleets")
 
 
-def check(profile: ProfileArgument, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
-    """Simulate an engine at every saturation that its curves claim: drones, arms, and two mixes; three limits."""
-    from llm_planner_lab.simulation.capacity.saturation import check_claims
+def check(
+    profile: ProfileArgument,
+    fleet: Annotated[str, typer.Option(help="Fleet that is counted, as in tello:1; all if empty.")] = "",
+    live: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Seconds of each claim on the planner itself, instead of a simulation."),
+    ] = None,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Try an engine at every saturation that its curves claim: drones, arms, and two mixes; three limits.
 
-    found = check_claims(profile, seed)
+    In virtual time, or with `--live` on the planner itself, with the model of --model or --config; the profile must
+    be one of this machine, and nothing else may run on it.
+    """
+    from llm_planner_lab.bench.capacity.live_fleet import served_live
+    from llm_planner_lab.cli.live import live_lab, planner_config
+    from llm_planner_lab.simulation.capacity.fleet import parse_fleet
+    from llm_planner_lab.simulation.capacity.saturation import BETWEEN, FLEETS, check_claims, simulated
+
+    with live_lab() as lab:
+        units = (parse_fleet(fleet, lab.robots),) if fleet else (*FLEETS, BETWEEN)
+        planner = planner_config(model, config, threads)
+        requests = simulated(profile, seed) if live is None else served_live(planner, seed, live, lab)
+        found = list(check_claims(profile, requests, units))
     if as_json:
         print_json(found)
         return
-    table = Table("fleet", "limit", "claimed", "simulated within")
+    table = Table("fleet", "limit", "claimed", "simulated within" if live is None else "live within")
     for claim in found:
         table.add_row(
             claim.fleet, f"{claim.slo_s:g} s", str(claim.number), "" if claim.share is None else f"{claim.share:.1%}"

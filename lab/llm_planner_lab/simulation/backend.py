@@ -54,7 +54,7 @@ class _Run:
 
 
 class SimulatedBackend:
-    """Implements ``core.interfaces.Backend`` without a model.
+    """Implements ``core.interfaces.Backend`` without a model. ``num_new`` counts the prompts that the last step began.
 
     Args:
         profile: Step times and sizes.
@@ -79,6 +79,8 @@ class SimulatedBackend:
         self._runs: dict[str, _Run] = {}
         self._free_blocks = profile.num_kv_blocks
         self._last_chunks: list[Chunk] = []
+        self._num_since_prompt = 0
+        self.num_new = 0
         self.busy_s = 0.0
         self.num_steps = 0
         self.info = BackendInfo(
@@ -147,13 +149,23 @@ class SimulatedBackend:
                 finished[request_id] = FinishReason.STOP
         if self._free_blocks < 0:
             raise MemoryError("the scheduler overdrew the KV cache")
-        self._last_chunks = chunks
-        duration_s += self._profile.step_s(chunks)
+        self._last_chunks, self.num_new = chunks, len(scheduled.new)
+        duration_s += self._step_s(chunks)
         self.busy_s += duration_s
         self.num_steps += 1
         return StepOutput(
             token_ids=token_ids, finished=finished, free_kv_blocks=self._free_blocks, duration_s=duration_s
         )
+
+    def _step_s(self, chunks: Seq[Chunk]) -> float:
+        step_s = self._profile.step_s(chunks)
+        if not chunks:  # KV is moved, or released
+            return step_s
+        if any(chunk.num_tokens > MOST_DECODED_TOKENS for chunk in chunks):
+            self._num_since_prompt = 0
+            return step_s
+        self._num_since_prompt += 1
+        return step_s * self._profile.first_ratio(self._num_since_prompt)
 
     def _advance(self, run: _Run, num_tokens: int) -> bool:
         """Computes ``num_tokens``; returns whether the next token comes out."""

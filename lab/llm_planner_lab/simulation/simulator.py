@@ -137,6 +137,7 @@ class Simulator:
             now_s = wakeup_s + duration_s
             if duration_s:
                 now_s += self._host.around_step_s(self.backend.last_num_seqs)
+                now_s += self._host.prediction_s.value * self.backend.num_new
             if self._keeps_steps and duration_s:
                 prompt_tokens, decodes = self.backend.last_step
                 self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
@@ -260,13 +261,14 @@ class _Bound:
         if key not in self._known:
             host = profile.host
             time_s = limits.network_latency_s + 2 * host.transport_s.value + host.preparation_s(num_tokens)
+            time_s += host.prediction_s.value
             kv_len, around_s = cached, host.around_step_s(1)
             while kv_len < num_tokens:
                 chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)
                 time_s += profile.step_s([Chunk(chunk, kv_len)]) + around_s
                 kv_len += chunk
-            for count in key[2][:-1]:
-                time_s += profile.step_s([Chunk(count, kv_len)]) + around_s
+            for number, count in enumerate(key[2][:-1], start=1):
+                time_s += profile.step_s([Chunk(count, kv_len)]) * profile.first_ratio(number) + around_s
                 kv_len += count
             self._known[key] = time_s
         return self._known[key]

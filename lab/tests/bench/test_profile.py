@@ -17,6 +17,7 @@ ASSUMED_S_PER_TOKEN = Parameter(value=1e-5, source=Source.ASSUMED)
 TRUTH = replace(
     find_profile("llama3-8b-rtx4090"),
     evict=MoveCost(constant_s=Parameter(value=0.002, source=Source.ASSUMED), per_token_s=ASSUMED_S_PER_TOKEN),
+    first_steps=tuple(Parameter(value=value, source=Source.ASSUMED) for value in (1.5, 1.2)),
 )
 
 
@@ -40,6 +41,9 @@ def test_a_simulated_engine_is_measured_back(measured):
     assert measured.decode.per_sequence_s.value == pytest.approx(TRUTH.decode.per_sequence_s.value, rel=0.05)
     assert measured.decode.per_kv_token_s.value == pytest.approx(TRUTH.decode.per_kv_token_s.value, rel=0.05)
     assert measured.resume.per_token_s.value == pytest.approx(TRUTH.resume.per_token_s.value, rel=0.01)
+    assert [ratio.value for ratio in measured.first_steps] == pytest.approx(
+        [1.5, 1.2] + [1.0] * (WARM_STEPS - 2), rel=0.02
+    )
     assert measured.evict.time_s(700) == pytest.approx(0.009, rel=0.01)
     for num_tokens in (32, 256, 512, 1024):
         for kv_len in (0, 500):
@@ -56,34 +60,25 @@ def test_every_step_is_noted_with_what_was_in_it(samples):
     assert {sample.kind for sample in samples} == set(StepKind)
 
 
-class ColdBehindPrompts(SimulatedBackend):
-    """Decodes at half speed until ``WARM_STEPS`` steps have been done since the last prompt."""
-
-    num_cold = 0
-
-    def execute(self, scheduled):
-        output = super().execute(scheduled)
-        if scheduled.new:
-            self.num_cold = WARM_STEPS
-        elif scheduled.num_scheduled_tokens and self.num_cold:
-            self.num_cold -= 1
-            return replace(output, duration_s=2.0 * output.duration_s)
-        return output
-
-
 @pytest.mark.parametrize("num_steps", [0, 7])
-def test_steps_that_a_prompt_slows_down_are_not_noted(num_steps):
-    prober = Prober(ColdBehindPrompts(TRUTH, lambda _request_id: 25), num_repeats=9)
+def test_steps_that_a_prompt_slows_down_are_noted_by_themselves(num_steps):
+    half_speed = (Parameter(value=2.0, source=Source.ASSUMED),) * WARM_STEPS
+    backend = SimulatedBackend(replace(TRUTH, first_steps=half_speed), lambda _request_id: 25)
+    prober = Prober(backend, num_repeats=9)
     prober.decode(0, 2, 64, num_steps)
-    assert len(prober.samples) == (num_steps or 3)
+    first = [sample for sample in prober.samples if sample.kind is StepKind.FIRST_DECODE]
+    later = [sample for sample in prober.samples if sample.kind is StepKind.DECODE]
+    assert [sample.point for sample in first[:WARM_STEPS]] == list(range(1, WARM_STEPS + 1))
+    assert len(later) == (num_steps or 3)
     for sample in prober.samples:
-        assert sample.duration_s == pytest.approx(TRUTH.step_s(_decodes(sample)))
+        times = 1 if sample.kind is StepKind.DECODE else 2
+        assert sample.duration_s == pytest.approx(times * TRUTH.step_s(_decodes(sample)))
 
 
 def test_sequences_that_end_at_once_are_measured_all_the_same():
     prober = Prober(SimulatedBackend(TRUTH, lambda _request_id: 2), num_repeats=9)
     prober.decode(0, 2, 64)
-    assert len(prober.samples) == 3
+    assert sum(sample.kind is StepKind.DECODE for sample in prober.samples) == 3
 
 
 def _decodes(sample):

@@ -82,4 +82,5 @@ def test_the_command_compares_one_trace_live_and_simulated(tmp_path):
     compared = document["policies"]["fcfs_segment"]
     assert (document["profile"], compared["n"]) == ("p", 2)
     assert [pair[0] for pair in compared["pairs_s"]] == ["r0", "r1"]
+    assert compared["alone"]["median"] >= abs(compared["alone"]["median_signed"]) > 0.0
     assert "2 requests" in result.stderr

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity``: what is refused, before minutes are spent."""
 
+import json
+
 import pytest
+import yaml
 from typer.testing import CliRunner
 
+from llm_planner.prediction.profile import profile_path
 from llm_planner_lab.cli.capacity import app
 
 A100 = ["--hardware", "Nvidia A100 GPU", "--model", "meta-llama/Meta-Llama-3-8B"]
@@ -33,3 +37,23 @@ def test_a_model_is_not_judged_by_the_table_it_was_fitted_to():
 def test_an_unknown_profile_is_refused_with_the_known_ones(command):
     result = CliRunner().invoke(app, command)
     assert "llama3-8b-rtx4090" in str(result.exception)
+
+
+def test_claims_are_tried_on_the_planner_itself(tmp_path):
+    profile, config = tmp_path / "own.yaml", tmp_path / "planner.yaml"
+    points = [
+        {"number": number, "within": [share] * 13, "utility": 1.0}
+        for number, share in ((1, 1.0), (40, 0.99), (50, 0.5))
+    ]
+    document = yaml.safe_load(profile_path("llama3-8b-rtx4090").read_text())
+    document["capacity"]["expected"] = [{"fleet": {"tello": 1}, "points": points}]
+    profile.write_text(yaml.safe_dump(document))
+    config.write_text("backend: fake\n")
+    arguments = ["check", str(profile), "--live", "2", "--fleet", "tello:1", "--config", str(config), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None, result.output
+    claims = json.loads(result.stdout)
+    assert [(claim["fleet"], claim["slo_s"], claim["number"]) for claim in claims] == [
+        ("tello:1", slo_s, 40) for slo_s in (0.5, 1.0, 2.0)
+    ]
+    assert all(0.0 < claim["share"] <= 1.0 for claim in claims)

@@ -19,6 +19,7 @@ HOST = HostCost(
     step_s=Parameter(value=0.002, source=Source.MEASURED),
     step_per_sequence_s=Parameter(value=0.003, source=Source.MEASURED),
     transport_s=Parameter(value=0.001, source=Source.MEASURED),
+    prediction_s=Parameter(value=0.004, source=Source.MEASURED),
 )
 
 
@@ -37,7 +38,15 @@ def test_the_time_of_the_planner_itself_comes_on_top():
     record = run(a_trace(), a_config(profile=replace(PROFILE, host=HOST))).requests[0]
     assert record.response_time_s == pytest.approx(record.bound_s)
     extra_s = record.response_time_s - plain.response_time_s
-    assert extra_s == pytest.approx(2 * 0.001 + 0.01 + 1170 * 1e-5 + 4 * (0.002 + 0.003))
+    assert extra_s == pytest.approx(2 * 0.001 + 0.01 + 1170 * 1e-5 + 0.004 + 4 * (0.002 + 0.003))
+
+
+def test_the_first_steps_behind_a_prompt_take_longer():
+    ratios = tuple(Parameter(value=value, source=Source.MEASURED) for value in (1.5, 1.25))
+    plain = run(a_trace()).requests[0]
+    record = run(a_trace(), a_config(profile=replace(PROFILE, first_steps=ratios))).requests[0]
+    assert record.response_time_s == pytest.approx(record.bound_s)
+    assert record.response_time_s - plain.response_time_s == pytest.approx((0.5 + 0.25) * 0.0216, rel=0.02)
 
 
 def test_while_one_request_is_made_ready_the_others_wait():
@@ -47,7 +56,7 @@ def test_while_one_request_is_made_ready_the_others_wait():
     plain = run(trace).requests
     preparation_s = HOST.preparation_s(1170)
     for record, before in zip((first, second), plain, strict=True):
-        extra_s = 2 * 0.001 + 2 * preparation_s + 4 * (0.002 + 2 * 0.003)
+        extra_s = 2 * 0.001 + 2 * preparation_s + 2 * 0.004 + 4 * (0.002 + 2 * 0.003)
         assert record.response_time_s - before.response_time_s == pytest.approx(extra_s)
 
 

@@ -2,7 +2,7 @@
 """Where a server saturates, simulated: the curves of a profile, and the most robots by bisection."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -188,13 +188,13 @@ def checked(requests: Sequence[RequestRecord], slo_s: float) -> Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What curves claim, and what a simulation makes of it.
+    """What curves claim, and what comes of it.
 
     Attributes:
         fleet: That is counted.
         slo_s: Limit that 95 % of the responses are to keep.
         number: The most times the fleet that keep it; 0 if not even one does.
-        share: Of the responses of ``number`` fleets that are within the limit, simulated; of none, None.
+        share: Of the responses of ``number`` fleets that are within the limit; of none, None.
     """
 
     fleet: str
@@ -203,25 +203,37 @@ class Claim:
     share: float | None
 
 
-def check_claims(name: str, seed: int) -> list[Claim]:
-    """Returns the claims of a profile for fleets with and without a curve of their own.
+Requests = Callable[[Fleet, SchedulerConfig], Sequence[RequestRecord]]
+"""What comes of every request of a fleet that a planner with these limits serves."""
+
+
+def simulated(name: str, seed: int) -> Requests:
+    """Returns what an engine's profile makes of fleets, in virtual time."""
+    profile, scripts = find_profile(name), ScriptLibrary(RobotLibrary())
+    return lambda fleet, limits: Server(profile=profile, scheduler=limits, scripts=scripts).requests(fleet, (seed,))
+
+
+def check_claims(name: str, requests: Requests, units: Iterable[Fleet] = (*FLEETS, BETWEEN)) -> Iterator[Claim]:
+    """Yields the claims of a profile for fleets with and without a curve of their own.
+
+    Args:
+        name: Of the profile.
+        requests: Serves the fleets.
+        units: The fleets that are counted.
 
     Raises:
         PlannerError: INVALID_CONFIG if the profile is unknown or has no curves.
     """
-    robots, profile = RobotLibrary(), find_profile(name)
-    if (data := profile.capacity) is None:
+    robots = RobotLibrary()
+    if (data := find_profile(name).capacity) is None:
         message = f"the profile {name} has no capacity curves; run llm-planner capacity curve first"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    limits = SchedulerConfig(policy=data.policy, max_num_seqs=data.max_num_seqs)
-    server, room = Server(profile=profile, scheduler=limits, scripts=ScriptLibrary(robots)), Room(data, robots)
-    claims = []
-    for unit in (*FLEETS, BETWEEN):
+    limits, room = SchedulerConfig(policy=data.policy, max_num_seqs=data.max_num_seqs), Room(data, robots)
+    for unit in units:
         for objective in reversed(OBJECTIVES):
             number = most(lambda n, u=unit, o=objective: room.holds(times(u, n), o), 1, MOST_ROBOTS)  # type: ignore[misc]
-            share = share_within(server.requests(times(unit, number), (seed,)), objective.slo_s) if number else None
-            claims.append(Claim(fleet=describe(unit), slo_s=objective.slo_s, number=number, share=share))
-    return claims
+            share = share_within(requests(times(unit, number), limits), objective.slo_s) if number else None
+            yield Claim(fleet=describe(unit), slo_s=objective.slo_s, number=number, share=share)
 
 
 def with_curves(name: str, limits: SchedulerConfig, seed: int, note: Callable[[str], None]) -> CapacityData:
