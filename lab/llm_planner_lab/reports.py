@@ -53,6 +53,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
     "encounters": _no_facts,
+    "live_policies": _no_facts,
     "measures": _no_facts,
     "overload": overload_figures.facts,
     "physics": _no_facts,
