@@ -37,6 +37,7 @@ class LatencyGuidedLimit:
         now_s: The time of the decision.
         behind: First of those that find no slot, in the policy's order.
         num_behind: How many find none.
+        price_per_s: What a second of the engine that is wasted costs those that are not there yet.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class LatencyGuidedLimit:
         now_s: float,
         behind: Sequence[Generation] = (),
         num_behind: int = 0,
+        price_per_s: float = 0.0,
     ) -> None:
         self._policy = policy
         self._times = times
@@ -56,6 +58,7 @@ class LatencyGuidedLimit:
         self._base_s, self._slope_s = times.model.base_s, times.model.slope_s
         self._decoding: list[Generation] = []
         self._behind, self._num_behind = behind, num_behind
+        self._price_per_s = price_per_s
         self._cost_behind = self._cost_of_those_behind(now_s)
 
     def _cost_of_those_behind(self, at_s: float) -> float:
@@ -99,6 +102,8 @@ class LatencyGuidedLimit:
         for one, two, ... whole prompts, the loss is added up as if all steps were alike until these prompts are
         computed: of those that decode in this step, of each prompt until its last chunk, and of those that find no slot
         until all are computed. If the prompts lose less by waiting until those that decode are done, none is computed.
+        Whoever comes later pays for the engine's time: for prompts in pieces, and for places in steps that stay empty
+        while a prompt waits.
 
         Args:
             prompts: That may run, in the policy's order; with tokens to compute.
@@ -116,6 +121,8 @@ class LatencyGuidedLimit:
             for generation in self._decoding
         ]
 
+        place_s = self._base_s / (len(decoding) + len(prompts))  # of the engine: an empty place in a step wastes it
+
         def losses(size: int) -> tuple[float, float]:
             """Returns what chunks of that size cost those that decode, and all others."""
             num_chunks = min(len(ends), bisect_left(ends, size) + 1)
@@ -127,7 +134,9 @@ class LatencyGuidedLimit:
             )
             num_waited = cost_behind * num_steps
             num_waited += sum(cost * -(-end // size) for cost, end in zip(costs, ends, strict=True))
-            return of_decoding, step_s * num_waited
+            engine_s = num_steps * (step_s - model.step_s(0, len(decoding)))
+            engine_s += place_s * sum(-(-end // size) - 1 for end in ends)
+            return of_decoding, step_s * num_waited + self._price_per_s * engine_s
 
         sizes = {min(end, max_tokens) for end in ends if end > free_tokens or not model.hides_prompts} | {free_tokens}
         best = min(sorted(sizes), key=lambda size: sum(losses(size)))
@@ -136,6 +145,7 @@ class LatencyGuidedLimit:
             return best
         num_steps = sum(cost * remaining for cost, remaining in decoding) / sum(cost for cost, _ in decoding)
         lost_by_waiting = (sum(costs) + cost_behind) * num_steps * model.step_s(0, len(decoding))
+        lost_by_waiting += self._price_per_s * num_steps * len(prompts) * place_s
         return 0 if lost_by_waiting < lost_by_decoding else best
 
 

@@ -11,6 +11,7 @@ from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.core.step import Sequence as TokenSequence
 from llm_planner.scheduling.engine_ledger import EngineLedger
+from llm_planner.scheduling.engine_price import EnginePrice
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 from llm_planner.scheduling.pipeline.urgency import urgent_requests
@@ -67,6 +68,8 @@ class Scheduler:
         pricing = policy if isinstance(policy, PricedPolicy) else PricedPolicy()
         pricing.forecast = self.times
         self._pricing = pricing if _limits_batch(config.batch_limit, policy) else None
+        self._price = EnginePrice()
+        self._had_work = False
         self._num_added = 0
         self.num_shed = 0
         self._unschedulable: list[str] = []
@@ -169,6 +172,7 @@ class Scheduler:
             self._places.ready.add(generation)
         for request_id in self._places.released:
             self.ledger.close(request_id)
+        self._price.note(now_s, was_busy=self._had_work)
         rules = StepRules(
             config=self.config,
             order=self._order,
@@ -178,6 +182,7 @@ class Scheduler:
             safety=self.policy if isinstance(self.policy, MemorySafe) else None,
             pricing=self._pricing,
             times=self.times,
+            price_per_s=self._price.per_s(len(self._places.running) + len(self._places.ready)),
         )
         decision = StepDecision(rules, self._places, now_s)
         self._places.released = {}
@@ -232,6 +237,8 @@ class Scheduler:
                 self._complete_segments(generation, segments[request_id], now_s)
         if isinstance(self.ledger, EngineLedger):
             self._recount(self.ledger, output)
+        self._price.note(now_s, was_busy=True)
+        self._had_work = bool(self._places.running or self._places.ready)
 
     def _learn(self, scheduled: SchedulerOutput, output: StepOutput, ran: Sequence[Generation]) -> None:
         """Teaches ``times`` what a step took; ``ran`` are as they were before it."""
@@ -266,6 +273,8 @@ class Scheduler:
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.times.observe_segment(generation, generation.num_segment_steps)
+        if self._pricing is not None:
+            self._price.observe(self._pricing.delay_cost(generation, now_s))
         generation.num_segments += num_segments
         generation.num_segment_steps = 0
         generation.segment_started_at_s = now_s

@@ -34,6 +34,7 @@ class StepRules:
         times: Of the engine.
         pricing: Of a batch with a latency-guided limit; None for one without.
         safety: The policy, if it looks ahead in memory.
+        price_per_s: What a lost second of the engine costs those that are not there yet.
     """
 
     config: SchedulerConfig
@@ -44,6 +45,7 @@ class StepRules:
     times: StepTimes
     pricing: PricedPolicy | None = None
     safety: MemorySafe | None = None
+    price_per_s: float = 0.0
 
     @property
     def num_slots(self) -> int:
@@ -108,7 +110,8 @@ class StepDecision:
             best = list(islice(ranked, num_free + NUM_PRICED))
         self._newcomers, behind = best[:num_free], best[num_free:]
         num_behind = len(self._places.ready) - len(self._newcomers)
-        return LatencyGuidedLimit(pricing, self._rules.times, self._now_s, behind, num_behind)
+        price_per_s = self._rules.price_per_s
+        return LatencyGuidedLimit(pricing, self._rules.times, self._now_s, behind, num_behind, price_per_s)
 
     def _give_way(self, ranks: dict[Generation, Rank]) -> None:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.

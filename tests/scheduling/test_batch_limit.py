@@ -36,8 +36,8 @@ def decoding(request_id="r", time_utility=NORMAL, arrival_s=0.0, num_segment_ste
     return generation
 
 
-def limit_at(times, now_s=0.0):
-    return LatencyGuidedLimit(Tardiness(times), times, now_s)
+def limit_at(times, now_s=0.0, price_per_s=0.0):
+    return LatencyGuidedLimit(Tardiness(times), times, now_s, price_per_s=price_per_s)
 
 
 def joins(limit, generation):
@@ -137,6 +137,18 @@ def test_prompts_with_time_wait_for_an_urgent_one_that_decodes_where_they_come_o
     assert joins(limit, decoding("u", URGENT, arrival_s=-0.1, num_segment_steps=7))
     assert limit.prompt_tokens([prompt("n", 300)], 2048) == 0
     assert limit.prompt_tokens([prompt("u", 300, URGENT, arrival_s=-5.0)], 2048) > 0
+
+
+@pytest.mark.parametrize(("price_per_s", "waits"), [(0.0, True), (1.0, True), (100.0, False)])
+def test_they_do_not_wait_where_the_engine_has_no_time_to_waste(price_per_s, waits):
+    limit = limit_at(priced(STEP_S, hides=False), price_per_s=price_per_s)
+    assert joins(limit, decoding("u", URGENT, arrival_s=-0.1, num_segment_steps=7))
+    assert (limit.prompt_tokens([prompt("n", 300)], 2048) == 0) is waits
+
+
+def test_where_the_engine_has_no_time_to_waste_chunks_are_whole():
+    prompts = [prompt("u", 100, URGENT, arrival_s=-0.1), *(prompt(f"n{i}", 900) for i in range(2))]
+    assert limit_at(priced(STEP_S, hides=False), price_per_s=1000.0).prompt_tokens(prompts, 2048) == 1900
 
 
 def test_a_step_that_decodes_nothing_computes_some_prompt():
