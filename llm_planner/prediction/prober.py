@@ -3,7 +3,7 @@
 
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -149,6 +149,30 @@ class Prober:
             if len(durations_s) == 2:
                 evict_s = max(LEAST_EVICTION_S, durations_s[1] - durations_s[0])
                 self._note(StepKind.EVICT, point, 1, num_removed, num_tokens, evict_s)
+
+    def behind(self, wait: Callable[[], None], num_tokens: int, num_steps: int) -> list[float]:
+        """Returns the seconds of what an engine that was busy does after ``wait``: fewer steps if a sequence ends.
+
+        Args:
+            wait: Called while the engine does nothing.
+            num_tokens: Of the prompts.
+            num_steps: Decode steps that follow; 0 for one prompt instead.
+        """
+        (name,), output = self._start(1, num_tokens)
+        step = SchedulerOutput(num_scheduled_tokens={name: 1})
+        for _ in range(self.warm_steps):
+            output = output if name in output.finished else self._execute(step)
+        wait()
+        durations_s: list[float] = []
+        while len(durations_s) < num_steps and name not in output.finished:
+            output = self._execute(step)
+            durations_s.append(output.duration_s)
+        if not num_steps:
+            (other,), prompt = self._start(1, num_tokens)
+            durations_s.append(prompt.duration_s)
+            self._release([other])
+        self._release([name])
+        return durations_s
 
     def alongside(self, num_tokens: int, num_seqs: int, kv_len: int) -> tuple[float, float, float]:
         """Returns the median seconds of a step that computes a prompt, one that decodes, and one that does both.

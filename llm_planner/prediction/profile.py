@@ -19,6 +19,7 @@ from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import Parameter, Source
 
 _UNKNOWN = Parameter(value=0.0, source=Source.ASSUMED)
+_EXACT = Parameter(value=1.0, source=Source.ASSUMED)
 
 
 class Chunk(NamedTuple):
@@ -73,6 +74,31 @@ class MoveCost(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdleCost(Record):
+    """What steps take longer behind a time in which the engine did nothing: its processor and caches have cooled.
+
+    Attributes:
+        prompt_s: A step with a prompt, if all is cold.
+        decode_s: One without.
+        kept: Share of the cold that a step leaves to the next one, 0 to 1.
+        cools_s: In this time all but ``1 / e`` of the warmth is lost.
+    """
+
+    prompt_s: Parameter
+    decode_s: Parameter
+    kept: Parameter
+    cools_s: Parameter
+
+    def __post_init__(self) -> None:
+        require(self.cools_s.value > 0, "cools_s must be > 0")
+        require(0 <= self.kept.value <= 1, "kept must be in 0..1")
+
+
+NO_IDLE_COST = IdleCost(prompt_s=_UNKNOWN, decode_s=_UNKNOWN, kept=_UNKNOWN, cools_s=_EXACT)
+"""Of a profile that does not know it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostCost(Record):
     """What the planner's own code adds to the engine's time, all on the one thread of the loop.
 
@@ -83,6 +109,7 @@ class HostCost(Record):
         step_per_sequence_s: And for each sequence that runs in it.
         transport_s: One way between the process that owns the goals and the one that plans.
         prediction_s: What the length predictor, on a thread of its own, adds to the step that begins a prompt.
+        idle_s: What a request that comes to an idle planner takes longer on its way to the first step, if all is cold.
     """
 
     prepare_s: Parameter
@@ -91,6 +118,7 @@ class HostCost(Record):
     step_per_sequence_s: Parameter
     transport_s: Parameter
     prediction_s: Parameter = _UNKNOWN
+    idle_s: Parameter = _UNKNOWN
 
     def preparation_s(self, num_prompt_tokens: int) -> float:
         """Returns the seconds to make a request with a prompt of ``num_prompt_tokens`` ready."""
@@ -103,7 +131,6 @@ class HostCost(Record):
 
 AUTO = "auto"
 """Names the profile that a planner measures by itself (``engine_profile``)."""
-_EXACT = Parameter(value=1.0, source=Source.ASSUMED)
 NO_HOST_COST = HostCost(
     prepare_s=_UNKNOWN,
     prepare_per_token_s=_UNKNOWN,
@@ -128,6 +155,7 @@ class EngineProfile(Record):
         device: What it runs on, as ``BackendInfo.device`` of the engine; empty if that is not known.
         first_steps: How many times longer than another one the first, second, ... decode step behind a prompt takes;
             empty if that is not known.
+        idle: What the first steps behind an idle time take longer.
         resume: Of offloaded KV; a suspended generation whose KV stayed resumes at no cost.
         evict: An eviction from a cache, by its number of tokens, on top of the step in which it happens.
         host: What comes on top of the engine's own time.
@@ -150,6 +178,7 @@ class EngineProfile(Record):
     resume: MoveCost
     offload: MoveCost
     first_steps: tuple[Parameter, ...] = ()
+    idle: IdleCost = NO_IDLE_COST
     evict: MoveCost = NO_MOVE_COST
     host: HostCost = NO_HOST_COST
     hides_prompts: bool = True

@@ -23,6 +23,8 @@ POLICY = "tardiness"
 BATCH_SIZES = (1, 2, 4, 8, 16)
 SCENE_SIZES = (0, 8, 32)
 """Objects in the scene: prompts of different lengths."""
+COLD_S = 0.3
+"""An idle time behind which all is cold."""
 NUM_STEPS = 40
 """Most steps of one batch that are measured."""
 
@@ -60,6 +62,7 @@ def measure_host(config: PlannerConfig, num_repeats: int) -> HostCost:
         step_per_sequence_s=measured(per_sequence_s),
         transport_s=measured(_transport_s(20 * num_repeats)),
         prediction_s=measured(_prediction_s(config, num_repeats)),
+        idle_s=measured(_idle_s(3 * num_repeats)),
     )
 
 
@@ -143,6 +146,12 @@ def _transport_s(num_goals: int) -> float:
     loop.close()
     there_s = statistics.median(measure_overhead(num_goals))
     return max(0.0, there_s - here_s) / 2
+
+
+def _idle_s(num_goals: int) -> float:
+    """Returns the seconds that the way to a segment and back takes longer if nothing happened before."""
+    idle_s, busy_s = (statistics.median(measure_overhead(num_goals, pause_s)) for pause_s in (COLD_S, 0.0))
+    return max(0.0, idle_s - busy_s)
 
 
 def _answer_s(loop: PlannerLoop, number: int) -> float:

@@ -19,6 +19,7 @@ from llm_planner.prediction.profile import EngineProfile
 from llm_planner.prediction.samples import StepSample
 from llm_planner.prediction.whole_steps import WholeSteps
 from llm_planner_lab.bench.host import measure_host
+from llm_planner_lab.bench.idle import measure_idle
 
 MAX_BATCH_KV_TOKENS = 8192
 """Caches of a batch are no longer, all sequences together: they take long to fill on a CPU."""
@@ -71,6 +72,7 @@ def profile_planner(
     own_file = profile_file(EngineAtHand(config, planner_model(config), backend, library))
     name = name or (backend.info.model if own_file is None else own_file.stem)
     profile = make_profile(samples, backend, name, description, hides_prompts=are_hidden, measured_at=now)
+    profile = replace(profile, idle=measure_idle(prober, num_repeats))
     backend.close()
     host = measure_host(config, num_repeats)
     around_ms, preparing_ms = 1000 * host.around_step_s(1), 1000 * host.prepare_s.value

@@ -104,8 +104,8 @@ class _Stopwatch:
         return self._ends[name] - started_s
 
 
-def measure_overhead(num_goals: int) -> list[float]:
-    """Returns seconds from submit to the first segment, one goal after the other."""
+def measure_overhead(num_goals: int, pause_s: float = 0.0) -> list[float]:
+    """Returns seconds from submit to the first segment, one goal after the other, ``pause_s`` between them."""
     watch = _Stopwatch(NO_STEP_S)
     seconds = []
     for index in range(num_goals):
@@ -113,6 +113,7 @@ def measure_overhead(num_goals: int) -> list[float]:
         started_s = watch.submit(name)
         seconds.append(watch.segment(name) - started_s)
         watch.cancel(name)
+        time.sleep(pause_s)
     watch.server.close()
     return seconds
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
@@ -54,13 +55,17 @@ class _Run:
 
 
 class SimulatedBackend:
-    """Implements ``core.interfaces.Backend`` without a model. ``num_new`` counts the prompts that the last step began.
+    """Implements ``core.interfaces.Backend`` without a model.
 
     Args:
         profile: Step times and sizes.
         num_plan_tokens: Length of the scripted plan of a request, by its id, or of its replan.
         step_tokens: How many tokens each step of a request brings, by its id; none, or too few: one each.
         reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
+
+    Attributes:
+        num_new: Prompts that the last step began.
+        cold: How far it has cooled while it did nothing, 0 to 1.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class SimulatedBackend:
         self._free_blocks = profile.num_kv_blocks
         self._last_chunks: list[Chunk] = []
         self._num_since_prompt = 0
+        self.cold = 0.0
         self.num_new = 0
         self.busy_s = 0.0
         self.num_steps = 0
@@ -157,15 +163,20 @@ class SimulatedBackend:
             token_ids=token_ids, finished=finished, free_kv_blocks=self._free_blocks, duration_s=duration_s
         )
 
+    def idle(self, time_s: float) -> None:
+        """Does nothing for some time, and cools."""
+        self.cold = 1.0 - (1.0 - self.cold) * math.exp(-time_s / self._profile.idle.cools_s.value)
+
     def _step_s(self, chunks: Seq[Chunk]) -> float:
-        step_s = self._profile.step_s(chunks)
+        step_s, idle = self._profile.step_s(chunks), self._profile.idle
         if not chunks:  # KV is moved, or released
             return step_s
+        cold, self.cold = self.cold, self.cold * idle.kept.value
         if any(chunk.num_tokens > MOST_DECODED_TOKENS for chunk in chunks):
             self._num_since_prompt = 0
-            return step_s
+            return step_s + cold * idle.prompt_s.value
         self._num_since_prompt += 1
-        return step_s * self._profile.first_ratio(self._num_since_prompt)
+        return step_s * self._profile.first_ratio(self._num_since_prompt) + cold * idle.decode_s.value
 
     def _advance(self, run: _Run, num_tokens: int) -> bool:
         """Computes ``num_tokens``; returns whether the next token comes out."""

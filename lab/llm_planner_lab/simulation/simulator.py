@@ -2,6 +2,7 @@
 """The planner's own loop and scheduler in virtual time, with a simulated engine and simulated robots."""
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -113,6 +114,7 @@ class Simulator:
         self._events: list[tuple[float, _Kind, int, object]] = []
         self._num_events = 0
         self._keeps_steps = config.keeps_steps
+        self._stepped_s = math.inf  # since when it may cool
         self._steps: list[StepTimes] = []
         for row in trace.requests:
             self._push(row.time_s + self._network_s + self._transport_s, _Kind.ARRIVAL, row)
@@ -130,6 +132,7 @@ class Simulator:
                 num_idle_steps = 0
                 continue
             busy_s = self.backend.busy_s
+            self.backend.idle(max(0.0, wakeup_s - self._stepped_s))
             events = self.loop.step(wakeup_s)
             duration_s = self.backend.busy_s - busy_s
             is_idle = wakeup_s == now_s and not (duration_s or events)
@@ -138,6 +141,7 @@ class Simulator:
             if duration_s:
                 now_s += self._host.around_step_s(self.backend.last_num_seqs)
                 now_s += self._host.prediction_s.value * self.backend.num_new
+            self._stepped_s = now_s
             if self._keeps_steps and duration_s:
                 prompt_tokens, decodes = self.backend.last_step
                 self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
@@ -162,7 +166,9 @@ class Simulator:
             time_s, kind, _, what = heapq.heappop(self._events)
             if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
                 num_tokens = what.num_static_tokens + what.num_dynamic_tokens
-                now_s += self._host.preparation_s(num_tokens)
+                self.backend.idle(max(0.0, now_s - self._stepped_s))
+                now_s += self._host.preparation_s(num_tokens) + self._host.idle_s.value * self.backend.cold
+                self._stepped_s = now_s
                 self._arrive(what, time_s - self._transport_s, now_s)
             elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
                 events = self.loop.report(what, time_s - self._transport_s)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lab.tests.simulation.builders import PROFILE, SCRIPTS, a_config, a_request, a_trace, a_workload
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.prediction.profile import HostCost
+from llm_planner.prediction.profile import HostCost, IdleCost
 from llm_planner.robots.timing import Parameter, Source
 from llm_planner.scheduling.policies import policy_names
 from llm_planner_lab.simulation.simulator import Simulator, simulate
@@ -47,6 +47,20 @@ def test_the_first_steps_behind_a_prompt_take_longer():
     record = run(a_trace(), a_config(profile=replace(PROFILE, first_steps=ratios))).requests[0]
     assert record.response_time_s == pytest.approx(record.bound_s)
     assert record.response_time_s - plain.response_time_s == pytest.approx((0.5 + 0.25) * 0.0216, rel=0.02)
+
+
+def test_what_comes_behind_an_idle_time_takes_longer():
+    values = {"prompt_s": 0.05, "decode_s": 0.02, "kept": 0.5, "cools_s": 0.1}
+    idle = IdleCost(**{name: Parameter(value=value, source=Source.MEASURED) for name, value in values.items()})
+    host = replace(HOST, idle_s=Parameter(value=0.003, source=Source.MEASURED))
+    requests = [a_request(0), a_request(1, time_s=100.0)]
+    (_, plain), (first, second) = (
+        run(a_trace(*requests), a_config(profile=profile)).requests
+        for profile in (replace(PROFILE, host=HOST), replace(PROFILE, host=host, idle=idle))
+    )
+    assert first.response_time_s == pytest.approx(plain.response_time_s)  # nothing has had time to cool
+    extra_s = 0.003 + 0.05 + 0.02 * (0.5 + 0.25 + 0.125)
+    assert second.response_time_s - plain.response_time_s == pytest.approx(extra_s, rel=0.01)
 
 
 def test_while_one_request_is_made_ready_the_others_wait():
