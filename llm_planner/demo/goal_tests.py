@@ -139,7 +139,8 @@ def _reported_one(done: Executed, parameters: list[str]) -> Verdict:
 
 
 def _not_found(done: Executed, name: str) -> Verdict:
-    return _verdict((done.outcome.has_given_up, f"did not say that there is no {name}"))
+    says_so = f"{name} not found".lower().replace("_", " ") in _plain(text.replace("_", " ") for text in done.said)
+    return _verdict((done.outcome.has_given_up or says_so, f"did not say that there is no {name}"))
 
 
 def _fled(done: Executed, parameters: list[str]) -> Verdict:

@@ -41,7 +41,10 @@ def test_reached(plan, expected):
     assert passes(task(("reached", "cat")), plan) == expected
 
 
-@pytest.mark.parametrize(("plan", "expected"), [("fail('dog not found');", True), ("l('no');", False), ("h();", False)])
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [("fail('dog not found');", True), ("l('no');", False), ("l('Dog not found');", True), ("h();", False)],
+)
 def test_what_is_not_there_must_be_reported(plan, expected):
     assert passes(task(("reached", "dog")), plan) == expected
 
