@@ -58,6 +58,23 @@ HOOKS = (
     Hook("vllm.v1.executor:Executor.get_class", "starts the workers", ("vllm_config",)),
     Hook("vllm.v1.executor:Executor.collective_rpc", "makes the workers of a pipeline ready", ("method",)),
     Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
+    Hook(
+        "vllm.v1.worker.gpu_model_runner:GPUModelRunner._update_states",
+        "tells the first stages what was accepted",
+        ("scheduler_output",),
+    ),
+    Hook(
+        "vllm.v1.spec_decode.custom_class_proposer:create_custom_proposer",
+        "has the workers verify drafts",
+        ("vllm_config",),
+    ),
+    Hook(
+        "vllm.v1.structured_output.backend_guidance:GuidanceBackend.compile_grammar",
+        "compiles a grammar once",
+        ("request_type", "grammar_spec", "stop_token_ids"),
+    ),
+    Hook("vllm.v1.structured_output.backend_guidance:GuidanceGrammar.accept_tokens", "follows a grammar"),
+    Hook("vllm.v1.structured_output:StructuredOutputManager.grammar_init", "begins a grammar", ("request",)),
     Hook("vllm.engine.arg_utils:EngineArgs.create_engine_config", "settings"),
     Hook("vllm.sampling_params:StructuredOutputsParams", "grammars"),
 )
