@@ -14,6 +14,7 @@ from llm_planner.backends.vllm.engine import Engine, EngineSettings, start_engin
 from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.backends.vllm.names import Names
 from llm_planner.backends.vllm.pipeline import divide_work
+from llm_planner.backends.vllm.probe import require_behaviour
 from llm_planner.backends.vllm.roster import Roster
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -280,6 +281,7 @@ def open_backend(settings: EngineSettings) -> VllmBackend:
         model=settings.model_dir.resolve().name,
         drafts=drafts if engine.core.use_spec_decode else None,
     )
+    require_behaviour(backend)
     if backend.drafts is not None and drafts.lookahead.follows_device:
         drafts.lookahead.cost = measure_step_cost(backend)
     if settings.pipeline_stages > 1:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several tokens per step on vLLM: a draft behind each request, which vLLM verifies in its next step.
 
-vLLM asks a class of ours for drafts in its workers, which know neither requests nor grammars. Scheduler and grammars are
-in this process, so drafts are made here, once the tokens of a step have come back, and put behind the request. Tokens
-that the grammar forces are drafts, too: nothing else is in vLLM's mask, so they are always right.
+vLLM asks a class of ours for drafts in its workers, which know neither requests nor grammars. Scheduler and grammars
+are in this process, so drafts are made here, once the tokens of a step have come back, and put behind the request.
+Tokens that the grammar forces are drafts, too: nothing else is in vLLM's mask, so they are always right.
 """
 
 import math
 from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any
 
+from llm_planner.backends.vllm.probe import ENDLESS_GRAMMAR
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.step import SchedulerOutput, Sequence
@@ -132,7 +133,7 @@ def measure_step_cost(backend: "VllmBackend", clock: Clock | None = None) -> Ste
     if backend.info.max_model_len < 2 * _PROBED_TOKENS:
         return StepCost(0.0, 0.0)
     prompt = (backend.tokenizer.encode("a")[0],) * _PROBED_TOKENS
-    sequence = Sequence(request_id=_PROBE, prompt_token_ids=prompt, grammar=f"start: /[ab]{{{16 * _PROBED_TOKENS}}}/\n")
+    sequence = Sequence(request_id=_PROBE, prompt_token_ids=prompt, grammar=ENDLESS_GRAMMAR)
     token_ids = _run(backend, len(prompt), sequence)
     (request,) = backend.engine.scheduler.requests.values()
     one_s = all_s = math.inf
