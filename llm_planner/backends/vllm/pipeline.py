@@ -51,10 +51,11 @@ def _tell_accepted(worker: Any) -> None:  # noqa: ANN401 (vLLM's worker)
     """Has a stage that does not sample learn which drafts were accepted.
 
     vLLM 0.32 tells it the last token of a step only, and so it would put the tokens of a request that was not in its
-    last batch in wrong places.
+    last batch in wrong places. It also looks at the proposer of the last stage in every stage.
     """
     runner = worker.model_runner
     if not hasattr(runner, "drafter"):
+        runner.drafter = None
         runner._update_states = partial(update_states, runner, runner._update_states)  # noqa: SLF001
 
 
