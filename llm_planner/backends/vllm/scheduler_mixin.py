@@ -101,6 +101,7 @@ class RosterMixin(WatchedMixin):
 
     running: list[Request]
     max_num_scheduled_tokens: int
+    num_spec_tokens: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
         super().__init__(*args, **kwargs)
@@ -111,7 +112,8 @@ class RosterMixin(WatchedMixin):
         self._max_tokens = self._budget = self.max_num_scheduled_tokens
         # Drafts are put behind requests (``drafts``). vLLM would also make up some, to be rejected, for a request with
         # one token left to compute, and would not schedule it where the budget has no room for them.
-        self._verifies_drafts, self.num_spec_tokens = self.num_spec_tokens > 0, 0
+        self._verifies_drafts = self.num_spec_tokens > 0
+        self.num_spec_tokens = 0
 
     def plan(self, roster: Roster) -> None:
         """Chooses, for the next step, among those on the roster."""
