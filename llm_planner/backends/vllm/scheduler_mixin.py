@@ -120,10 +120,12 @@ class RosterMixin(WatchedMixin):
         super().plan(roster)
         self._roster = roster
         named = [r for name in roster.num_tokens if (r := self.requests.get(name)) is not None]
+        # vLLM 0.32 on a CPU takes wrong tokens where some requests of a step sample and others have drafts.
+        takes_drafts = not any(r.sampling_params.temperature for r in named)
         for request in named:
             if request.spec_token_ids:  # no more of them than our scheduler has room for
                 num_drafted = roster.num_tokens[request.request_id] - _num_known(request)
-                request.spec_token_ids = request.spec_token_ids[: max(0, num_drafted)]
+                request.spec_token_ids = request.spec_token_ids[: takes_drafts * max(0, num_drafted)]
         self._budget = min(self._max_tokens, sum(roster.num_tokens.values()))
         if self.micro_batches is not None:
             candidates = [self._candidate(r, roster) for r in named]
