@@ -35,9 +35,9 @@ def ready_pipeline(core: "EngineCore") -> None:
 
     Without graphs to capture, vLLM never makes the buffer in which a stage takes what the one before it sends.
     """
-    core.model_executor.collective_rpc(_make_buffers)
     if core.use_spec_decode:
         core.model_executor.collective_rpc(_tell_accepted)
+    core.model_executor.collective_rpc(_make_buffers)
     stages = core.vllm_config.parallel_config.pipeline_parallel_size
     core.batch_queue_size = max(core.batch_queue_size, BATCHES_PER_STAGE * stages)
     core.batch_queue = deque(maxlen=core.batch_queue_size)
