@@ -60,11 +60,6 @@ HOOKS = (
     Hook("vllm.v1.executor:Executor.collective_rpc", "makes the workers of a pipeline ready", ("method",)),
     Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
     Hook(
-        "vllm.v1.worker.gpu_model_runner:GPUModelRunner._update_states",
-        "tells the first stages what was accepted",
-        ("scheduler_output",),
-    ),
-    Hook(
         "vllm.v1.spec_decode.custom_class_proposer:create_custom_proposer",
         "has the workers verify drafts",
         ("vllm_config",),
@@ -97,10 +92,8 @@ ATTRIBUTES = {
         "max_num_running_reqs",
         "max_num_scheduled_tokens",
         "num_spec_tokens",
-        "prev_step_scheduled_req_ids",
         "requests",
         "running",
-        "use_pp",
         "use_v2_model_runner",
         "waiting",
     ),

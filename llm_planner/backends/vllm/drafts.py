@@ -123,13 +123,11 @@ def measure_step_cost(backend: "VllmBackend", clock: Clock | None = None) -> Ste
 
     Args:
         backend: Without requests.
-        clock: By default processor time where the model runs in this process on a CPU, for a busy machine would
-            mislead, and the time that passes elsewhere.
+        clock: By default processor time on a CPU, for a busy machine would mislead, and the time that passes elsewhere.
     """
     from vllm.platforms import current_platform
 
-    is_here = current_platform.is_cpu() and backend.info.num_stages == 1
-    clock = clock or (ProcessorClock() if is_here else MonotonicClock())
+    clock = clock or (ProcessorClock() if current_platform.is_cpu() else MonotonicClock())
     if backend.info.max_model_len < 2 * _PROBED_TOKENS:
         return StepCost(0.0, 0.0)
     prompt = (backend.tokenizer.encode("a")[0],) * _PROBED_TOKENS
@@ -156,7 +154,4 @@ def measure_step_cost(backend: "VllmBackend", clock: Clock | None = None) -> Ste
 
 def _run(backend: "VllmBackend", num_tokens: int, *new: Sequence) -> tuple[int, ...]:
     """Returns what the probed request writes in its next step."""
-    scheduled = SchedulerOutput(new=new, num_scheduled_tokens={_PROBE: num_tokens})
-    while not (written := backend.execute(scheduled).token_ids.get(_PROBE)):
-        scheduled = SchedulerOutput(num_scheduled_tokens={_PROBE: num_tokens})
-    return written
+    return backend.execute(SchedulerOutput(new=new, num_scheduled_tokens={_PROBE: num_tokens})).token_ids[_PROBE]

@@ -258,22 +258,18 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
 
 
 def _verifies_drafts(settings: EngineSettings, *, is_cpu: bool) -> bool:
-    """Returns whether steps verify drafts; vLLM takes none of ours where it keeps steps in flight, as on a GPU."""
-    in_flight = settings.further.get("async_scheduling")
-    if settings.lookahead == "auto":
-        if in_flight is None and not is_cpu:
-            _log.warning(
-                "engine.lookahead is 'auto': vLLM keeps steps in flight on a GPU, and verifies no drafts meanwhile, so "
-                "each step yields one token; 'always' takes drafts instead"
-            )
-        return not (in_flight or (in_flight is None and not is_cpu))
-    if settings.lookahead != "off" and in_flight:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"engine.lookahead is {settings.lookahead!r}, but with async_scheduling in engine.vllm_args vLLM verifies "
-            "no drafts: leave one of them out",
-        )
-    return settings.lookahead != "off"
+    """Returns whether steps verify drafts, which vLLM 0.32 does neither in a pipeline nor with steps in flight."""
+    mode, in_flight = settings.lookahead, settings.further.get("async_scheduling")
+    if in_flight is None:  # vLLM's choice is to have them on a GPU, unless there are drafts
+        in_flight = mode == "auto" and not is_cpu
+    if mode == "off" or not (in_flight or settings.pipeline_stages > 1):
+        return mode != "off"
+    where = "with steps in flight (async_scheduling)" if in_flight else "in a pipeline (engine.pipeline_stages)"
+    if mode != "auto":
+        message = f"engine.lookahead is {mode!r}, but vLLM verifies no drafts {where}: leave one of them out"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    _log.warning("engine.lookahead is 'auto', but vLLM verifies no drafts %s: each step yields one token", where)
+    return False
 
 
 def _require_layers(settings: EngineSettings) -> None:

@@ -12,11 +12,10 @@ class Candidate:
     """A request on the roster.
 
     Attributes:
-        num_tokens: That could be computed now, drafts not counted; 0 if all are in flight.
+        num_tokens: That could be computed now; 0 if all are in flight.
         kv_tokens: In its cache, steps in flight included.
         is_begun: Whether vLLM has admitted it.
         is_urgent: Whether it must not be held back.
-        num_draft_tokens: Drafted behind these.
     """
 
     request_id: str
@@ -24,7 +23,6 @@ class Candidate:
     kv_tokens: int = 0
     is_begun: bool = True
     is_urgent: bool = False
-    num_draft_tokens: int = 0
 
     @property
     def is_prompt(self) -> bool:
@@ -48,8 +46,6 @@ class MicroBatches:
     def choose(self, candidates: Sequence[Candidate], num_in_flight: int) -> tuple[list[str], int]:
         """Returns the requests of the next micro-batch, most pressing first, and how many tokens it may hold.
 
-        Drafts come on top of the pacer's budget, which counts one token for a request that decodes.
-
         Args:
             candidates: In the order of service.
             num_in_flight: Micro-batches that have not come back.
@@ -67,8 +63,7 @@ class MicroBatches:
         begun = [c for c in pressing if c.is_prompt and c.is_begun]
         if new and new[0].is_urgent:  # vLLM takes those that it has admitted first
             begun = [c for c in begun if c.is_urgent]
-        budget_tokens = share.token_budget + sum(c.num_draft_tokens for c in decodes)
-        return [c.request_id for c in (*decodes, *begun, *new)], budget_tokens
+        return [c.request_id for c in (*decodes, *begun, *new)], share.token_budget
 
     def scheduled(self, num_tokens: Mapping[str, int]) -> None:
         """Learns what vLLM put into the micro-batch."""

@@ -3,8 +3,6 @@
 
 import random
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planner.backends.vllm.micro_batches import MicroBatches
@@ -35,8 +33,6 @@ def ready_pipeline(core: "EngineCore") -> None:
 
     Without graphs to capture, vLLM never makes the buffer in which a stage takes what the one before it sends.
     """
-    if core.use_spec_decode:
-        core.model_executor.collective_rpc(_tell_accepted)
     core.model_executor.collective_rpc(_make_buffers)
     stages = core.vllm_config.parallel_config.pipeline_parallel_size
     core.batch_queue_size = max(core.batch_queue_size, BATCHES_PER_STAGE * stages)
@@ -45,41 +41,6 @@ def ready_pipeline(core: "EngineCore") -> None:
 
 def _make_buffers(worker: Any) -> None:  # noqa: ANN401 (vLLM's worker)
     worker.model_runner._dummy_run(1)  # noqa: SLF001
-
-
-def _tell_accepted(worker: Any) -> None:  # noqa: ANN401 (vLLM's worker)
-    """Has a stage that does not sample learn which drafts were accepted.
-
-    vLLM 0.32 tells it the last token of a step only, and so it would put the tokens of a request that was not in its
-    last batch in wrong places. It also looks at the proposer of the last stage in every stage.
-    """
-    runner = worker.model_runner
-    if not hasattr(runner, "drafter"):
-        runner.drafter = None
-        runner._update_states = partial(update_states, runner, runner._update_states)  # noqa: SLF001
-
-
-def update_states(runner: Any, update: Callable[[Any], Any], scheduled: Any) -> Any:  # noqa: ANN401 (vLLM's)
-    """Brings what a stage knows of its requests up to what was computed, and then to a new step.
-
-    Args:
-        runner: Of the stage.
-        update: What vLLM does at the beginning of a step: it adds the tokens behind those.
-        scheduled: The step; it names all tokens of every request (``RosterMixin.schedule``).
-    """
-    cached, batch = scheduled.scheduled_cached_reqs, runner.input_batch
-    for name, num_computed_tokens in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
-        state = runner.requests[name]
-        accepted = cached.all_token_ids[name][state.num_tokens : num_computed_tokens]
-        if not accepted:
-            continue
-        state.output_token_ids.extend(accepted)
-        if (row := batch.req_id_to_index.get(name)) is not None:
-            start = batch.num_tokens_no_spec[row]
-            batch.token_ids_cpu[row, start : start + len(accepted)] = accepted
-            batch.is_token_ids[row, start : start + len(accepted)] = True
-            batch.num_tokens_no_spec[row] = start + len(accepted)
-    return update(scheduled)
 
 
 def divide_work(backend: "VllmBackend", settings: "EngineSettings") -> None:

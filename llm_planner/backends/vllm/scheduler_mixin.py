@@ -112,7 +112,6 @@ class RosterMixin(WatchedMixin):
         self._max_tokens = self._budget = self.max_num_scheduled_tokens
         # Drafts are put behind requests (``drafts``). vLLM would also make up some, to be rejected, for a request with
         # one token left to compute, and would not schedule it where the budget has no room for them.
-        self._verifies_drafts = self.num_spec_tokens > 0
         self.num_spec_tokens = 0
 
     def plan(self, roster: Roster) -> None:
@@ -151,8 +150,6 @@ class RosterMixin(WatchedMixin):
         self.max_num_scheduled_tokens = self._budget
         # The newer model runner keeps a slot for every unfinished request; the older one only for running ones.
         self.max_num_active_reqs = self.max_num_running_reqs - (len(parked) if self.use_v2_model_runner else 0)
-        if self._verifies_drafts and self.use_pp:  # the first stage is told what was accepted (``pipeline``)
-            self.prev_step_scheduled_req_ids.clear()
         output = super().schedule(throttle_prefills)
         self.running.extend(parked)
         self.waiting.extend(aside)
@@ -175,14 +172,13 @@ class RosterMixin(WatchedMixin):
         is_running = request.status is RequestStatus.RUNNING
         num_tokens = roster.num_tokens[request.request_id]
         if is_running:
-            num_tokens = max(0, _num_known(request))
+            num_tokens = _num_known(request)
         return Candidate(
             request_id=request.request_id,
             num_tokens=num_tokens if self._may_run(request) else 0,
             kv_tokens=request.num_computed_tokens,
             is_begun=is_running,
             is_urgent=request.request_id in roster.urgent,
-            num_draft_tokens=len(request.spec_token_ids),
         )
 
     def _refill_waiting(self, waiting: Iterable[Request]) -> None:
@@ -233,10 +229,7 @@ class RosterMixin(WatchedMixin):
 
 
 def _num_known(request: Request) -> int:
-    """Returns how many tokens are known and not scheduled yet, drafts not counted.
-
-    Less than 0 while drafts are in flight: if all are right, that many will have been scheduled before they were known.
-    """
+    """Returns how many tokens are known and not scheduled yet, drafts not counted."""
     return int(request.num_tokens + request.num_output_placeholders - request.num_computed_tokens)
 
 

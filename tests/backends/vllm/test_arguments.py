@@ -154,6 +154,7 @@ def test_errors_name_the_setting_to_change(started, long_model, text, code, name
         ("auto", {"async_scheduling": False}, False, True),
         ("auto", {"async_scheduling": True}, True, False),
         ("always", {}, False, True),
+        ("off", {"async_scheduling": True}, False, False),
     ],
 )
 def test_drafts_are_verified_where_no_steps_are_in_flight(
@@ -162,12 +163,22 @@ def test_drafts_are_verified_where_no_steps_are_in_flight(
     settings = EngineSettings(model_dir=long_model, lookahead=lookahead, further=further)
     arguments = started(settings, is_cpu=is_cpu)
     assert ("speculative_config" in arguments) == is_on
-    assert ("engine.lookahead" in caplog.text) == (lookahead == "auto" and not is_cpu and not further)
+    assert ("engine.lookahead" in caplog.text) == (lookahead == "auto" and not is_on)
 
 
-def test_drafts_and_steps_in_flight_exclude_each_other(started, long_model):
-    with pytest.raises(PlannerError, match=r"engine\.lookahead.*async_scheduling") as caught:
-        started(EngineSettings(model_dir=long_model, lookahead="forced", further={"async_scheduling": True}))
+def test_a_pipeline_yields_one_token_per_step(started, long_model, caplog):
+    settings = EngineSettings(model_dir=long_model, lookahead="auto", pipeline_stages=2)
+    assert "speculative_config" not in started(settings, is_cpu=True)
+    assert "in a pipeline" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [({"further": {"async_scheduling": True}}, "async_scheduling"), ({"pipeline_stages": 2}, "pipeline_stages")],
+)
+def test_drafts_that_cannot_be_verified_are_refused(started, long_model, setting, named):
+    with pytest.raises(PlannerError, match=rf"engine\.lookahead is 'forced'.*{named}") as caught:
+        started(EngineSettings(model_dir=long_model, lookahead="forced", **setting))
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 

@@ -3,11 +3,9 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from llm_planner.backends.vllm.drafts import Drafts
-from llm_planner.backends.vllm.pipeline import update_states
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.step import SamplingParams
 from llm_planner.engine.grammar import GrammarCompiler
@@ -83,31 +81,3 @@ def test_nothing_is_drafted_without_room(tokenizer):
 def test_an_unknown_mode_is_refused():
     with pytest.raises(PlannerError, match="known are"):
         Drafts("sometimes")
-
-
-class FakeStage:
-    """The stage of a pipeline that does not sample, with one request of 4 tokens."""
-
-    def __init__(self, *, is_in_batch):
-        self.requests = {"a": SimpleNamespace(output_token_ids=[13], num_tokens=4)}
-        self.input_batch = SimpleNamespace(
-            req_id_to_index={"a": 0} if is_in_batch else {},
-            token_ids_cpu=np.array([[10, 11, 12, 13, 0, 0, 0]]),
-            is_token_ids=np.array([[True] * 4 + [False] * 3]),
-            num_tokens_no_spec=np.array([4]),
-        )
-
-
-@pytest.mark.parametrize("is_in_batch", [True, False])
-@pytest.mark.parametrize("num_accepted", [0, 2])
-def test_the_first_stage_learns_what_was_accepted(is_in_batch, num_accepted):
-    stage = FakeStage(is_in_batch=is_in_batch)
-    all_token_ids = [10, 11, 12, 13, *[14, 15][:num_accepted], 16]
-    cached = SimpleNamespace(req_ids=["a"], num_computed_tokens=[4 + num_accepted], all_token_ids={"a": all_token_ids})
-    step = SimpleNamespace(scheduled_cached_reqs=cached)
-    assert update_states(stage, lambda scheduled: ("vLLM's", scheduled), step) == ("vLLM's", step)
-    assert stage.requests["a"].output_token_ids == all_token_ids[3:-1]  # the last one is vLLM's to add
-    if is_in_batch:
-        known = stage.input_batch.num_tokens_no_spec[0]
-        assert stage.input_batch.token_ids_cpu[0, :known].tolist() == all_token_ids[:-1]
-        assert stage.input_batch.is_token_ids[0].sum() == known

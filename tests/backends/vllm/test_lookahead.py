@@ -8,15 +8,12 @@ pytest.importorskip("vllm")
 from llm_planner.backends.vllm.backend import open_backend
 from llm_planner.backends.vllm.drafts import Drafts, measure_step_cost
 from llm_planner.backends.vllm.engine import EngineSettings
-from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.core.step import SamplingParams, SchedulerOutput
 from llm_planner.engine.drafting import LEAST_PROBABILITY
-from llm_planner.scheduling.pipeline.pacers import PACERS, make_pacer
 from tests.backends.vllm.conftest import NUM_BLOCKS
 from tests.backends.vllm.test_identity import Driver, interrupted, make_sequences, uninterrupted
 from tests.backends.vllm.test_insertion import Planner, check
 from tests.backends.vllm.test_loop import expected, make_run, plans
-from tests.backends.vllm.test_pipeline import TIMES, drain
 from tests.engine.builders import PROMPT, sequence
 from tests.serving.test_loop_with_engine import INSTRUCTIONS
 
@@ -25,52 +22,26 @@ __all__ = ["expected"]  # a fixture
 GRAMMAR = 'start: ("mf(1" /[0-9]/ "0);" | "g(" /[ab]/ "_box);" | "take_picture();")+\n'
 
 
-def open_drafting(model_dir, **settings):
-    return open_backend(
-        EngineSettings(
-            model_dir=model_dir,
-            dtype="float32",
-            num_kv_blocks=NUM_BLOCKS,
-            num_threads=1,
-            lookahead="always",
-            **settings,
-        )
-    )
-
-
-def left_clean(backend):
-    backend.drafts = Drafts("always")  # nothing that earlier tests wrote is drafted
-    yield backend
-    drain(backend)
-    left = list(backend._scheduler.requests)
-    backend.engine.core.abort_requests(left)
-    assert not left
-    assert not backend.drafts._drafters
-    assert backend._scheduler.num_free_blocks == NUM_BLOCKS
-
-
 @pytest.fixture(scope="session")
 def running_drafting(model_dir):
-    backend = open_drafting(model_dir)
-    yield backend
-    backend.close()
-
-
-@pytest.fixture(scope="session")
-def running_drafting_pipeline(model_dir):
-    backend = open_drafting(model_dir, pipeline_stages=2)
+    backend = open_backend(
+        EngineSettings(
+            model_dir=model_dir, dtype="float32", num_kv_blocks=NUM_BLOCKS, num_threads=1, lookahead="always"
+        )
+    )
     yield backend
     backend.close()
 
 
 @pytest.fixture
 def drafting(running_drafting):
-    yield from left_clean(running_drafting)
-
-
-@pytest.fixture
-def drafting_pipeline(running_drafting_pipeline):
-    yield from left_clean(running_drafting_pipeline)
+    running_drafting.drafts = Drafts("always")  # nothing that earlier tests wrote is drafted
+    yield running_drafting
+    left = list(running_drafting._scheduler.requests)
+    running_drafting.engine.core.abort_requests(left)
+    assert not left
+    assert not running_drafting.drafts._drafters
+    assert running_drafting._scheduler.num_free_blocks == NUM_BLOCKS
 
 
 @pytest.fixture(scope="module")
@@ -165,27 +136,6 @@ def test_what_drafts_cost_is_measured_and_counts(drafting):
     cost = measure_step_cost(drafting)
     assert cost.base_s > 0
     assert LEAST_PROBABILITY <= cost.least_probability(1) <= cost.least_probability(16) <= 1
-
-
-@pytest.mark.parametrize("name", sorted(PACERS))
-def test_a_pipeline_says_the_same(drafting_pipeline, plain, name):
-    drafting_pipeline.divide(MicroBatches(make_pacer(name, 2, 256, TIMES)))
-    tokens, num_pauses = interrupted(drafting_pipeline, make_sequences(8, GRAMMAR), seed=1)
-    assert tokens == plain
-    assert num_pauses > 15
-    driver = run_together(drafting_pipeline, make_sequences(8, GRAMMAR))
-    assert driver.tokens == plain
-    assert driver.num_steps < sum(map(len, plain.values()))
-
-
-def test_a_pipeline_with_little_memory(drafting_pipeline, plain):
-    num_given_up = drafting_pipeline._scheduler.num_given_up
-    pool = drafting_pipeline._scheduler.kv_cache_manager.block_pool
-    taken = pool.get_new_blocks(NUM_BLOCKS - 20)
-    tokens, _ = interrupted(drafting_pipeline, make_sequences(8, GRAMMAR), seed=7)
-    pool.free_blocks(taken)
-    assert tokens == plain
-    assert drafting_pipeline._scheduler.num_given_up > num_given_up
 
 
 def test_the_first_step_asked_for_runs_a_request_with_a_grammar(drafting):

@@ -72,15 +72,6 @@ def test_says_how_many_prompt_tokens_a_micro_batch_holds():
     assert pacer.prefills == [17]
 
 
-def test_drafts_make_no_prompt_of_a_decode_and_take_no_share_of_the_others():
-    pacer = FixedPacer(num_decodes=2, token_budget=3)
-    candidates = [decode("a", num_draft_tokens=8), decode("b"), decode("c", num_draft_tokens=4), prompt("p")]
-    names, budget_tokens = MicroBatches(pacer).choose(candidates, 0)
-    assert names == ["a", "b", "p"]
-    assert budget_tokens == 3 + 8
-    assert pacer.loads[0][0].num_decodes == 3
-
-
 def test_ours_splits_what_is_ready_among_the_stages():
     batches = MicroBatches(make_pacer("balanced", 2, 2048, TIMES))
     everybody = [f"r{i}" for i in range(8)]
