@@ -10,7 +10,12 @@ from llm_planner_lab.bench.steps import StepsBench, run_steps
 
 def test_fewer_steps_for_the_same_plans():
     bench = StepsBench(
-        backend="vllm", modes=("off", "always"), families=("evade_animal", "arm_put"), per_family=2, warm_up=2, threads=1
+        backend="vllm",
+        modes=("off", "always"),
+        families=("evade_animal", "arm_put"),
+        per_family=2,
+        warm_up=2,
+        threads=1,
     )
     document = run_steps(bench)
     assert "vLLM" in document["device"]
