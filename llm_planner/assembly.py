@@ -268,6 +268,7 @@ def vllm_settings(config: PlannerConfig) -> "EngineSettings":
         gpu_memory_utilization=engine.gpu_memory_utilization,
         quantization=engine.quantization,
         kv_cache_dtype=engine.kv_cache_dtype,
+        lookahead=engine.lookahead,
         further=further_arguments(engine.vllm_args),
     )
 

@@ -78,8 +78,11 @@ LIMITS: Mapping[str, Limit] = {
     "scheduler.max_num_batched_tokens": Limit(without=_SERVERS_OWN, example=512),
     "scheduler.max_eviction_ratio": _only("torch", _NO_EVICTION, 0.5),
     "engine.eviction_method": _only("torch", _NO_EVICTION, "streaming"),
-    "engine.lookahead": _only(
-        "torch", "adds no tokens to the one per step that the model writes", "always", warned="auto", harmless=("off",)
+    "engine.lookahead": Limit(
+        without={"openai": "adds no tokens to the one per step that the model writes"},
+        example="always",
+        warned="auto",
+        harmless=("off",),
     ),
     "engine.dtype": Limit(without=_SERVERS_OWN, example="bfloat16"),
     "engine.num_kv_blocks": Limit(without=_SERVERS_OWN, example=64),

@@ -155,6 +155,7 @@ class Generation:
         if num_computed_tokens < self.num_computed_tokens:
             self._num_prefill_tokens = self.num_tokens
             self.num_preemptions += 1
+            self.num_draft_tokens = 0
         self.num_computed_tokens = num_computed_tokens
 
     @property

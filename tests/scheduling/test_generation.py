@@ -61,3 +61,12 @@ def test_preemption_loses_the_kv_and_keeps_the_tokens():
     generation.preempt()
     assert generation.num_uncomputed_tokens == 15
     assert generation.admit().output_token_ids == (1, 2, 3)
+
+
+@pytest.mark.parametrize(("num_computed_tokens", "num_draft_tokens"), [(10, 3), (4, 0)])
+def test_drafts_go_with_kv_that_an_engine_lost(num_computed_tokens, num_draft_tokens):
+    generation = make_generation()
+    generation.admit()
+    generation.num_computed_tokens, generation.num_draft_tokens = 10, 3
+    generation.recount(num_computed_tokens)
+    assert generation.num_draft_tokens == num_draft_tokens

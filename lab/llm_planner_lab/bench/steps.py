@@ -38,6 +38,7 @@ class StepsBench:
     """What is measured.
 
     Attributes:
+        backend: ``torch`` or ``vllm``.
         model: Checkpoint directory, or the name of a bundled model.
         modes: Of ``EngineConfig.lookahead``.
         blocks: How conditions are sent: as a whole, or part by part to robots that take open blocks.
@@ -49,6 +50,7 @@ class StepsBench:
         cpu_time: Whether seconds are those of the processor, which other programs disturb less.
     """
 
+    backend: str = "torch"
     model: str = "planner-small"
     modes: tuple[str, ...] = MODES
     blocks: tuple[str, ...] = ("whole",)
@@ -163,9 +165,10 @@ class Side:
 def make_side(bench: StepsBench, mode: str, blocks: str) -> Side:
     """Returns a planner with one mode of lookahead, ready to plan."""
     config = PlannerConfig(
+        backend=bench.backend,
         engine=EngineConfig(model=bench.model, lookahead=mode, num_threads=bench.threads),
         scheduler=SchedulerConfig(policy="fcfs_stream", max_num_seqs=bench.batch, max_num_batched_tokens=65536),
-        max_queued=100_000,
+        max_queued=max(64, bench.batch),
         min_confidence=0.0,  # every plan is decoded whole: what is counted is steps
     )
     counted: list[CountedBackend] = []

@@ -16,6 +16,7 @@ JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the fi
 
 
 def steps(
+    backend: Annotated[str, typer.Option(help="torch or vllm: what runs the model.")] = "torch",
     model: Annotated[
         str, typer.Option("--model", "-m", help="Checkpoint directory, or the name of a bundled model.")
     ] = "planner-small",
@@ -48,6 +49,7 @@ def steps(
     documents = []
     for size in sizes:
         bench = StepsBench(
+            backend=backend,
             model=model,
             modes=tuple(filter(None, modes.split(","))),
             blocks=tuple(filter(None, blocks.split(","))),

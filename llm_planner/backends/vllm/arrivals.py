@@ -11,12 +11,14 @@ class Arrival:
 
     Attributes:
         num_scheduled_tokens: Computed in them.
+        num_rejected_tokens: Of these, drafted ones that were wrong.
         token_ids: New ones, without an end-of-sequence token.
         is_finished: Whether the model stopped.
         failure: Why it cannot go on; None if it can.
     """
 
     num_scheduled_tokens: int = 0
+    num_rejected_tokens: int = 0
     token_ids: list[int] = field(default_factory=list)
     is_finished: bool = False
     failure: str | None = None

@@ -9,10 +9,12 @@ import torch
 
 from llm_planner.backends.vllm.arrivals import Arrivals
 from llm_planner.backends.vllm.contract import VERSION
+from llm_planner.backends.vllm.drafts import Drafts, measure_step_cost
 from llm_planner.backends.vllm.engine import Engine, EngineSettings, start_engine
 from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.backends.vllm.names import Names
 from llm_planner.backends.vllm.pipeline import divide_work
+from llm_planner.backends.vllm.probe import require_behaviour
 from llm_planner.backends.vllm.roster import Roster
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -35,11 +37,24 @@ class VllmBackend:
         engine: Running; the backend closes it.
         tokenizer: The model's.
         model: Name of the model.
+        drafts: Of an engine that verifies them; None for one token per step.
         clock: Times the steps.
+
+    Attributes:
+        drafts: What is drafted behind new requests from now on; None for nothing.
     """
 
-    def __init__(self, engine: Engine, *, tokenizer: HFTokenizer, model: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        tokenizer: HFTokenizer,
+        model: str,
+        drafts: Drafts | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
+        self.drafts = drafts
         self._clock = clock or MonotonicClock()
         self._engine: Engine | None = engine
         self._tasks = engine.core.get_supported_tasks()
@@ -133,6 +148,8 @@ class VllmBackend:
         prompt: Any = {"type": "token", "prompt_token_ids": list(sequence.prompt_token_ids)}
         parameters = self._sampling(sequence, max_tokens)
         name = self._names.give(sequence.request_id)
+        if self.drafts is not None and max_tokens is None:
+            self.drafts.open(sequence)
         request = engine.inputs.process_inputs(name, prompt, parameters, self._tasks)
         engine.core.add_request(*engine.core.preprocess_add_request(request))
 
@@ -158,6 +175,8 @@ class VllmBackend:
             for request_id in ended:
                 self._arrivals.forget(request_id)
                 self._names.forget(request_id)
+                if self.drafts is not None:
+                    self.drafts.forget(request_id)
 
     # --- Steps
 
@@ -183,10 +202,13 @@ class VllmBackend:
 
     def _collect(self, outputs: Any) -> None:  # noqa: ANN401 (vLLM's)
         """Notes which step came back and what it brought."""
-        outer, arrival_of = self._names.outer, self._arrivals.of
-        for name, num_tokens in (self._scheduler.completed or {}).items():
+        outer, arrival_of, scheduler = self._names.outer, self._arrivals.of, self._scheduler
+        completed = scheduler.completed or {}
+        for name, num_tokens in completed.items():
             if (request_id := outer(name)) is not None:
-                arrival_of(request_id).num_scheduled_tokens += num_tokens
+                arrival = arrival_of(request_id)
+                arrival.num_scheduled_tokens += num_tokens
+                arrival.num_rejected_tokens += scheduler.rejected.get(name, 0)
         for client in (outputs or {}).values():
             for output in client.outputs:
                 if (request_id := outer(output.request_id)) is None:
@@ -194,6 +216,10 @@ class VllmBackend:
                 arrival = arrival_of(request_id)
                 if output.finish_reason is None:
                     arrival.token_ids += output.new_token_ids
+                    if self.drafts is not None:
+                        request = scheduler.requests[output.request_id]
+                        room = scheduler.num_draft_slots(request)
+                        self.drafts.extend(request_id, request, output.new_token_ids, room, len(completed))
                     continue
                 reason = str(output.finish_reason)
                 arrival.token_ids += [t for t in output.new_token_ids if t not in self.tokenizer.eos_token_ids]
@@ -213,9 +239,15 @@ class VllmBackend:
             failed={name: a.failure for name, a in arrived.items() if a.failure is not None},
             free_kv_blocks=self._scheduler.num_free_blocks,
             duration_s=self._clock.now_s() - start_s,
+            num_draft_tokens={name: self._num_drafted(name) for name in arrived},
+            num_rejected_tokens={name: a.num_rejected_tokens for name, a in arrived.items()},
             step=SchedulerOutput(num_scheduled_tokens={name: a.num_scheduled_tokens for name, a in arrived.items()}),
             num_computed_tokens={name: n for name in told if (n := count(inner(name))) is not None},
         )
+
+    def _num_drafted(self, request_id: str) -> int:
+        request = self._scheduler.requests.get(self._names.inner(request_id))
+        return 0 if request is None else len(request.spec_token_ids)
 
 
 def _device(engine: Engine) -> str:
@@ -240,8 +272,18 @@ def open_backend(settings: EngineSettings) -> VllmBackend:
     Raises:
         PlannerError: If vLLM, or the model in it, cannot be used (``engine.start_engine``).
     """
+    drafts = Drafts(settings.lookahead)
     tokenizer = load_tokenizer(settings.model_dir)
-    backend = VllmBackend(start_engine(settings), tokenizer=tokenizer, model=settings.model_dir.resolve().name)
+    engine = start_engine(settings)
+    backend = VllmBackend(
+        engine,
+        tokenizer=tokenizer,
+        model=settings.model_dir.resolve().name,
+        drafts=drafts if engine.core.use_spec_decode else None,
+    )
+    require_behaviour(backend)
+    if backend.drafts is not None and drafts.lookahead.follows_device:
+        drafts.lookahead.cost = measure_step_cost(backend)
     if settings.pipeline_stages > 1:
         divide_work(backend, settings)
     return backend

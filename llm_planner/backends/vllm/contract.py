@@ -2,6 +2,7 @@
 """What we rely on inside vLLM, hook by hook: its scheduler is no public interface and may change with any release."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any
@@ -58,10 +59,55 @@ HOOKS = (
     Hook("vllm.v1.executor:Executor.get_class", "starts the workers", ("vllm_config",)),
     Hook("vllm.v1.executor:Executor.collective_rpc", "makes the workers of a pipeline ready", ("method",)),
     Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
+    Hook(
+        "vllm.v1.spec_decode.custom_class_proposer:create_custom_proposer",
+        "has the workers verify drafts",
+        ("vllm_config",),
+    ),
+    Hook(
+        "vllm.v1.structured_output.backend_guidance:GuidanceBackend.compile_grammar",
+        "compiles a grammar once",
+        ("request_type", "grammar_spec", "stop_token_ids"),
+    ),
+    Hook("vllm.v1.structured_output.backend_guidance:GuidanceGrammar.accept_tokens", "follows a grammar"),
+    Hook("vllm.v1.structured_output:StructuredOutputManager.grammar_init", "begins a grammar", ("request",)),
     Hook("vllm.engine.arg_utils:EngineArgs.create_engine_config", "settings"),
     Hook("vllm.sampling_params:StructuredOutputsParams", "grammars"),
 )
-"""Attributes of instances, which no import shows, are in ``scheduler_mixin``; the identity tests exercise them."""
+
+ATTRIBUTES = {
+    "core": (
+        "batch_queue",
+        "batch_queue_size",
+        "check_for_draft_tokens",
+        "model_executor",
+        "step_fn",
+        "structured_output_manager._use_async_grammar_compilation",
+        "structured_output_manager.backend",
+        "use_spec_decode",
+    ),
+    "scheduler": (
+        "kv_cache_manager.block_pool",
+        "max_num_active_reqs",
+        "max_num_running_reqs",
+        "max_num_scheduled_tokens",
+        "num_spec_tokens",
+        "requests",
+        "running",
+        "use_v2_model_runner",
+        "waiting",
+    ),
+    "request": (
+        "num_computed_tokens",
+        "num_in_flight_tokens",
+        "num_output_placeholders",
+        "num_tokens",
+        "spec_token_ids",
+        "status",
+        "structured_output_request",
+    ),
+}
+"""Attributes of instances, which no import shows: to set one that was renamed would do nothing, and say nothing."""
 
 
 def installed_version() -> str | None:
@@ -90,6 +136,19 @@ def check_hook(hook: Hook) -> str | None:
     return None
 
 
+def missing_attributes(kind: str, instance: object) -> list[str]:
+    """Returns which of the ``ATTRIBUTES`` of a kind are gone."""
+    missing = []
+    for path in ATTRIBUTES[kind]:
+        found: Any = instance
+        for name in path.split("."):
+            if not hasattr(found, name):
+                missing.append(f"{kind}.{path} is gone")
+                break
+            found = getattr(found, name)
+    return missing
+
+
 def require_vllm() -> None:
     """Makes sure that a vLLM of the right version is here, before anything heavy is imported.
 
@@ -111,9 +170,17 @@ def require_hooks() -> None:
     """Makes sure that vLLM is as we know it inside.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming every hook that is gone or has changed.
+        PlannerError: VERSION_MISMATCH, naming every hook that is gone or has changed.
     """
-    problems = [problem for hook in HOOKS if (problem := check_hook(hook)) is not None]
+    require_none([problem for hook in HOOKS if (problem := check_hook(hook)) is not None])
+
+
+def require_none(problems: Sequence[str]) -> None:
+    """Ends a start for what differs in vLLM, if anything does.
+
+    Raises:
+        PlannerError: VERSION_MISMATCH, naming every problem.
+    """
     if problems:
         raise PlannerError(
             ErrorCode.VERSION_MISMATCH, f"vLLM {installed_version()} differs inside: {'; '.join(problems)}; {_INSTALL}"

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from llm_planner.backends.vllm.contract import require_hooks, require_vllm
+from llm_planner.backends.vllm.drafts import PROPOSER
 from llm_planner.backends.vllm.pipeline import ready_pipeline
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
+from llm_planner.engine.drafting import MAX_DRAFT_TOKENS
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -28,6 +30,8 @@ CPU_BLOCK_TOKENS = 32
 
 CPU_KV_BYTES = 1 << 30
 """Memory of the KV cache on a CPU unless the number of blocks is given: robots, ROS and weights live there too."""
+
+_log = logging.getLogger(__name__)
 
 _SCHEDULED = "the planner schedules the steps"
 DECIDED = {
@@ -49,7 +53,7 @@ DECIDED = {
     "seed": "set seed",
     "scheduler_cls": _SCHEDULED,
     "enable_chunked_prefill": _SCHEDULED,
-    "speculative_config": _SCHEDULED,
+    "speculative_config": "set engine.lookahead",
     "data_parallel_size": "the planner asks one engine",
     "kv_transfer_config": "the planner waits for no KV from elsewhere",
     "kv_offloading_size": "the planner waits for no KV from elsewhere",
@@ -95,6 +99,8 @@ class EngineSettings:
         gpu_memory_utilization: Share of a GPU's memory; 0 takes vLLM's default.
         quantization: Method; an empty text takes what the checkpoint says.
         kv_cache_dtype: ``auto`` takes the model's.
+        lookahead: What a step may add to the one token that it yields (``engine.lookahead.Lookahead``); ``auto`` adds
+            nothing where vLLM keeps steps in flight instead.
         further: Other engine arguments of vLLM (``further_arguments``).
     """
 
@@ -113,6 +119,7 @@ class EngineSettings:
     gpu_memory_utilization: float = 0.0
     quantization: str = ""
     kv_cache_dtype: str = "auto"
+    lookahead: str = "off"
     further: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -241,7 +248,28 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         arguments["quantization"] = settings.quantization
     if is_cpu:
         arguments["kv_cache_memory_bytes"] = CPU_KV_BYTES
+    if _verifies_drafts(settings, is_cpu=is_cpu):
+        arguments["speculative_config"] = {
+            "method": "custom_class",
+            "model": PROPOSER,
+            "num_speculative_tokens": MAX_DRAFT_TOKENS,
+        }
     return {**arguments, **settings.further}
+
+
+def _verifies_drafts(settings: EngineSettings, *, is_cpu: bool) -> bool:
+    """Returns whether steps verify drafts, which vLLM 0.32 does neither in a pipeline nor with steps in flight."""
+    mode, in_flight = settings.lookahead, settings.further.get("async_scheduling")
+    if in_flight is None:  # vLLM's choice is to have them on a GPU, unless there are drafts
+        in_flight = mode == "auto" and not is_cpu
+    if mode == "off" or not (in_flight or settings.pipeline_stages > 1):
+        return mode != "off"
+    where = "with steps in flight (async_scheduling)" if in_flight else "in a pipeline (engine.pipeline_stages)"
+    if mode != "auto":
+        message = f"engine.lookahead is {mode!r}, but vLLM verifies no drafts {where}: leave one of them out"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    _log.warning("engine.lookahead is 'auto', but vLLM verifies no drafts %s: each step yields one token", where)
+    return False
 
 
 def _require_layers(settings: EngineSettings) -> None:
@@ -273,10 +301,13 @@ def _start(config: "VllmConfig") -> Engine:
     from vllm.v1.executor import Executor
 
     from llm_planner.backends.vllm import scheduler_mixin as ours
+    from llm_planner.backends.vllm.grammars import share_grammars
 
     is_async = config.scheduler_config.async_scheduling
     config.scheduler_config.scheduler_cls = ours.RosterAsyncScheduler if is_async else ours.RosterScheduler
     core = EngineCore(config, Executor.get_class(config), log_stats=False)
+    core.check_for_draft_tokens = False  # the workers have none (``drafts.NoDrafts``)
+    share_grammars(core)
     if config.parallel_config.pipeline_parallel_size > 1:
         ready_pipeline(core)
     return Engine(

@@ -34,6 +34,7 @@ class WatchedMixin(_Base):
     Attributes:
         scheduled: What ``schedule`` put into a step since ``plan``.
         completed: What was in the step that came back since ``plan``; None if none did.
+        rejected: Of it, how many drafted tokens of each request were wrong.
         given_up: Suspended requests that lost their KV, until the caller takes note.
         micro_batches: Divides the work of a pipeline; None where all that is named may be in one step.
         num_in_flight: Steps that were scheduled and did not come back yet.
@@ -45,13 +46,14 @@ class WatchedMixin(_Base):
         super().__init__(*args, **kwargs)
         self.scheduled: dict[str, int] = {}
         self.completed: dict[str, int] | None = None
+        self.rejected: dict[str, int] = {}
         self.given_up: list[str] = []
         self.micro_batches: MicroBatches | None = None
         self.num_in_flight = self.num_calls = self.num_empty_calls = 0
 
     def plan(self, roster: Roster) -> None:  # noqa: ARG002 (vLLM decides)
         """Begins a step."""
-        self.scheduled, self.completed = {}, None
+        self.scheduled, self.completed, self.rejected = {}, None, {}
 
     def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
         """Notes what vLLM schedules."""
@@ -67,6 +69,7 @@ class WatchedMixin(_Base):
     ) -> dict[int, Any]:
         """Notes which step came back."""
         self.completed = dict(scheduler_output.num_scheduled_tokens)
+        self.rejected = _count_rejected(scheduler_output, model_runner_output)
         self.num_in_flight -= bool(self.completed)
         return super().update_from_output(scheduler_output, model_runner_output)
 
@@ -76,6 +79,12 @@ class WatchedMixin(_Base):
         if request is None or request.status not in _ADMITTED:
             return None
         return max(0, request.num_computed_tokens - request.num_in_flight_tokens)
+
+    def num_draft_slots(self, request: Request) -> int:
+        """Returns how many tokens may be drafted behind a request, and one be written behind them; 0 without KV."""
+        if request.status is not RequestStatus.RUNNING:
+            return 0
+        return max(0, self.max_model_len - request.num_tokens - 1)
 
     @property
     def num_free_blocks(self) -> int:
@@ -92,6 +101,7 @@ class RosterMixin(WatchedMixin):
 
     running: list[Request]
     max_num_scheduled_tokens: int
+    num_spec_tokens: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
         super().__init__(*args, **kwargs)
@@ -100,12 +110,21 @@ class RosterMixin(WatchedMixin):
         self._named: list[Request] = []
         self._last: dict[str, int] = {}  # what the workers were handed last
         self._max_tokens = self._budget = self.max_num_scheduled_tokens
+        # Drafts are put behind requests (``drafts``). vLLM would also make up some, to be rejected, for a request with
+        # one token left to compute, and would not schedule it where the budget has no room for them.
+        self.num_spec_tokens = 0
 
     def plan(self, roster: Roster) -> None:
         """Chooses, for the next step, among those on the roster."""
         super().plan(roster)
         self._roster = roster
         named = [r for name in roster.num_tokens if (r := self.requests.get(name)) is not None]
+        # vLLM 0.32 on a CPU takes wrong tokens where some requests of a step sample and others have drafts.
+        takes_drafts = not any(r.sampling_params.temperature for r in named)
+        for request in named:
+            if request.spec_token_ids:  # no more of them than our scheduler has room for
+                num_drafted = roster.num_tokens[request.request_id] - _num_known(request)
+                request.spec_token_ids = request.spec_token_ids[: takes_drafts * max(0, num_drafted)]
         self._budget = min(self._max_tokens, sum(roster.num_tokens.values()))
         if self.micro_batches is not None:
             candidates = [self._candidate(r, roster) for r in named]
@@ -153,8 +172,7 @@ class RosterMixin(WatchedMixin):
         is_running = request.status is RequestStatus.RUNNING
         num_tokens = roster.num_tokens[request.request_id]
         if is_running:
-            known = request.num_tokens_with_spec + request.num_output_placeholders
-            num_tokens = known - request.num_computed_tokens
+            num_tokens = _num_known(request)
         return Candidate(
             request_id=request.request_id,
             num_tokens=num_tokens if self._may_run(request) else 0,
@@ -208,6 +226,20 @@ class RosterMixin(WatchedMixin):
             return max(0, -(-(request.num_computed_tokens + num_tokens) // self.block_size) - held)
         shared = self.kv_cache_manager.get_computed_blocks(request)[0].blocks[0]
         return -(-(request.num_tokens + 1) // self.block_size) - sum(block.ref_cnt > 0 for block in shared)
+
+
+def _num_known(request: Request) -> int:
+    """Returns how many tokens are known and not scheduled yet, drafts not counted."""
+    return int(request.num_tokens + request.num_output_placeholders - request.num_computed_tokens)
+
+
+def _count_rejected(scheduled: SchedulerOutput, output: ModelRunnerOutput) -> dict[str, int]:
+    """Returns how many drafted tokens of each request are not kept: each step yields one token more than it accepts."""
+    rejected = {}
+    for name, drafted in scheduled.scheduled_spec_decode_tokens.items():
+        num_sampled = len(output.sampled_token_ids[output.req_id_to_index[name]])
+        rejected[name] = len(drafted) + 1 - num_sampled if num_sampled else 0
+    return rejected
 
 
 class RosterScheduler(RosterMixin, Scheduler):

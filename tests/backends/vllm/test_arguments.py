@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import sys
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -35,7 +36,8 @@ def started(monkeypatch):
     def make(name, default):
         return (name, object, dataclasses.field(default=default))
 
-    names = (*vllm_engine.DECIDED, "pipeline_parallel_size", "enforce_eager", "swap_space", "trust_remote_code")
+    own = ("pipeline_parallel_size", "enforce_eager", "swap_space", "trust_remote_code", "async_scheduling")
+    names = (*vllm_engine.DECIDED, *own)
     arguments_class = dataclasses.make_dataclass("EngineArgs", [make(name, None) for name in dict.fromkeys(names)])
 
     def create(self):
@@ -141,3 +143,48 @@ def test_errors_name_the_setting_to_change(started, long_model, text, code, name
     with pytest.raises(PlannerError, match=named) as caught:
         started(EngineSettings(model_dir=long_model), error=ValueError(text))
     assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("lookahead", "further", "is_cpu", "is_on"),
+    [
+        ("off", {}, True, False),
+        ("auto", {}, True, True),
+        ("auto", {}, False, False),
+        ("auto", {"async_scheduling": False}, False, True),
+        ("auto", {"async_scheduling": True}, True, False),
+        ("always", {}, False, True),
+        ("off", {"async_scheduling": True}, False, False),
+    ],
+)
+def test_drafts_are_verified_where_no_steps_are_in_flight(
+    started, long_model, caplog, lookahead, further, is_cpu, is_on
+):
+    settings = EngineSettings(model_dir=long_model, lookahead=lookahead, further=further)
+    arguments = started(settings, is_cpu=is_cpu)
+    assert ("speculative_config" in arguments) == is_on
+    assert ("engine.lookahead" in caplog.text) == (lookahead == "auto" and not is_on)
+
+
+def test_a_pipeline_yields_one_token_per_step(started, long_model, caplog):
+    settings = EngineSettings(model_dir=long_model, lookahead="auto", pipeline_stages=2)
+    assert "speculative_config" not in started(settings, is_cpu=True)
+    assert "in a pipeline" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [({"further": {"async_scheduling": True}}, "async_scheduling"), ({"pipeline_stages": 2}, "pipeline_stages")],
+)
+def test_drafts_that_cannot_be_verified_are_refused(started, long_model, setting, named):
+    with pytest.raises(PlannerError, match=rf"engine\.lookahead is 'forced'.*{named}") as caught:
+        started(EngineSettings(model_dir=long_model, lookahead="forced", **setting))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_what_vllm_is_to_ask_for_drafts_is_there(started, long_model):
+    path = started(EngineSettings(model_dir=long_model, lookahead="always"))["speculative_config"]["model"]
+    module, _, name = path.rpartition(".")
+    proposer = getattr(import_module(module), name)("configuration")
+    proposer.load_model("model")
+    assert proposer.propose([[1], [2, 3]], "tokens", slot_mappings=None) == [[], []]

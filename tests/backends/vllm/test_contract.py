@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The version and the insides of vLLM that we rely on."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from llm_planner.backends.vllm import contract
@@ -39,6 +41,12 @@ def test_another_version_is_refused_before_anything_is_loaded(monkeypatch, tmp_p
         start_engine(EngineSettings(model_dir=tmp_path))
     assert error.value.code is (ErrorCode.VERSION_MISMATCH if version else ErrorCode.NOT_INSTALLED)
     assert (version or "none here") in error.value.message
+
+
+def test_an_attribute_that_was_renamed_is_named(monkeypatch):
+    monkeypatch.setattr(contract, "ATTRIBUTES", {"core": ("queue", "manager.backend", "manager.gone", "other.name")})
+    core = SimpleNamespace(queue=None, manager=SimpleNamespace(backend=1))
+    assert contract.missing_attributes("core", core) == ["core.manager.gone is gone", "core.other.name is gone"]
 
 
 def test_every_hook_that_is_gone_is_named(monkeypatch):

@@ -32,21 +32,27 @@ class Driver:
         self.num_prompt = {s.request_id: len(s.prompt_token_ids) for s in sequences}
         self.tokens = {s.request_id: [] for s in sequences}
         self.computed = dict.fromkeys(self.tokens, 0)
+        self.drafted = dict.fromkeys(self.tokens, 0)
         self.unfinished = list(self.tokens)
         self.ended = []
+        self.num_steps = self.num_drafted = self.num_rejected = 0
 
     def step(self, named, suspended=()):
         named = [name for name in named if name in self.unfinished]
         new = tuple(self.new.pop(name) for name in named if name in self.new)
         left = {name: self.num_prompt[name] + len(self.tokens[name]) - self.computed[name] for name in named}
         release, self.ended = tuple(self.ended), []
-        num_tokens = {name: max(1, number) for name, number in left.items()}
+        num_tokens = {name: max(1, number) + self.drafted[name] for name, number in left.items()}
         output = self.backend.execute(
             SchedulerOutput(release=release, new=new, num_scheduled_tokens=num_tokens, suspended=tuple(suspended))
         )
         assert not output.failed, output.failed
         assert not set(output.token_ids) & set(suspended)
         self.computed.update(output.num_computed_tokens)
+        self.drafted.update(output.num_draft_tokens)
+        self.num_steps += len(output.token_ids)
+        self.num_drafted += sum(output.num_draft_tokens.values())
+        self.num_rejected += sum(output.num_rejected_tokens.values())
         for name, token_ids in output.token_ids.items():
             self.tokens[name] = [*self.tokens[name], *token_ids][:MAX_TOKENS]
         for name in list(self.unfinished):
