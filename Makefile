@@ -48,6 +48,11 @@ test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
 	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster lab/tests/backends/vllm $(ARGS)
 
+test-browser: ## the tests of the dashboard in an installed chromium, with axe-core
+test-browser: setup-dev
+	@"$(BIN)/python" -m pip install --quiet --requirement requirements/browser.txt --constraint requirements/constraints.txt
+	@"$(BIN)/python" -m pytest tests/monitoring/test_browser.py tests/monitoring/test_page.py $(ARGS)
+
 golden:     ## record the plans, tokens and simulated results of fixed seeds again  (ARGS="tests/golden/test_bundled.py")
 golden: GOLDEN = tests/golden lab/tests/simulation/test_golden.py
 golden: setup-dev
