@@ -15,7 +15,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: changelog closure golden report help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-vllm check lint types arch format colcon clean distclean
+.PHONY: changelog closure golden report session help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-browser test-vllm check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -48,6 +48,11 @@ test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm
 	@"$(VENV_VLLM)/bin/python" -m pytest -W default tests/backends/vllm tests/backends/cluster lab/tests/backends/vllm $(ARGS)
 
+test-browser: ## the tests of the dashboard in an installed chromium, with axe-core
+test-browser: setup-dev
+	@"$(BIN)/python" -m pip install --quiet --requirement requirements/browser.txt --constraint requirements/constraints.txt
+	@"$(BIN)/python" -m pytest tests/monitoring/test_browser.py tests/monitoring/test_page.py $(ARGS)
+
 golden:     ## record the plans, tokens and simulated results of fixed seeds again  (ARGS="tests/golden/test_bundled.py")
 golden: GOLDEN = tests/golden lab/tests/simulation/test_golden.py
 golden: setup-dev
@@ -70,6 +75,10 @@ format: setup-dev ## rewrite the files in style
 
 colcon: setup-dev ## build the same tree with colcon into build/ install/ log/, and import it from there
 	@scripts/build_colcon.sh
+
+session:    ## type the recorded terminal session of docs/in_charge.md again, and tell what has changed  (ARGS=--record)
+session: setup-dev
+	@"$(BIN)/python" -m llm_planner_lab.session docs/in_charge.md $(ARGS)
 
 closure:    ## files and lines that nodes and programs reach by their imports
 	@$(PYTHON) scripts/import_closure.py

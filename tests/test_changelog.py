@@ -92,6 +92,13 @@ def test_the_changelog_of_ros_is_written_from_ours(changelog, project):
     ]
 
 
+def test_the_changelog_of_ros_is_well_formed():
+    core = pytest.importorskip("docutils.core", reason="docutils is missing: it comes with catkin_pkg")
+    strict = {"report_level": 1, "halt_level": 1}  # the least remark is an error
+    document = core.publish_doctree((ROOT / "CHANGELOG.rst").read_text(), settings_overrides=strict)
+    assert document.astext().startswith("Changelog for package llm_planner")
+
+
 def test_both_changelogs_say_the_same(changelog):
     assert (ROOT / "CHANGELOG.rst").read_text() == changelog.rst((ROOT / "CHANGELOG.md").read_text())
 

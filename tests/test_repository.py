@@ -194,6 +194,32 @@ def test_the_packages_that_tests_and_gazebo_need_are_declared():
     assert optional == dict.fromkeys(("ros_gz_bridge", "ros_gz_sim"), "$LLM_PLANNER_GAZEBO == 1")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:catkin_pkg")
+@pytest.mark.parametrize("path", sorted(path for path in tracked_files() if path.name == "package.xml"), ids=str)
+def test_tools_of_ros_take_the_package(path):
+    packages = pytest.importorskip("catkin_pkg.package", reason="catkin_pkg is missing: requirements/build-*.txt")
+    warnings: list[str] = []
+    package = packages.parse_package(str(path), warnings=warnings)
+    assert warnings == []
+    assert package.package_format == 3
+
+
+@pytest.mark.parametrize("path", sorted(path for path in tracked_files() if path.suffix == ".xml"), ids=str)
+def test_xml_is_well_formed(path):
+    assert ET.parse(path).getroot().tag
+
+
+def test_cmake_files_are_clean_as_lint_cmake_wants_them():
+    """ament_lint_cmake is cmakelint with lines of up to 140 characters."""
+    pytest.importorskip("cmakelint", reason="cmakelint is missing: requirements/dev.txt")
+    files = [str(path) for path in tracked_files() if path.suffix == ".cmake" or path.name == "CMakeLists.txt"]
+    assert files
+    lint = [sys.executable, "-c", "import sys, cmakelint.main; sys.exit(cmakelint.main.main())"]
+    options = ["--config=None", "--linelength=140"]
+    done = subprocess.run([*lint, *options, *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "Total Errors: 0\n")
+
+
 def test_interfaces_find_the_packages_they_use():
     package = ET.parse(ROOT / "package.xml").getroot()
     declared = {depend.text for depend in package.findall("depend")}

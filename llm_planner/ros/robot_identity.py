@@ -14,6 +14,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 
 STARTING_S = 10.0  # a robot that has been at work for longer does not yield its name
+GRAPH_S, LOOK_S = 3.0, 0.1  # the ROS graph may learn of a node after its message has come, which comes once
 
 
 class RobotIdentity:
@@ -34,6 +35,7 @@ class RobotIdentity:
     ) -> None:
         self._node, self._clock, self._on_double = node, clock, on_double
         self._begun_at_s = clock.now_s()
+        self._elder_at_s: float | None = None  # when an older node of this name was received
         self._status = msgs.RobotStatus(
             robot_id=node.get_fully_qualified_name().lstrip("/"),
             instance_id=uuid.uuid4().hex,
@@ -51,20 +53,33 @@ class RobotIdentity:
         self._publisher.publish(self._status)
 
     def look_around(self, period_s: float, is_taken: Callable[[], bool]) -> None:
-        """Spins the node for a while, or until its name turns out to be taken: no other thread may spin it yet."""
+        """Spins the node for a while, or until its name turns out to be taken: no other thread may spin it yet.
+
+        It takes up to ``GRAPH_S`` longer where a message of an older node of this name has come.
+        """
         executor = SingleThreadedExecutor()
         executor.add_node(self._node)
         until_s = self._clock.now_s() + period_s
         while not is_taken() and (left_s := until_s - self._clock.now_s()) > 0:
-            executor.spin_once(timeout_sec=left_s)
+            executor.spin_once(timeout_sec=min(left_s, LOOK_S))
+            self.check()
+            if self._elder_at_s is not None:
+                until_s = max(until_s, self._elder_at_s + GRAPH_S)
         executor.remove_node(self._node)
         executor.shutdown(timeout_sec=0.0)
 
     def _on_status(self, other: msgs.RobotStatus) -> None:
-        is_starting = self._clock.now_s() - self._begun_at_s < STARTING_S
-        if other.instance_id == self._status.instance_id or not is_starting:
-            return
-        if _seniority(other) < _seniority(self._status) and self._has_double():
+        if other.instance_id != self._status.instance_id and _seniority(other) < _seniority(self._status):
+            if self._elder_at_s is None:
+                self._elder_at_s = self._clock.now_s()
+            self.check()
+
+    def check(self) -> None:
+        """Looks whether the ROS graph knows the older node of this name by now, if a message of one has come."""
+        now_s = self._clock.now_s()
+        is_starting = now_s - self._begun_at_s < STARTING_S
+        if is_starting and self._elder_at_s is not None and self._has_double():
+            self._elder_at_s = None
             name = self._node.get_fully_qualified_name()
             problem = f"another robot runs as {name}; stop it, or start this one under another name or namespace"
             self._on_double(PlannerError(ErrorCode.DUPLICATE_NODE, problem))

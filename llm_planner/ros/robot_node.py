@@ -119,6 +119,7 @@ class RobotNode(Node):
         self._bridge = Bridge(self, self._on_fault)
         body = parameters.declare(self, BodySettings)
         identity = RobotIdentity(self, self._model.name, body.driver, self._monotonic, self._on_double)
+        self._identity = identity
         self._require_own_name(identity, settings.startup_check_s)
         self._robot = RobotControl(
             self._model,
@@ -245,6 +246,7 @@ class RobotNode(Node):
     # Time
 
     def _tick(self) -> None:
+        self._identity.check()
         if self._client.received_at_s > self._received_at_s:
             self._received_at_s = self._client.received_at_s
             self._robot.receive(self._received_at_s)

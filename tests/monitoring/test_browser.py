@@ -158,7 +158,7 @@ def test_instruction_answer_and_progress_are_said_in_plain_words(page, shown):
     cells = page.locator("#queue tbody tr").first.locator("td").all_text_contents()
     assert cells[:3] == ["drone_1", "fly to the sofa", "I see a sofa"]
     assert cells[8] == "segment 1 of 2, 3.9 s left"
-    page.wait_for_function("document.querySelector('#rows').ariaLabel.includes('fly to the sofa')")
+    page.wait_for_selector("#rows[aria-label*='fly to the sofa']")
     assert "answer: I see a sofa" in page.get_attribute("#rows", "aria-label")
 
 
@@ -175,7 +175,7 @@ def test_a_planner_that_died_shows_so_everywhere(page, shown):
     assert "segment 1 of 2" not in page.text_content("#queue")
     assert page.text_content("#goals-text") == "?"
     assert page.locator("#summary.stale").count() == 1
-    page.wait_for_function("document.querySelector('#rows').ariaLabel.includes('planner silent for 12 s')")
+    page.wait_for_selector("#rows[aria-label*='planner silent for 12 s']")
     page.locator("#rows").focus()
     for _ in range(20):
         page.keyboard.press("ArrowRight")
@@ -242,6 +242,37 @@ def labels_page(browser, shown):
     page.goto(shown[2])
     yield page
     page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("state", ["empty", "at work", "planner silent", "bar told"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_axe_finds_nothing(browser, shown, scheme, state, size):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is missing: requirements/browser.txt"
+    )
+    board, hub, url = shown
+    page = browser.new_page(viewport=size, color_scheme=scheme)
+    page.goto(f"{url}#token=none")  # the buttons that stop robots are shown too
+    page.wait_for_selector("#queue-more:not(:empty)")
+    if state != "empty":
+        fill(board, "drone_1")
+        act(board, *MOVING)
+        hub.publish(*board.news())
+        page.wait_for_selector("#stops button:has-text('Stop drone_1')")
+    if state == "planner silent":
+        with board.changing() as (changed, now_s):
+            changed.planner_received_s = now_s - 12.0
+        hub.publish(*board.news())
+        page.wait_for_selector("#state.bad")
+    if state == "bar told":
+        page.wait_for_selector("#rows[aria-label*='fly to the sofa']")  # bars are drawn
+        page.locator("#rows").focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector("#tip:not([hidden])")
+    found = axe.Axe().run(page).response["violations"]
+    page.close()
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []
 
 
 def test_robots_whose_home_is_known_share_a_map(page, shown):

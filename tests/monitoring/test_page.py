@@ -46,6 +46,17 @@ def test_every_text_can_be_read(theme):
     assert {pair: round(value, 2) for pair, value in found.items() if value < LEAST_CONTRAST} == {}
 
 
+def test_every_colour_of_a_text_is_among_the_pairs():
+    style = (STATIC / "style.css").read_text(encoding="utf-8")
+    used = set(re.findall(r"(?<![\w-])color: var\(--([\w-]+)\)", style))
+    assert used == {text for text, _ in PAIRS}
+
+
+def test_no_text_is_faded():
+    """It would have less contrast than its colours have."""
+    assert not re.findall(r"(?<![\w-])(?:opacity|filter):", (STATIC / "style.css").read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("path", sorted([*STATIC.glob("*.js"), STATIC / "style.css"]), ids=lambda path: path.name)
 def test_colours_are_named_in_one_place(path: Path):
     text = re.sub(r":root \{.*?\}", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -16,10 +16,12 @@ from std_msgs.msg import Empty
 
 import llm_planner.msg as msgs
 from llm_planner.cli import send
+from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros import qos, robot_node
+from llm_planner.ros.robot_identity import STARTING_S, RobotIdentity
 from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct, Stop
@@ -282,6 +284,33 @@ def test_a_status_alone_does_not_end_a_robot(ros, start_operator):
     )
     wait_until(lambda: {"older"} < {status.instance_id for status in received})
     assert operator.robot.failure is None
+
+
+def test_a_double_that_the_graph_knows_later_than_its_message_is_noticed(ros, monkeypatch):
+    """The message comes once; what the ROS graph says of its publisher may come after it."""
+    node, doubles, is_known = rclpy.create_node("drone_27"), [], []
+    clock = ManualClock()
+    identity = RobotIdentity(node, "tello", "", clock, doubles.append)
+    monkeypatch.setattr(identity, "_has_double", lambda: bool(is_known))
+    identity._on_status(msgs.RobotStatus(robot_id="drone_27", instance_id="older"))
+    identity.check()
+    assert doubles == []
+    is_known.append(True)
+    identity.check()
+    identity.check()
+    assert [problem.code for problem in doubles] == [ErrorCode.DUPLICATE_NODE]
+    node.destroy_node()
+
+
+def test_a_robot_at_work_does_not_yield_its_name(ros, monkeypatch):
+    node, doubles = rclpy.create_node("drone_28"), []
+    clock = ManualClock()
+    identity = RobotIdentity(node, "tello", "", clock, doubles.append)
+    monkeypatch.setattr(identity, "_has_double", lambda: True)
+    clock.advance(STARTING_S)
+    identity._on_status(msgs.RobotStatus(robot_id="drone_28", instance_id="older"))
+    assert doubles == []
+    node.destroy_node()
 
 
 def test_the_operator_stops_the_robot(planner, start_operator):

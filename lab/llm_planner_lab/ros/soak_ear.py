@@ -21,8 +21,8 @@ from llm_planner_lab.ros.quantiles import Quantiles
 
 LATE_SHARE, LATE_S = 0.2, 0.005
 PERIODS_S = {"status": 0.5, "diagnostics": 1.0, "robot view": 0.2, "planner view": 0.25}
-SPOKEN_BY_MANY = frozenset({"report", "heartbeat"})
-"""Topics with a publisher per robot, whose numbers say nothing together: reports are counted where they arrive."""
+SPOKEN_BY_MANY = frozenset({"report", "heartbeat", "diagnostics"})
+"""Topics with several publishers, whose numbers say nothing together: reports are counted where they arrive."""
 
 
 @dataclass(slots=True)

@@ -33,6 +33,19 @@ def test_missing_numbers_are_lost_whatever_the_order():
     assert kind.report(has_numbers=False)["lost"] is None
 
 
+def test_numbers_of_several_publishers_are_not_counted_together(ros):
+    node = rclpy.create_node("counted")
+    ear = Ear(node, "/planner")
+    ear.is_counting = True
+    for name in ("diagnostics", "status"):
+        for number in (7, 7, 8, 8):  # of two publishers, one each
+            ear._kinds.setdefault(name, Kind(1.0)).receive(f"/{name}", number, 0.001, 0.001)
+    found = ear.report()
+    assert (found["diagnostics"]["lost"], found["status"]["lost"]) == (None, -2)
+    assert found["all"]["lost"] == -2
+    node.destroy_node()
+
+
 @pytest.mark.parametrize(
     ("period_s", "way_s", "is_late"),
     [(1.0, 0.004, False), (1.0, 0.006, True), (0.01, 0.0019, False), (0.01, 0.0021, True), (None, 9.0, False)],

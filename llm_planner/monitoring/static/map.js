@@ -71,8 +71,12 @@ function drawTile(tile, robot) {
 export function drawLabels(context, width, height, labels, taken) {
   const grid_text = { left: width - 60, right: width, top: height - 15, bottom: height };
   context.textAlign = "left";
+  context.lineJoin = "round";
   for (const label of place(labels, width, height, [...taken, grid_text])) {
     context.font = label.font;
+    context.strokeStyle = colour("bg"); // what a name stands on can be of any colour
+    context.lineWidth = 3;
+    context.strokeText(label.text, label.left, label.baseline);
     context.fillStyle = colour(label.ink);
     context.fillText(label.text, label.left, label.baseline);
   }
