@@ -14,6 +14,7 @@ from llm_planner_lab import templates
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
 from llm_planner_lab.bench.overload import figures as overload_figures
+from llm_planner_lab.bench.overload.benchmark import DEFAULT
 from llm_planner_lab.bench.pipeline import figures as pipeline_figures
 from llm_planner_lab.bench.pipeline import published
 from llm_planner_lab.bench.timebill import aims
@@ -47,13 +48,23 @@ def _timely_facts(document: Document) -> dict[str, Any]:
     return {"commits": sorted({run["commit"] for run in runs})}
 
 
+def _live_facts(document: Document) -> dict[str, Any]:
+    """Returns, for each run, the default policy, its metrics, and the name and metrics of the best other one."""
+    rows = []
+    for run in document:
+        others = {name: metrics for name, metrics in run["policies"].items() if name != DEFAULT}
+        best = max(others, key=lambda name: others[name]["all"]["utility_share_of_max"])
+        rows.append((run, run["policies"][DEFAULT], best, others[best]))
+    return {"default": DEFAULT, "rows": rows}
+
+
 REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "admission": _admission_facts,
     "budgets": _no_facts,
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
     "encounters": _no_facts,
-    "live_policies": _no_facts,
+    "live_policies": _live_facts,
     "measures": _no_facts,
     "overload": overload_figures.facts,
     "physics": _no_facts,
