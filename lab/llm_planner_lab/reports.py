@@ -48,7 +48,7 @@ def _timely_facts(document: Document) -> dict[str, Any]:
     return {"commits": sorted({run["commit"] for run in runs})}
 
 
-def _live_facts(document: Document) -> dict[str, Any]:
+def _live_facts(document: Any) -> dict[str, Any]:  # noqa: ANN401 (a list of documents)
     """Returns, for each run, the default policy, its metrics, and the name and metrics of the best other one."""
     rows = []
     for run in document:
