@@ -95,7 +95,7 @@ def measure_ete(
         "decode_run_mape": run.mape,
         "decode_run_noise_floor": run.noise_floor,
         "run_steps": grid.run_steps,
-        "num_steps": len(prober.samples),
+        "num_steps": sum(sample.kind is not StepKind.FIRST_DECODE for sample in prober.samples),
     }
 
 
