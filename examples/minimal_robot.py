@@ -6,7 +6,7 @@ import sys
 from llm_planner.client import PlannerClient, ReportStatus, spinning
 
 
-def main(instruction: str = "go to the chair", planner: str = "/planner") -> int:
+def main(instruction: str = "look for the chair, then take a picture", planner: str = "/planner") -> int:
     """Has one instruction planned and carried out; returns the error code, 0 if all went well."""
     with spinning("minimal_robot") as node:
         handle = PlannerClient(node, "tello", planner=planner).plan(instruction, scene="chair, table")

@@ -4,7 +4,7 @@
 Example::
 
     with spinning("my_robot") as node:
-        handle = PlannerClient(node, "tello").plan("go to the chair", scene="chair_1")
+        handle = PlannerClient(node, "tello").plan("look for the chair", scene="chair, table")
         for segment in handle:  # each exactly once and in order
             handle.report(segment, ReportStatus.STARTED)
             ...  # carry out segment.text or segment.calls

@@ -6,8 +6,12 @@ from itertools import pairwise
 
 import pytest
 
+from llm_planner.assembly import build_loop
+from llm_planner.core.config import EngineConfig, PlannerConfig
+from llm_planner.core.errors import ErrorCode
 from tests.documented import ROOT, Command, commands_of, documented
 from tests.ros import launch_fakes
+from tests.serving.loop_run import Run
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -68,6 +72,30 @@ def test_a_node_has_the_parameters(command):
     assert f"install_command({node} " in (ROOT / "cmake" / "install_commands.cmake").read_text()
     given = {after.partition(":=")[0] for word, after in pairwise(words) if word == "-p"}
     assert given <= (parameters_of_robots() if node == "robot_node" else set()), command.page
+
+
+def sentences() -> set[tuple[str, str]]:
+    """Returns what a reader without a model of his own is told to say to a Tello, and the scene."""
+    plans = [c.words for c in documented("llm-planner") if c.words[:1] == ("plan",) and c.words[1:2]]
+    sends = [c.words for c in documented("llm-planner") if c.words[:2] == ("send", "drone_1")]
+    owns_model = {"--model", "-m", "--backend", "--chat"}
+    said = {(words[1], "") for words in plans if not owns_model & set(words)}
+    said |= {(words[2], "") for words in sends if words[2] != "..."}
+    for path in ("README.md", "llm_planner/client.py"):
+        said |= set(re.findall(r'\.plan\("([^"]+)", scene="([^"]+)"\)', (ROOT / path).read_text(encoding="utf-8")))
+    return said
+
+
+def test_the_bundled_model_plans_what_the_pages_say_to_it():
+    loop = build_loop(PlannerConfig(engine=EngineConfig(num_threads=1)))
+    run, said = Run(loop), sorted(sentences())
+    assert len(said) > 4
+    for number, (instruction, scene) in enumerate(said):
+        run.submit(f"r{number}", instruction, robot_model="tello", scene=scene)
+    run.go()
+    results = {words: run.result(f"r{number}") for number, words in enumerate(said)}
+    loop.close()
+    assert not {words: result.error_msg for words, result in results.items() if result.error_code is not ErrorCode.NONE}
 
 
 def test_the_examples_of_a_page_are_found():

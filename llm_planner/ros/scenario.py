@@ -2,7 +2,7 @@
 """A scenario: which robot is told what, and when; read from YAML once, at the start of a robot node.
 
 drone_1:
-  - {at_s: 0.0, instruction: go to the chair, world: {objects: [{name: chair, position_m: [2.0, 0.0, 1.0]}]}}
+  - {at_s: 0.0, instruction: look for the chair, world: {objects: [{name: chair, position_m: [2.0, 0.0, 1.0]}]}}
   - {at_s: 8.0, instruction: a person comes from the left, urgency: URGENT}
 """
 

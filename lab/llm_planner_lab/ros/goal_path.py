@@ -267,11 +267,20 @@ def _without_inside(calls: Sequence[Call]) -> Iterator[Call]:
             yield call
 
 
-def _hops(calls: Sequence[Call]) -> set[Call]:
-    """Returns the calls that are hops."""
+def _hops(calls: Sequence[Call], returns: Sequence[Call]) -> set[Call]:
+    """Returns the calls that are hops: another one on the path begins before they return."""
     on_path = [call for call in calls if _is_on_path(call.name)]
-    pairs = pairwise(on_path)
-    return {call for call, after in pairs if after.thread == call.thread and after.depth > call.depth}
+    return {
+        call
+        for call, after in pairwise(on_path)
+        if after.thread == call.thread
+        and after.depth > call.depth
+        and not any(_returns(call, end) and end.at_ns <= after.at_ns for end in returns)
+    }
+
+
+def _returns(call: Call, end: Call) -> bool:
+    return (end.thread, end.depth, end.name) == (call.thread, call.depth, call.name) and end.at_ns >= call.at_ns
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -281,10 +290,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--goals", type=int, default=9, help="goals to count; the least count is shown, as timers add calls"
     )
     options = parser.parse_args(arguments)
-    to_engine, to_robot = zip(*ways(*record(options.goals)), strict=True)
+    node, engine = record(options.goals)
+    to_engine, to_robot = zip(*ways(node, engine), strict=True)
+    returns = [call for call in (*node, *engine) if call.is_return]
     for title, found in (("to the engine", to_engine), ("to the robot", to_robot)):
         calls = min(found, key=len)
-        hops = _hops(calls)
+        hops = _hops(calls, returns)
         sys.stdout.write(f"{title}: {len(calls)} calls, {len(hops)} hops\n")
         for call in calls:
             sys.stdout.write(f"    {call.thread:<14} {'>' if call in hops else ' '} {'  ' * call.depth}{call.name}\n")

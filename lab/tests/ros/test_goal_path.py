@@ -11,6 +11,19 @@ import pytest
 pytestmark = pytest.mark.ros
 
 
+def test_a_function_that_has_returned_is_no_hop_to_what_a_later_one_calls():
+    from llm_planner_lab.ros.goal_path import Call, _hops
+
+    loop, token_bytes, reads = (
+        Call(1, "main", 0, "serving.loop.step", is_return=False),
+        Call(2, "main", 2, "serving.fake.token_bytes", is_return=False),
+        Call(5, "main", 3, "serving.plan_preparer.reads", is_return=False),  # called from planning/, at depth 2
+    )
+    returns = [Call(at_ns, call.thread, call.depth, call.name, True) for at_ns, call in ((3, token_bytes), (6, reads))]
+    assert _hops([loop, token_bytes, reads], returns) == {loop}
+    assert _hops([loop, token_bytes, reads], []) == {loop, token_bytes}
+
+
 def test_the_way_of_a_goal_begins_at_its_acceptance_and_ends_with_its_feedback():
     command = [sys.executable, "-m", "llm_planner_lab.ros.goal_path", "--goals", "1"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
