@@ -257,7 +257,9 @@ def test_in_parts_or_not_the_same_plans_are_understood(plan, least):
     assert end_in_parts.candidates == (end.candidates if rest_is_a_plan else ())
 
 
-@pytest.mark.parametrize(("place", "meant"), [("{", "if b is in view: []"), ("g", "b"), ("}", "the end of a condition")])
+@pytest.mark.parametrize(
+    ("place", "meant"), [("{", "if b is in view: []"), ("g", "b"), ("}", "the end of a condition")]
+)
 def test_a_doubtful_part_of_a_condition_is_said_in_words(place, meant):
     tokenizer, plan = FakeTokenizer(1), "?iv(b){g(b);}h();"
     session = make_session(
