@@ -24,15 +24,17 @@ def curve(
 ) -> None:
     """Simulate how many robots an engine serves in time, and write it into a profile; some minutes per fleet.
 
-    ~/get_capacity answers from these curves: drones alone, arms alone, and one of each.
+    Shares are over three traces, of the seeds from --seed on. ~/get_capacity answers from these curves: drones alone,
+    arms alone, and one of each.
     """
     from llm_planner.core.config import SchedulerConfig
     from llm_planner.scheduling.policies import make_policy
-    from llm_planner_lab.simulation.capacity.saturation import profile_text, with_curves, with_section
+    from llm_planner_lab.simulation.capacity.saturation import NUM_TRACES, profile_text, with_curves, with_section
 
     make_policy(policy)  # a wrong name is found before minutes are spent
     limits = SchedulerConfig(policy=policy, max_num_seqs=batch)
-    data = with_curves(profile, limits, seed, lambda text: error_console.print(text, markup=False))
+    seeds = range(seed, seed + NUM_TRACES)
+    data = with_curves(profile, limits, seeds, lambda text: error_console.print(text, markup=False))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(with_section(profile_text(profile), data), encoding="utf-8")
     console.print(f"wrote {out}: {len(data.expected)} fleets")
@@ -53,18 +55,20 @@ def check(
 ) -> None:
     """Try an engine at every saturation that its curves claim: drones, arms, and two mixes; three limits.
 
-    In virtual time, or with `--live` on the planner itself, with the model of --model or --config; the profile must
-    be one of this machine, and nothing else may run on it.
+    In virtual time, over three traces from --seed on (with seed 0 those of the shipped curves), or with `--live` on
+    the planner itself, with the model of --model or --config; the profile must be one of this machine, and nothing
+    else may run on it.
     """
     from llm_planner_lab.bench.capacity.live_fleet import served_live
     from llm_planner_lab.cli.live import live_lab, planner_config
     from llm_planner_lab.simulation.capacity.fleet import parse_fleet
-    from llm_planner_lab.simulation.capacity.saturation import BETWEEN, FLEETS, check_claims, simulated
+    from llm_planner_lab.simulation.capacity.saturation import BETWEEN, FLEETS, NUM_TRACES, check_claims, simulated
 
     with live_lab() as lab:
         units = (parse_fleet(fleet, lab.robots),) if fleet else (*FLEETS, BETWEEN)
         planner = planner_config(model, config, threads)
-        requests = simulated(profile, seed) if live is None else served_live(planner, seed, live, lab)
+        seeds = range(seed, seed + NUM_TRACES)
+        requests = simulated(profile, seeds) if live is None else served_live(planner, seed, live, lab)
         found = list(check_claims(profile, requests, units))
     if as_json:
         print_json(found)
