@@ -22,6 +22,7 @@ ROBOTS = RobotLibrary()
 @pytest.fixture(autouse=True)
 def small_sample(monkeypatch):
     monkeypatch.setattr(own_plans, "SAMPLE", 4)
+    monkeypatch.setattr(own_plans, "SAMPLE_S", 20.0)
 
 
 def plans_of(backend, notes=None):
