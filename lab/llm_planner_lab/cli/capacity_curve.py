@@ -23,7 +23,9 @@ def curve(
     own_plans: Annotated[
         bool,
         typer.Option(
-            "--own-plans", help="Count the plans that the profile's model itself writes; it must run on this machine."
+            "--own-plans",
+            help="Count the plans that the profile's model itself writes; it must run on this machine. "
+            "Fleets with a robot model of which it plans nothing are left out.",
         ),
     ] = False,
     seed: SeedOption = 0,
@@ -39,16 +41,27 @@ def curve(
     from llm_planner.scheduling.policies import make_policy
     from llm_planner_lab.bench.capacity.own_plans import OwnPlans
     from llm_planner_lab.cli.live import planner_config
-    from llm_planner_lab.simulation.capacity.saturation import NUM_TRACES, profile_text, with_curves, with_section
+    from llm_planner_lab.simulation.capacity.saturation import (
+        FLEETS,
+        NUM_TRACES,
+        profile_text,
+        with_curves,
+        with_section,
+    )
 
     def note(text: str) -> None:
         error_console.print(text, markup=False)
 
     make_policy(policy)  # a wrong name is found before minutes are spent
     limits = SchedulerConfig(policy=policy, max_num_seqs=batch)
-    planned_by = find_profile(profile).model if own_plans else ""
-    asked = OwnPlans(planner_config(planned_by, None, 1), RobotLibrary(), note).trace if own_plans else None
-    data = with_curves(profile, limits, range(seed, seed + NUM_TRACES), note, asked=asked, planned_by=planned_by)
+    seeds = range(seed, seed + NUM_TRACES)
+    if own_plans:
+        model = find_profile(profile).model
+        plans = OwnPlans(planner_config(model, None, 1), RobotLibrary(), note)
+        units = [unit for unit in FLEETS if plans.can_plan(unit)]
+        data = with_curves(profile, limits, seeds, note, units=units, asked=plans.trace, planned_by=model)
+    else:
+        data = with_curves(profile, limits, seeds, note)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(with_section(profile_text(profile), data), encoding="utf-8")
     console.print(f"wrote {out}: {len(data.expected)} fleets")

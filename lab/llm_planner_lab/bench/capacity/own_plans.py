@@ -24,7 +24,7 @@ class OwnPlans:
     Args:
         planner: Its model is asked, alone, once per robot model.
         robots: Robot models.
-        note: Receives one line per robot model: how many requests the model can plan.
+        note: Receives one line per robot model: how many requests the model can plan, and what becomes of the others.
         on_progress: Receives what is going on, and which share of it is done.
     """
 
@@ -52,6 +52,9 @@ class OwnPlans:
         rows, bounds_s = [], {}
         for request in asked.requests:
             sample = self._sample(request.robot_model)
+            if not sample.trace.requests:
+                message = f"{self._planner.engine.model} plans nothing that {request.robot_model} is asked for"
+                raise PlannerError(ErrorCode.INVALID_CONFIG, message)
             row = rng.choice(sample.trace.requests)
             bounds_s[request.request_id] = sample.bounds_s[row.request_id]
             rows.append(replace(row, time_s=request.time_s, request_id=request.request_id, robot_id=request.robot_id))
@@ -63,6 +66,10 @@ class OwnPlans:
             num_unplanned={},
         )
 
+    def can_plan(self, fleet: Fleet) -> bool:
+        """Returns whether the model can plan something of what each robot model of a fleet is asked for."""
+        return all(self._sample(name).trace.requests for name in fleet)
+
     def trace(self, fleet: Fleet, seed: int, duration_s: float) -> Trace:
         """Returns the requests of ``survey``."""
         return self.survey(fleet, seed, duration_s).trace
@@ -71,10 +78,8 @@ class OwnPlans:
         if robot_model not in self._samples:
             asked = fleet_trace({robot_model: SAMPLE}, 0, SAMPLE_S, self._robots)
             found = survey(asked, self._planner, self._robots, partial(self._on_progress, f"{robot_model}: plans"))
-            name = self._planner.engine.model
-            if not found.trace.requests:
-                message = f"{name} can plan nothing of what {robot_model} is asked for: {dict(found.num_unplanned)}"
-                raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-            self._note(f"{name} plans {len(found.trace.requests)} of {len(asked.requests)} requests of {robot_model}")
+            name, why = self._planner.engine.model, dict(found.num_unplanned)
+            planned = f"{len(found.trace.requests)} of {len(asked.requests)}"
+            self._note(f"{name} plans {planned} requests of {robot_model}" + (f", not {why}" if why else ""))
             self._samples[robot_model] = found
         return self._samples[robot_model]

@@ -257,6 +257,7 @@ def with_curves(
     seeds: Sequence[int],
     note: Callable[[str], None],
     *,
+    units: Sequence[Fleet] = FLEETS,
     asked: Asked | None = None,
     planned_by: str = "",
 ) -> CapacityData:
@@ -267,6 +268,7 @@ def with_curves(
         limits: Policy and batch limit.
         seeds: Of the traces; a share is counted over all of them.
         note: Receives one line per simulated fleet.
+        units: The fleets that are counted, one curve each.
         asked: What fleets ask for; None for the plans of the tasks.
         planned_by: The model that planned it; empty for None.
     """
@@ -274,7 +276,7 @@ def with_curves(
 
     def curves(profile: EngineProfile) -> tuple[Curve, ...]:
         server = Server(profile=profile, scheduler=limits, scripts=scripts, asked=asked)
-        return tuple(make_curve(server, unit, seeds, note) for unit in FLEETS)
+        return tuple(make_curve(server, unit, seeds, note) for unit in units)
 
     about = CapacityData(
         policy=limits.policy,
