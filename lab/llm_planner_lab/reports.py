@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_planner_lab import templates
+from llm_planner_lab.bench import resumption
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
 from llm_planner_lab.bench.overload import figures as overload_figures
@@ -69,6 +70,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "overload": overload_figures.facts,
     "physics": _no_facts,
     "pipeline": lambda _: {"labels": pipeline_figures.LABELS, "schedulers": NAMES, "paper": published},
+    "resumption": resumption.facts,
     "timebill": aims.facts,
     "timely": _timely_facts,
     "vllm": _no_facts,
