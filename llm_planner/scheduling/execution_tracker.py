@@ -261,6 +261,11 @@ class ExecutionTracker:
         expected_s = self._expected(self._executions[index]).p90_s
         return since_s + expected_s + 2 * self.network_latency_s + silence_timeout_s
 
+    @property
+    def first_action_s(self) -> float | None:
+        """When the robot began its first segment, by its reports; estimated without one; None if none was sent."""
+        return self._start_s(0) if self._executions else None
+
     def waiting_time_s(self) -> float:
         """Returns for how long the robot stood still waiting for the planner: the sum of W(s_k), TimelyLLM Fig. 3."""
         waiting_s, idle_s = 0.0, self.arrival_s

@@ -141,6 +141,19 @@ def test_waiting_and_execution_time_as_in_figure_3():
     assert tracker.execution_time_s() == pytest.approx(2.5 + 1.0 + 3.0)
 
 
+def test_the_first_action_is_where_the_waiting_time_of_the_first_segment_ends():
+    tracker = make_tracker(arrival_s=1.0)
+    assert tracker.first_action_s is None
+    tracker.deliver(make_segment(0, 2.0), 1.5)
+    assert tracker.first_action_s == 1.5 + NETWORK_S  # until something else is known
+    tracker.report(make_report(0, STARTED, 0.0), 4.0)
+    assert tracker.first_action_s == 4.0 - NETWORK_S
+    tracker.deliver(make_segment(1, 2.0), 4.0)
+    tracker.report(make_report(1, SUCCEEDED, 2.0), 9.0)
+    assert tracker.first_action_s == 4.0 - NETWORK_S
+    assert tracker._spans()[0][0] == tracker.first_action_s
+
+
 @pytest.mark.parametrize("duration_s", [math.nan, math.inf, -1.0, 1e300, 10**400])
 def test_impossible_durations_are_not_believed(duration_s):
     tracker = make_tracker(network_latency_s=0.0)
