@@ -64,6 +64,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "budgets": _no_facts,
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
+    "chat": _no_facts,
     "encounters": _no_facts,
     "live_policies": _live_facts,
     "measures": _no_facts,
