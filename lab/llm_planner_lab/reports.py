@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_planner_lab import templates
+from llm_planner_lab.bench import resumption
 from llm_planner_lab.bench.admission.experiment import OURS
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
@@ -65,12 +66,14 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "budgets": _no_facts,
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
+    "chat": _no_facts,
     "encounters": _no_facts,
     "live_policies": _live_facts,
     "measures": _no_facts,
     "overload": overload_figures.facts,
     "physics": _no_facts,
     "pipeline": lambda _: {"labels": pipeline_figures.LABELS, "schedulers": NAMES, "paper": published},
+    "resumption": resumption.facts,
     "timebill": aims.facts,
     "timely": _timely_facts,
     "vllm": _no_facts,

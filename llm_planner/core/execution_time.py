@@ -50,6 +50,10 @@ class ExecutionTime(Protocol):
         """Returns what an eviction from a cache of ``num_tokens`` adds to the step in which it happens; >= 0."""
         ...
 
+    def restore_s(self, num_tokens: int) -> float:
+        """Returns what bringing offloaded KV of ``num_tokens`` back adds to the step in which it happens; >= 0."""
+        ...
+
 
 class EngineTimes(Protocol):
     """An estimator that learns while the engine runs."""

@@ -147,7 +147,8 @@ class PlanMetrics:
         response_time_s: From arrival to the first segment leaving the planner; None if none left.
         waiting_time_s: Time that the robot stood still waiting for the planner, all segments.
         execution_time_s: Time that the robot spent executing, as reported (or estimated where not reported).
-        time_utility: Utility of the response time; 0 if what was asked was not achieved, None without a response.
+        time_utility: Utility of the time from arrival to the robot's first action, as reported (or estimated where not
+            reported); 0 if what was asked was not achieved, None without a response.
         num_prompt_tokens: Prompt length, cached tokens included.
         num_cached_tokens: Of these, how many came from the prefix store.
         num_suspensions: How often the generation was suspended.

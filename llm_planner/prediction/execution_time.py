@@ -86,6 +86,10 @@ class ProfiledTime:
         """Returns what an eviction from a cache of ``num_tokens`` takes; it reads memory, as decode steps do."""
         return self.decode_factor * self.profile.evict.time_s(num_tokens)
 
+    def restore_s(self, num_tokens: int) -> float:
+        """Returns what bringing offloaded KV back takes; it moves memory, as decode steps do."""
+        return self.decode_factor * self.profile.resume.time_s(num_tokens)
+
 
 class ProfiledTimes:
     """Implements ``core.execution_time.EngineTimes``: a profile and its online correction.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When will the robot be idle: delivered segments, their expected durations, and what the robot says of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -218,7 +219,22 @@ class ExecutionTracker:
             return idle_s
         return ends_s[-1]
 
+    def earliest_idle_at_s(self, now_s: float) -> float:
+        """Returns when the robot may have carried out all that it was sent if each segment takes its minimum.
+
+        At most ``idle_at_s``: that is when its next segment is due, this is when it may be wanted.
+        """
+        first, idle_s = self._num_ended, self._idle_since_s(self._num_ended)
+        for index in range(first, len(self._executions)):
+            if index > first and self._expects_reports:
+                idle_s = max(idle_s, now_s - self.network_latency_s)  # the one before has not ended yet
+            idle_s = self._end_s(index, idle_s, lambda expected: expected.min_s)
+        return idle_s
+
     def _cautious_end_s(self, index: int, idle_s: float) -> float:
+        return self._end_s(index, idle_s, cautious_duration_s)
+
+    def _end_s(self, index: int, idle_s: float, duration_s: Callable[[ExpectedDuration], float]) -> float:
         """Returns until when a segment keeps the robot busy that was idle at ``idle_s``."""
         execution = self._executions[index]
         started_s = execution.started_at_s
@@ -226,7 +242,7 @@ class ExecutionTracker:
             started_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)
         if not all(block in self._is_entered for block in execution.blocks):
             return started_s
-        return started_s + cautious_duration_s(self._expected(execution))
+        return started_s + duration_s(self._expected(execution))
 
     def _expected(self, execution: _Execution) -> ExpectedDuration:
         """Returns how long a segment takes: no time in the block of a condition that was false."""
@@ -244,6 +260,11 @@ class ExecutionTracker:
         since_s = max(self._start_s(index), self._last_word_s)
         expected_s = self._expected(self._executions[index]).p90_s
         return since_s + expected_s + 2 * self.network_latency_s + silence_timeout_s
+
+    @property
+    def first_action_s(self) -> float | None:
+        """When the robot began its first segment, by its reports; estimated without one; None if none was sent."""
+        return self._start_s(0) if self._executions else None
 
     def waiting_time_s(self) -> float:
         """Returns for how long the robot stood still waiting for the planner: the sum of W(s_k), TimelyLLM Fig. 3."""

@@ -190,6 +190,8 @@ class Scheduler:
         self._places.released = {}
         scheduled = decision.make()
         self._unschedulable += decision.unschedulable
+        for request_id in (*scheduled.offload, *scheduled.release):
+            self._forecast_resumption(request_id, now_s)
         if isinstance(self.ledger, EngineLedger):
             suspended = sorted(self._places.suspended.values(), key=lambda g: g.resume_at_s, reverse=True)
             scheduled = replace(scheduled, suspended=tuple(g.request_id for g in suspended))
@@ -241,7 +243,7 @@ class Scheduler:
             for generation in (g for r in output.finished if (g := find(r)) is not None):
                 self.policy.note_complete(generation, self.generations)
         if isinstance(self.ledger, EngineLedger):
-            self._recount(self.ledger, output)
+            self._recount(self.ledger, output, now_s)
         self._price.note(now_s, was_busy=True)
         self._had_work = bool(self._places.running or self._places.ready)
 
@@ -259,11 +261,16 @@ class Scheduler:
             num_prompt_tokens=sum(prompts),
             num_prompts=len(prompts),
             cycle_s=cycle_s,
-            has_decoded=bool(output.token_ids),
             moves_kv=bool(scheduled.offload or scheduled.evict or scheduled.restore),
+            num_moved_tokens=0 if scheduled.evict else self._num_moved_tokens(scheduled),
         )
 
-    def _recount(self, ledger: EngineLedger, output: StepOutput) -> None:
+    def _num_moved_tokens(self, scheduled: SchedulerOutput) -> int:
+        """Returns of how many tokens a step moved the KV; those of shared prefixes stay where they are."""
+        moved = [g for r in (*scheduled.offload, *scheduled.restore) if (g := self._places.find(r)) is not None]
+        return sum(g.kv_len - g.sequence.num_cached_tokens for g in moved)
+
+    def _recount(self, ledger: EngineLedger, output: StepOutput, now_s: float) -> None:
         """Takes over the counts of an engine that keeps its KV itself."""
         ledger.note_free(output.free_kv_blocks)
         for request_id, num_computed_tokens in output.num_computed_tokens.items():
@@ -271,10 +278,13 @@ class Scheduler:
             if generation is None:
                 continue
             is_running = generation.state is GenerationState.RUNNING
-            if not is_running or generation.num_computed_tokens != num_computed_tokens:
+            has_changed = generation.num_computed_tokens != num_computed_tokens
+            if not is_running or has_changed:
                 generation.recount(num_computed_tokens)
                 ledger.grow(request_id, generation.kv_len)
                 self._places.ready.place_again(generation)  # one with steps in flight may have been paused meanwhile
+            if has_changed:
+                self._forecast_resumption(request_id, now_s)
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.times.observe_segment(generation, generation.num_segment_steps)
@@ -287,16 +297,21 @@ class Scheduler:
         if (
             self.policy.suspends
             and not generation.request.has_whole_plan_budget
-            and self.resume_at_s(generation) > now_s
+            and self._resume_at_s(generation, now_s) > now_s
         ):
             self._places.suspend(generation)
             self.reservations.end(generation.request_id)  # its robot has what it waited for
             self._sleep(generation, now_s)
 
-    def resume_at_s(self, generation: Generation) -> float:
-        """Returns when it must run again so that the next segment arrives as its robot becomes idle."""
-        lead_s = self.times.segment_bound_s + self.config.network_latency_s + self.config.resume_margin_s
-        return generation.robot_idle_at_s - lead_s
+    def _resume_at_s(self, generation: Generation, now_s: float) -> float:
+        """Returns when it must run again so that the next segment has arrived when its robot may become idle.
+
+        Deviation: the paper (section 4.3) resumes for the median of a segment whose length is certain, so half of the
+        robots end before. It is the minimum here for every segment, as too early a resumption costs only residency; the
+        median remains what ranks generations (``robot_idle_at_s``).
+        """
+        lead_s = self.times.resume_lead_s(generation) + self.config.network_latency_s + self.config.resume_margin_s
+        return generation.execution.earliest_idle_at_s(now_s) - lead_s
 
     # --- Suspended generations
 
@@ -307,10 +322,15 @@ class Scheduler:
         next_s = self._places.suspended.next_s
         return None if next_s is None else max(now_s, next_s)
 
+    def _forecast_resumption(self, request_id: str, now_s: float) -> None:
+        """Says again when a generation must run, if it is suspended: it may have to bring back KV that it lost."""
+        if (suspended := self._places.suspended.get(request_id)) is not None:
+            self._sleep(suspended, now_s)
+
     def _sleep(self, generation: Generation, now_s: float) -> None:
         execution = generation.execution
         generation.robot_idle_at_s = execution.idle_at_s(now_s)
-        generation.resume_at_s = now_s if execution.is_all_reported else self.resume_at_s(generation)
+        generation.resume_at_s = now_s if execution.is_all_reported else self._resume_at_s(generation, now_s)
         self._places.suspended.add(generation)
 
     # --- Looking in

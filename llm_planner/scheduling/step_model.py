@@ -33,6 +33,7 @@ class StepModel:
         base_s: A decode step of one sequence.
         slope_s: Each further sequence.
         recent_s: What steps took of late, whatever was in them.
+        move_s: What a step took longer, of late, for each token whose KV it moved to host memory or back.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class StepModel:
         self.base_s = DEFAULT_STEP_S
         self.slope_s = 0.0
         self.recent_s = DEFAULT_STEP_S
+        self.move_s = 0.0
         self._moments = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
         self._fitted: list[float] | None = None
@@ -60,6 +62,10 @@ class StepModel:
             self._fit_prompts(features, without_seqs_s)
         elif expected_s > FULL * self.base_s:
             self._lower(min(EXPLORE, max(RELIEF, self.base_s / expected_s)))
+
+    def observe_move(self, num_tokens: int, time_s: float) -> None:
+        """Learns from a step that took ``time_s`` longer to move the KV of ``num_tokens`` >= 1."""
+        self.move_s += (max(0.0, time_s) / num_tokens - self.move_s) / 8
 
     def _fit_prompts(self, features: Sequence[float], time_s: float) -> None:
         for i, x in enumerate(features):

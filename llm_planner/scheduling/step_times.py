@@ -14,6 +14,7 @@ from llm_planner.core.execution_time import (
     WorkChunk,
 )
 from llm_planner.core.step import SchedulerOutput
+from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies.interface import GenerationView
 from llm_planner.scheduling.policies.pricing import SUB_QUEUE_TOKENS
 from llm_planner.scheduling.step_model import DEFAULT_FREE_TOKENS, DEFAULT_STEP_S, StepModel
@@ -22,8 +23,6 @@ ENOUGH_STEPS = 8
 """Decode steps after which a learned time is believed."""
 DEFAULT_SEGMENT_STEPS = 10.0
 """Before a segment of its kind was seen: the bound of TimelyLLM, section 7.1, a token per step."""
-DEFAULT_SEGMENT_BOUND_STEPS = 32.0
-"""Before a segment of any kind was seen, at most."""
 FORGETTING = 1 / 32
 """Weight of a step in a maximum that follows what steps take."""
 
@@ -39,13 +38,13 @@ class StepTimes:
     mean of a step              ``step_s``; ``model`` has its parts                            batch limit, pipeline
     upper bound of a step       ``decode_bound_s``, ``bound_s``                                deadlines
     segment, by kind, mean      ``generation_time_s``, ``remaining_steps``: G of TimelyLLM     ranking, batch limit
-    segment, upper bound        ``segment_bound_s``                                            when to resume
+    segment, KV brought back    ``resume_lead_s``                                              when to resume
     cost of a prompt chunk      ``chunk_s``, ``free_tokens``                                   ranking, budgets
     a whole execution           ``expected``, ``cautious``: the profile, or what was learned   budgets
     ==========================  =============================================================  =====================
 
-    Resuming asks for an upper bound over all kinds, because a robot that waits loses more than an early segment costs;
-    ranking compares generations with each other, and asks for the mean step and the kind. The paper takes 90 ms and at
+    The number of steps of a kind is on the cautious side, because a robot that waits loses more than an early segment
+    costs; the step is the mean, because ranking compares generations with each other. The paper takes 90 ms and at
     most 10 tokens for every segment. Deviation: steps are modelled, and how many of them a segment takes is learned,
     apart for each robot model, ERT (which tells urgent from other requests), and first or later segment.
 
@@ -65,8 +64,6 @@ class StepTimes:
         if engine is not None:  # what is known before the first step
             self.model.observe(engine.expected.decode_line(1).q_s, 0, 1)
         self._bound = _StepBound()
-        self._decode_s = SmoothedBound(DEFAULT_STEP_S)
-        self._segment_steps = SmoothedBound(DEFAULT_SEGMENT_BOUND_STEPS)
         self._kinds: dict[_Kind, SmoothedBound] = {}
 
     # --- What is learned
@@ -79,8 +76,8 @@ class StepTimes:
         num_prompt_tokens: int = 0,
         num_prompts: int = 1,
         cycle_s: float | None = None,
-        has_decoded: bool = True,
         moves_kv: bool = False,
+        num_moved_tokens: int = 0,
     ) -> None:
         """Learns from one step.
 
@@ -91,22 +88,22 @@ class StepTimes:
             num_prompts: How many chunks belong to prompts, if any.
             cycle_s: Until each of its sequences may have its next token: in a pipeline, all micro-batches have their
                 turn before; None for ``duration_s``.
-            has_decoded: Whether a token came out.
             moves_kv: Whether it also moved or evicted KV: such a step says nothing of computing.
+            num_moved_tokens: Tokens whose KV it also moved to host memory or back; 0 if it evicted some, too.
         """
         cycle_s = duration_s if cycle_s is None else cycle_s
-        if has_decoded:
-            self._decode_s.observe(cycle_s)
         if not chunks:
             return
         self._bound.observe(_num_prompt_tokens(num_tokens for num_tokens, _ in chunks), duration_s)
         if not moves_kv:
             self.engine.observe(chunks, cycle_s)
+        if num_moved_tokens:
+            computing_s = self.model.step_s(num_prompt_tokens, len(chunks), num_prompts)
+            self.model.observe_move(num_moved_tokens, duration_s - computing_s)
         self.model.observe(cycle_s, num_prompt_tokens, len(chunks), num_prompts)
 
     def observe_segment(self, generation: GenerationView, num_steps: int) -> None:
         """Learns from a segment of ``num_steps`` that ``generation`` completed as its ``num_segments``-th."""
-        self._segment_steps.observe(num_steps)
         kind = _kind(generation)
         if kind not in self._kinds:
             self._kinds[kind] = SmoothedBound(DEFAULT_SEGMENT_STEPS)
@@ -154,10 +151,12 @@ class StepTimes:
             time_s += self.chunk_s(-(-generation.num_uncomputed_tokens // SUB_QUEUE_TOKENS) * SUB_QUEUE_TOKENS)
         return time_s
 
-    @property
-    def segment_bound_s(self) -> float:
-        """How long the next segment of any generation takes, at most: bounds of steps and of their number."""
-        return self._decode_s.bound * self._segment_steps.bound
+    def resume_lead_s(self, generation: Generation) -> float:
+        """Returns how long its next segment takes from now on, and before that bringing back what it lost of its KV."""
+        time_s = self.generation_time_s(generation)  # with computing it, where it was dropped
+        if generation.is_offloaded:
+            time_s += self.cautious.restore_s(generation.kv_len - generation.sequence.num_cached_tokens)
+        return time_s
 
     # --- A whole execution (``core.execution_time``)
 
@@ -261,6 +260,9 @@ class _LearnedTime:
 
     def evict_s(self, num_tokens: int) -> float:  # noqa: ARG002
         return 0.0  # it knows no cache lengths, so nothing is evicted
+
+    def restore_s(self, num_tokens: int) -> float:
+        return self.factor * self.model.move_s * num_tokens
 
 
 class _LearnedTimes:

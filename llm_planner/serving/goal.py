@@ -254,13 +254,14 @@ class Goal:
             measures=self.measures,
             predicted_output_tokens=None if self.length is None else round(self.length.expected_tokens),
         )
-        if (delivery_s := self.execution.delivery_s) is None:
+        delivery_s, action_s = self.execution.delivery_s, self.execution.first_action_s
+        if delivery_s is None or action_s is None:
             return metrics
         response_time_s, plan_time_s = (time_s - generation.arrival_s for time_s in delivery_s)
         return replace(
             metrics,
             response_time_s=response_time_s,
-            time_utility=self.request.time_utility(response_time_s) if is_achieved else 0.0,
+            time_utility=self.request.time_utility(action_s - generation.arrival_s) if is_achieved else 0.0,
             plan_time_s=plan_time_s if self.is_plan_complete else None,
         )
 

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, replace
 
-from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import AtDeadline, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, marks_of
 
@@ -109,10 +109,8 @@ class GoalRecord:
         return None if end_s is None or now_s <= end_s else self.request.at_deadline(len(self.segments))
 
     def result_of(self, code: ErrorCode, message: str) -> PlanResult:
-        """Returns an end that the loop did not decide; it knows no counts of tokens."""
+        """Returns an end that the loop did not decide: an error, of no utility. It knows no counts of tokens."""
         metrics = PlanMetrics()
         if self.delivered_at_s:
-            response_time_s = self.delivered_at_s[0] - self.arrival_s
-            utility = self.request.time_utility(response_time_s) if code in ACHIEVED else 0.0
-            metrics = PlanMetrics(response_time_s=response_time_s, time_utility=utility)
+            metrics = PlanMetrics(response_time_s=self.delivered_at_s[0] - self.arrival_s, time_utility=0.0)
         return PlanResult(request_id=self.request_id, error_code=code, error_msg=message, metrics=metrics)

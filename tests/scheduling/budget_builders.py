@@ -33,6 +33,9 @@ class LinearTime:
     def evict_s(self, num_tokens):
         return self.evicting_s
 
+    def restore_s(self, num_tokens):
+        return 0.0
+
 
 def make_task(**changes):
     fields = {

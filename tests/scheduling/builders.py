@@ -4,6 +4,7 @@
 from typing import Any
 
 from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.execution_time import EngineTimes
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import ExpectedDuration, ReportStatus, Segment, SegmentReport
@@ -63,6 +64,7 @@ def make_scheduler(
     can_insert: bool = True,
     keeps_kv: bool = False,
     num_stages: int = 1,
+    times: EngineTimes | None = None,
     **config: Any,
 ) -> Scheduler:
     info = BackendInfo(
@@ -75,7 +77,7 @@ def make_scheduler(
         keeps_kv=keeps_kv,
         num_stages=num_stages,
     )
-    return Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)
+    return Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info, times)
 
 
 def run(

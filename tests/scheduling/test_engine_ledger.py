@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from llm_planner.core.request import Urgency
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.scheduling.generation import GenerationState
@@ -49,6 +51,19 @@ def test_takes_over_what_the_engine_found_in_its_cache_and_what_it_lost():
     assert not generation.is_decoding
     assert generation.num_preemptions == 1
     assert scheduler.schedule(0.0).num_scheduled_tokens == {"a": 21}
+
+
+def test_a_suspended_one_whose_kv_the_engine_lost_resumes_earlier():
+    scheduler = make_scheduler(keeps_kv=True)
+    generation = make_generation("a", num_prompt_tokens=2000)
+    scheduler.add(generation)
+    scheduler.schedule(0.0)
+    update(scheduler, step_of({"a": 2000}, ["a"], computed={"a": 2000}), segments="a")
+    before_s, resident_s = generation.resume_at_s, scheduler.times.resume_lead_s(generation)
+    update(scheduler, step_of({}, [], computed={"a": 0}))
+    back_s = scheduler.times.resume_lead_s(generation) - resident_s
+    assert back_s > 0.1
+    assert generation.resume_at_s == pytest.approx(before_s - back_s)
 
 
 def test_names_the_suspended_that_resume_last_first():
@@ -100,5 +115,5 @@ def test_a_token_of_a_pipeline_takes_as_many_steps_as_there_are_micro_batches():
         scheduler.schedule(0.0)
         output = replace(step_of(dict.fromkeys(ran, 20), ran), duration_s=duration_s)
         update(scheduler, output)
-        learned.append((scheduler.times.segment_bound_s, scheduler.times.model.recent_s))
+        learned.append((scheduler.times.step_s, scheduler.times.model.recent_s))
     assert learned[0] == learned[1]

@@ -51,6 +51,18 @@ def test_an_overdue_segment_holds_up_what_follows():
     assert tracker.idle_at_s(10.0) == pytest.approx(10.0 - NETWORK_S + 3.0)
 
 
+def test_the_earliest_end_counts_every_segment_with_its_minimum():
+    tracker = make_tracker()
+    tracker.deliver(make_segment(0, 4.0, min_s=3.5, p90_s=4.2), 0.0)  # certain: the median counts for when it is idle
+    assert tracker.idle_at_s(0.0) == pytest.approx(NETWORK_S + 4.0)
+    assert tracker.earliest_idle_at_s(0.0) == pytest.approx(NETWORK_S + 3.5)
+    tracker.deliver(make_segment(1, 2.0, min_s=1.9), 0.1)
+    assert tracker.earliest_idle_at_s(0.1) == pytest.approx(NETWORK_S + 3.5 + 1.9)
+    assert tracker.earliest_idle_at_s(5.0) == pytest.approx(5.0 - NETWORK_S + 1.9)  # the first has not ended yet
+    tracker.report(make_report(0, SUCCEEDED, 3.8), 3.8 + 2 * NETWORK_S)
+    assert tracker.earliest_idle_at_s(4.0) == pytest.approx(3.8 + NETWORK_S + 1.9)
+
+
 def test_started_fixes_the_beginning():
     tracker = make_tracker()
     tracker.deliver(make_segment(0, 2.0), 0.0)
@@ -127,6 +139,19 @@ def test_waiting_and_execution_time_as_in_figure_3():
     tracker.deliver(make_segment(2, 3.0), 6.0)  # waits 1.0; never reported
     assert tracker.waiting_time_s() == pytest.approx(1.5)
     assert tracker.execution_time_s() == pytest.approx(2.5 + 1.0 + 3.0)
+
+
+def test_the_first_action_is_where_the_waiting_time_of_the_first_segment_ends():
+    tracker = make_tracker(arrival_s=1.0)
+    assert tracker.first_action_s is None
+    tracker.deliver(make_segment(0, 2.0), 1.5)
+    assert tracker.first_action_s == 1.5 + NETWORK_S  # until something else is known
+    tracker.report(make_report(0, STARTED, 0.0), 4.0)
+    assert tracker.first_action_s == 4.0 - NETWORK_S
+    tracker.deliver(make_segment(1, 2.0), 4.0)
+    tracker.report(make_report(1, SUCCEEDED, 2.0), 9.0)
+    assert tracker.first_action_s == 4.0 - NETWORK_S
+    assert tracker._spans()[0][0] == tracker.first_action_s
 
 
 @pytest.mark.parametrize("duration_s", [math.nan, math.inf, -1.0, 1e300, 10**400])
@@ -215,13 +240,15 @@ def test_what_is_remembered_of_earlier_estimates_changes_none(events, expects_re
     for event, offset, seconds, pause_s in events:
         now_s += pause_s
         if event == "deliver":
-            tracker.deliver(make_segment(tracker.num_delivered, seconds), now_s)
+            least_s = seconds * (0.9 if offset else 0.2)  # certain, or not
+            tracker.deliver(make_segment(tracker.num_delivered, seconds, min_s=least_s), now_s)
         elif event == "replan":
             tracker.deliver(make_replan(tracker.num_delivered), now_s)
         else:
             tracker.report(make_report(tracker.num_ended + offset, event, seconds), now_s)
         assert tracker.idle_at_s(now_s) == idle_by_definition(tracker, now_s)
         assert tracker.idle_at_s(now_s + 1.0) == idle_by_definition(tracker, now_s + 1.0)
+        assert tracker.earliest_idle_at_s(now_s) <= tracker.idle_at_s(now_s)
 
 
 def test_a_long_plan_is_not_counted_again_with_every_segment(monkeypatch):

@@ -8,8 +8,10 @@ import pytest
 from llm_planner.core.segment import ReportStatus
 from llm_planner.core.step import StepOutput
 from llm_planner.core.time_utility import URGENT
+from llm_planner.prediction.execution_time import ProfiledTimes
+from llm_planner.prediction.profile import find_profile
 from llm_planner.scheduling.generation import GenerationState
-from tests.scheduling.builders import NETWORK_S, make_generation, make_report, make_scheduler, run
+from tests.scheduling.builders import NETWORK_S, make_generation, make_report, make_scheduler, make_segment, run
 
 
 def test_prefills_a_prompt_then_decodes():
@@ -56,6 +58,37 @@ def test_slots_are_limited_and_given_in_the_order_of_arrival():
     assert [s.request_id for s in scheduled.new] == ["b"]
 
 
+def lead_s(scheduler, generation):
+    config = scheduler.config
+    return scheduler.times.resume_lead_s(generation) + config.network_latency_s + config.resume_margin_s
+
+
+def test_resumes_for_the_earliest_end_of_a_segment_and_ranks_by_its_median():
+    scheduler = make_scheduler("fcfs_segment")
+    generation = make_generation("r")
+    scheduler.add(generation)
+    scheduled = scheduler.schedule(0.0)
+    generation.execution.deliver(make_segment(0, 10.0, min_s=9.0, p90_s=10.5), 0.0)
+    output = StepOutput(token_ids={"r": (7,)}, duration_s=0.01)
+    scheduler.update(scheduled, output, {"r": 1}, 0.0)
+    assert generation.robot_idle_at_s == pytest.approx(NETWORK_S + 10.0)
+    assert generation.resume_at_s == pytest.approx(NETWORK_S + 9.0 - lead_s(scheduler, generation))
+
+
+@pytest.mark.parametrize("can_offload", [True, False])
+def test_one_that_loses_its_kv_while_it_is_suspended_resumes_earlier_by_what_bringing_it_back_takes(can_offload):
+    scheduler, _, b = _suspended_pair(can_offload, times=ProfiledTimes(find_profile("llama3-8b-rtx4090")))
+    before_s, resident_s = b.resume_at_s, scheduler.times.resume_lead_s(b)
+    scheduler.add(make_generation("c", num_prompt_tokens=16))
+    scheduler.schedule(0.1)
+    assert b.is_offloaded or b.num_preemptions
+    back_s = scheduler.times.resume_lead_s(b) - resident_s
+    assert back_s > 0 or not can_offload  # 18 tokens are computed while a step reads the weights
+    assert b.resume_at_s == pytest.approx(before_s - back_s)
+    scheduler.end("a")
+    assert scheduler._places.suspended.next_s == b.resume_at_s
+
+
 def test_suspends_while_the_robot_is_busy_and_resumes_in_time():
     scheduler = make_scheduler("fcfs_segment", resume_margin_s=0.1)
     generation = make_generation("r")
@@ -63,9 +96,8 @@ def test_suspends_while_the_robot_is_busy_and_resumes_in_time():
     run(scheduler, scheduler.schedule(0.0), now_s=1.0, segments={"r": 10.0})
     assert generation.state is GenerationState.SUSPENDED
     assert generation.robot_idle_at_s == 1.0 + NETWORK_S + 10.0
-    lead_s = scheduler.times.segment_bound_s + NETWORK_S + 0.1
     wakeup_s = scheduler.next_wakeup_s(1.0)
-    assert wakeup_s == pytest.approx(generation.robot_idle_at_s - lead_s)
+    assert wakeup_s == pytest.approx(generation.robot_idle_at_s - lead_s(scheduler, generation))
     assert scheduler.schedule(wakeup_s - 0.001).is_empty
     assert scheduler.schedule(wakeup_s).num_scheduled_tokens == {"r": 1}
     assert generation.num_suspensions == 1
@@ -174,9 +206,9 @@ def test_nobody_overtakes_the_first_in_line_for_memory():
     assert list(scheduler.schedule(2.0).num_scheduled_tokens) == ["big", "small"]
 
 
-def _suspended_pair(can_offload: bool):
+def _suspended_pair(can_offload: bool, times=None):
     """Two suspended generations of 4 blocks each in a cache of 10; b's robot is busy longer than a's."""
-    scheduler = make_scheduler("fcfs_segment", num_kv_blocks=10, block_size=4, can_offload=can_offload)
+    scheduler = make_scheduler("fcfs_segment", num_kv_blocks=10, block_size=4, can_offload=can_offload, times=times)
     a, b = make_generation("a", num_prompt_tokens=16), make_generation("b", num_prompt_tokens=16)
     scheduler.add(a)
     scheduler.add(b)
@@ -193,6 +225,8 @@ def test_memory_comes_from_the_longest_suspended_by_offloading():
     assert scheduled.offload == ("b",)
     assert b.is_offloaded
     assert not a.is_offloaded
+    assert b.resume_at_s == pytest.approx(b.robot_idle_at_s - lead_s(scheduler, b))
+    assert scheduler.schedule(b.resume_at_s - 0.001).restore == ()
     run(scheduler, scheduled)
     scheduler.end("c")
     scheduler.end("a")
@@ -208,6 +242,7 @@ def test_memory_comes_from_the_longest_suspended_by_preemption():
     assert scheduled.release == ("b",)
     assert b.state is GenerationState.WAITING
     assert a.state is GenerationState.SUSPENDED
+    assert b.resume_at_s == pytest.approx(b.robot_idle_at_s - lead_s(scheduler, b))
     run(scheduler, scheduled)
     scheduler.end("c")
     scheduler.end("a")

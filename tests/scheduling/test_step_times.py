@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.core.time_utility import NORMAL, URGENT
+from llm_planner.prediction.execution_time import ProfiledTimes
+from llm_planner.prediction.profile import Chunk, find_profile
 from llm_planner.scheduling.step_model import DEFAULT_STEP_S
 from llm_planner.scheduling.step_times import DEFAULT_SEGMENT_STEPS, ENOUGH_STEPS, SmoothedBound, StepTimes
 from tests.scheduling.builders import make_generation, make_scheduler
+
+PROFILE = find_profile("llama3-8b-rtx4090")
 
 
 def step(*num_tokens):
@@ -57,8 +61,8 @@ def test_a_segment_takes_steps_times_tokens():
     for _ in range(100):
         times.observe_step(chunks(1), 0.01)
         times.observe_segment(decoding(), 20)
-    assert times.segment_bound_s == pytest.approx(0.2)
     assert times.generation_time_s(decoding()) == pytest.approx(0.2, rel=1e-3)
+    assert times.resume_lead_s(decoding()) == times.generation_time_s(decoding())
 
 
 def test_segments_of_another_kind_are_learned_apart():
@@ -68,7 +72,8 @@ def test_segments_of_another_kind_are_learned_apart():
         times.observe_segment(decoding(), 4)
     assert times.remaining_steps(decoding()) == pytest.approx(4, rel=1e-3)
     assert times.remaining_steps(decoding(URGENT)) == DEFAULT_SEGMENT_STEPS
-    assert times.segment_bound_s == pytest.approx(0.04, rel=1e-3)
+    assert times.resume_lead_s(decoding()) == pytest.approx(0.04, rel=1e-3)
+    assert times.resume_lead_s(decoding(URGENT)) == pytest.approx(0.01 * DEFAULT_SEGMENT_STEPS, rel=1e-3)
 
 
 def test_before_anything_was_seen_a_step_is_slow():
@@ -103,7 +108,7 @@ def test_a_slow_step_is_forgotten():
 def test_an_empty_step_teaches_nothing():
     times = StepTimes()
     for _ in range(2 * ENOUGH_STEPS):
-        times.observe_step([], 9.0, has_decoded=False)
+        times.observe_step([], 9.0)
     assert times.bound_s(step(1)) == DEFAULT_STEP_S
     assert times.step_s == DEFAULT_STEP_S
     assert not times.is_known
@@ -114,6 +119,42 @@ def test_a_step_that_moves_kv_says_nothing_of_computing():
     for _ in range(2 * ENOUGH_STEPS):
         times.observe_step(chunks(1), 0.5, moves_kv=True)
     assert not times.is_known
+
+
+def test_offloaded_kv_takes_the_profiled_time_to_come_back():
+    times = StepTimes(engine=ProfiledTimes(PROFILE))
+    generation = decoding()
+    resident_s = times.resume_lead_s(generation)
+    generation.is_offloaded = True
+    assert times.resume_lead_s(generation) - resident_s == pytest.approx(PROFILE.resume.time_s(19))
+    generation.sequence = replace(generation.sequence, num_cached_tokens=16)  # shared ones never leave
+    assert times.resume_lead_s(generation) - resident_s == pytest.approx(PROFILE.resume.time_s(3))
+
+
+def test_without_a_profile_the_time_to_move_kv_is_learned_from_steps_that_do():
+    times, generation = StepTimes(), decoding()
+    generation.is_offloaded = True
+    for _ in range(100):
+        times.observe_step(chunks(1), 0.01)
+    assert times.resume_lead_s(generation) == times.generation_time_s(generation)
+    for _ in range(40):
+        for _ in range(20):
+            times.observe_step(chunks(1), 0.01)
+        times.observe_step(chunks(1), 0.012, moves_kv=True, num_moved_tokens=100)
+    restore_s = times.resume_lead_s(generation) - times.generation_time_s(generation)
+    assert 19 * 1.8e-5 < restore_s < 19 * 2.5e-5  # 20 us for each token, on the cautious side
+
+
+def test_kv_that_was_dropped_takes_the_time_to_compute_it():
+    times, generation = StepTimes(engine=ProfiledTimes(PROFILE)), make_generation("r", 1170)
+    for num_tokens in (1000, 500, 1170) * 5:
+        times.observe_step(chunks(1), PROFILE.step_s([Chunk(1, 50)]))
+        duration_s = PROFILE.step_s([Chunk(num_tokens, 0)])
+        times.observe_step([(num_tokens, 0)], duration_s, num_prompt_tokens=num_tokens)
+    resident = make_generation("r", 1170)
+    resident.num_computed_tokens = 1169
+    dropped_s = times.resume_lead_s(generation) - times.resume_lead_s(resident)
+    assert dropped_s == pytest.approx(PROFILE.prefill_s(1170) - times.step_s, rel=0.05)  # 133 ms, a step hidden in it
 
 
 def test_one_step_of_the_loop_teaches_every_answer():

@@ -3,11 +3,15 @@
 
 import pytest
 
+from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTokenizer
-from tests.serving.builders import make_loop
+from tests.serving.builders import failed, make_loop, started, succeeded
 from tests.serving.loop_run import Run
+
+NETWORK_S = SchedulerConfig().network_latency_s
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
@@ -54,6 +58,42 @@ def test_the_next_segment_arrives_before_the_robot_is_idle():
     assert result.metrics.response_time_s == pytest.approx(
         result.metrics.waiting_time_s, abs=0.02
     )  # nothing but W(s_0)
+
+
+def _utility_of(*reports, error_code=ErrorCode.NONE, do_clients_report=True):
+    """The time utility of a goal of one segment with ERT 0.5 s, alpha -1, beta 1, sent at once."""
+    run = Run(make_loop({"go": "a(1);"}, do_clients_report=do_clients_report), reports=False)
+    run.submit(time_utility=TimeUtility(ert_s=0.5, alpha=-1.0, beta=1.0))
+    run.go(until_s=0.2)
+    for report, at_s in reports:
+        run.take(run.loop.report(report, at_s))
+    run.take(run.loop.step(20.0))
+    assert run.result().error_code is error_code
+    assert run.result().metrics.response_time_s == pytest.approx(run.time_of(SegmentReady), abs=0.02)
+    assert run.time_of(SegmentReady) < 0.1
+    return run.result().metrics.time_utility
+
+
+def test_utility_counts_until_the_robot_acts():
+    late = (started("r1", 0), 2.0), (succeeded("r1", 0, 5.0), 7.0)
+    assert _utility_of(*late) == pytest.approx(1.0 - (2.0 - NETWORK_S - 0.5))
+    in_time = (started("r1", 0), 0.4), (succeeded("r1", 0, 5.0), 7.0)
+    assert _utility_of(*in_time) == 1.0
+
+
+def test_without_a_report_of_the_start_the_end_and_its_duration_tell_it():
+    assert _utility_of((succeeded("r1", 0, 5.0), 7.0)) == pytest.approx(1.0 - (7.0 - NETWORK_S - 5.0 - 0.5))
+    impossible = succeeded("r1", 0, 100.0)  # it cannot have begun before the segment came
+    assert _utility_of((impossible, 7.0)) == 1.0
+
+
+def test_of_a_robot_that_reports_nothing_the_segment_is_taken_to_be_carried_out_as_it_comes():
+    assert _utility_of(do_clients_report=False) == 1.0
+
+
+def test_a_failed_goal_has_no_utility():
+    reports = (started("r1", 0), 0.1), (failed("r1", 0), 1.0)
+    assert _utility_of(*reports, error_code=ErrorCode.SKILL_FAILED) == 0.0
 
 
 def test_while_one_robot_moves_the_slot_serves_another():

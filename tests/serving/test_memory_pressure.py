@@ -73,7 +73,7 @@ def run(goals, *, policy="fcfs_segment", num_kv_blocks=16, can_offload=True, **l
 def test_a_suspended_goal_that_a_late_prefix_left_no_room_ends(policy):
     """Its block is full and the only one that is left: no goal can make room for it, and its own block counts too."""
     early = (0.0, "s:going", "scan();scan();scan();")
-    late = (0.2, f"{'p' * 144}:{'x' * 60}", "a();")
+    late = (0.03, f"{'p' * 144}:{'x' * 60}", "a();")
     codes = run([early, late], policy=policy, num_kv_blocks=13)
     expected = ErrorCode.OUT_OF_MEMORY if make_policy(policy).suspends else ErrorCode.NONE
     assert codes == {"r0": expected, "r1": ErrorCode.PROMPT_TOO_LONG}

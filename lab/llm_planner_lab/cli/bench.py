@@ -73,6 +73,11 @@ COMMANDS = (
         "Say what order, batch limit and load shedding each bring, and where the default is not the best policy.",
     ),
     LazyCommand(
+        "resumption",
+        "bench_resumption:resumption",
+        "Measure how often robots wait for resumed generations, with much and with little memory, in virtual time.",
+    ),
+    LazyCommand(
         "validate",
         "bench_timely:validate",
         "Replay one trace live and in virtual time, and say how far the simulated response times are off.",

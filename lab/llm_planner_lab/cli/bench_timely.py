@@ -157,12 +157,15 @@ def chat(
     seeds: Annotated[int, typer.Option(min=1, help="Traces per way to answer.")] = 3,
     load: Annotated[float, typer.Option(min=0.01, help="Factor on events and people.")] = 1.0,
     duration: Annotated[float, typer.Option(min=10.0, help="Seconds of a trace.")] = 300.0,
+    output: Annotated[Path | None, typer.Option(help="Directory for chat.json and chat.md.")] = None,
     json: JsonFile = None,
 ) -> None:
     """Compare chats answered whole, by paragraphs and by sentences (TimelyLLM 7.4.2), in virtual time."""
     names = tuple(filter(None, policies.split(",")))
     bench = ChatBench(policies=names, profile=profile, num_seeds=seeds, load=load, duration_s=duration)
     document = run_chat(bench, console.print)
+    if output is not None:
+        write_report("chat", rounded(document), output / "chat.json", output / "chat.md")
     if json is not None:
         _write(document, json)
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from enum import Enum
 from itertools import accumulate
 
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
@@ -14,6 +15,14 @@ from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
 from llm_planner.prediction.profile import Chunk, EngineProfile
 
 _TOKEN = (1,)
+
+
+class KVReturn(Enum):
+    """What was done so that a generation had its KV again."""
+
+    NOTHING = "kept"  # it had never left the accelerator
+    RESTORED = "restored"  # copied back from host memory
+    RECOMPUTED = "recomputed"
 
 
 @dataclass(slots=True)
@@ -62,6 +71,7 @@ class SimulatedBackend:
         num_plan_tokens: Length of the scripted plan of a request, by its id, or of its replan.
         step_tokens: How many tokens each step of a request brings, by its id; none, or too few: one each.
         reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
+        can_offload: Whether KV can move to host memory; else what loses its memory is computed again.
 
     Attributes:
         num_new: Prompts that the last step began.
@@ -75,6 +85,7 @@ class SimulatedBackend:
         step_tokens: Callable[[str], Seq[int]] = lambda _: (),
         *,
         reuses_prefixes: bool = True,
+        can_offload: bool = True,
     ) -> None:
         self._profile = profile
         self._num_plan_tokens = num_plan_tokens
@@ -82,6 +93,7 @@ class SimulatedBackend:
         self._reuses_prefixes = reuses_prefixes
         self._prefixes: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
+        self._returns: dict[str, KVReturn] = {}
         self._free_blocks = profile.num_kv_blocks
         self._last_chunks: list[Chunk] = []
         self._num_since_prompt = 0
@@ -94,7 +106,7 @@ class SimulatedBackend:
             num_kv_blocks=profile.num_kv_blocks,
             block_size=profile.block_size,
             max_model_len=profile.max_model_len,
-            can_offload=True,
+            can_offload=can_offload,
             device=profile.device,
             can_evict=True,
             can_insert=True,
@@ -110,6 +122,10 @@ class SimulatedBackend:
     def last_num_seqs(self) -> int:
         """Generations that ran in the last step."""
         return len(self._last_chunks)
+
+    def take_kv_return(self, request_id: str) -> KVReturn:
+        """Returns what was done, since the last call, so that a generation had its KV again."""
+        return self._returns.pop(request_id, KVReturn.NOTHING)
 
     def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
@@ -128,6 +144,8 @@ class SimulatedBackend:
         duration_s = self._move(scheduled)
         for sequence in scheduled.new:
             num_output, cached = len(sequence.output_token_ids), sequence.num_cached_tokens
+            if num_output:
+                self._returns[sequence.request_id] = KVReturn.RECOMPUTED
             self._runs[sequence.request_id] = _Run(
                 kv_len=cached,
                 num_computed_tokens=cached,
@@ -204,6 +222,7 @@ class SimulatedBackend:
         for request_id in scheduled.restore:
             run = self._runs[request_id]
             run.is_offloaded = False
+            self._returns[request_id] = KVReturn.RESTORED
             self._free_blocks -= self._private_blocks(run)
             duration_s += self._profile.resume.time_s(self._private_tokens(run))
         for request_id, num_removed in scheduled.evict.items():

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.time_utility import TimeUtility
 
+SAME_TIME_S = 1e-3
+"""Times that differ by less are the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentTimes:
@@ -62,6 +65,18 @@ class RequestRecord:
     def later_waits_s(self) -> list[float]:
         """W(s_k) of every segment behind the first one: how late its generation resumed for its robot."""
         return [later.started_s - ended.ended_s for ended, later in itertools.pairwise(self.segments)]
+
+    @property
+    def resumptions(self) -> list[tuple[int, float]]:
+        """The numbers of the segments whose generation was resumed, and how long the robot waited for each of them.
+
+        These are the ones that began to be generated later than the segment before them was complete.
+        """
+        return [
+            (number, later.started_s - ended.ended_s)
+            for number, (ended, later) in enumerate(itertools.pairwise(self.segments), start=1)
+            if later.delivered_s - later.generation_time_s > ended.delivered_s + SAME_TIME_S
+        ]
 
     @property
     def longest_wait_s(self) -> float | None:

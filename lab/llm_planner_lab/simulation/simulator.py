@@ -3,6 +3,7 @@
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -19,7 +20,7 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner_lab.simulation.backend import SimulatedBackend
+from llm_planner_lab.simulation.backend import KVReturn, SimulatedBackend
 from llm_planner_lab.simulation.preparer import ScriptPreparer
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
 from llm_planner_lab.simulation.script import Script, ScriptLibrary
@@ -34,6 +35,7 @@ class SimulationConfig:
         profile: The engine.
         scheduler: Policy, limits and network delay; the same delay applies to the simulated network.
         reuses_prefixes: Whether the static part of a prompt is prefilled once or with every request.
+        can_offload: Whether the engine can move KV to host memory.
         keeps_steps: Whether the record holds every step.
         max_replans: How often a plan may go on another way around a segment that failed.
     """
@@ -41,6 +43,7 @@ class SimulationConfig:
     profile: EngineProfile
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     reuses_prefixes: bool = True
+    can_offload: bool = True
     keeps_steps: bool = False
     max_replans: int = PlannerConfig().max_replans
 
@@ -86,6 +89,9 @@ class Simulator:
         trace: Requests and how long their robots take.
         config: Engine and scheduler.
         scripts: Compiles plans; shared between runs, it compiles each once.
+
+    Attributes:
+        kv_returns: By request, what was done during the generation of each delivered segment so that there was KV.
     """
 
     def __init__(self, trace: Trace, config: SimulationConfig, scripts: ScriptLibrary) -> None:
@@ -100,6 +106,7 @@ class Simulator:
             lambda request_id: preparer.num_tokens(request_id),  # noqa: PLW0108 (made below)
             lambda request_id: preparer.step_tokens(request_id),  # noqa: PLW0108 (made below)
             reuses_prefixes=config.reuses_prefixes,
+            can_offload=config.can_offload,
         )
         policy = make_policy(config.scheduler.policy)
         times = ProfiledTimes(config.profile)
@@ -111,6 +118,7 @@ class Simulator:
         self.loop.warm_up(plan_request(row) for row in _one_per_prefix(trace))
         self._bound_s = _Bound(config, self._scripts)
         self._robots: dict[str, _Robot] = {}
+        self.kv_returns: dict[str, list[KVReturn]] = defaultdict(list)
         self._events: list[tuple[float, _Kind, int, object]] = []
         self._num_events = 0
         self._keeps_steps = config.keeps_steps
@@ -195,6 +203,7 @@ class Simulator:
         for event in events:
             if isinstance(event, SegmentReady):
                 self._push(now_s + self._transport_s + self._network_s, _Kind.SEGMENT, event)
+                self.kv_returns[event.request_id].append(self.backend.take_kv_return(event.request_id))
             elif isinstance(event, Finished):
                 record = self._robots[event.request_id].record
                 record.finished_s, record.error_code = now_s, event.result.error_code
