@@ -111,7 +111,7 @@ class SimulatedBackend:
         """Generations that ran in the last step."""
         return len(self._last_chunks)
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:  # noqa: ARG002
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
         if not self._reuses_prefixes:
             return 0
