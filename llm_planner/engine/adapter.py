@@ -148,10 +148,12 @@ def read_adapter_config(directory: Path) -> AdapterConfig:
         raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, f"{path}: {'; '.join(refused)} is not supported")
     rank, alpha, is_stabilized = values.get("r"), values.get("lora_alpha"), values.get("use_rslora", False)
     targets = values.get("target_modules")
-    if type(rank) is not int or not 1 <= rank <= _MOST_RANK:
+    if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= _MOST_RANK:
         raise _invalid(path, f"r must be an integer from 1 to {_MOST_RANK}")
-    if type(alpha) not in {int, float} or not -_MOST_ALPHA <= alpha <= _MOST_ALPHA or type(is_stabilized) is not bool:
-        raise _invalid(path, "lora_alpha must be a number, and use_rslora true or false")
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not -_MOST_ALPHA <= alpha <= _MOST_ALPHA:
+        raise _invalid(path, f"lora_alpha must be a number from {-_MOST_ALPHA:g} to {_MOST_ALPHA:g}")
+    if not isinstance(is_stabilized, bool):
+        raise _invalid(path, "use_rslora must be true or false")
     if not isinstance(targets, list) or not targets or not all(isinstance(t, str) and t for t in targets):
         raise _invalid(path, "target_modules must be a list of names")
     return AdapterConfig(rank, alpha / (math.sqrt(rank) if is_stabilized else rank), tuple(targets))
