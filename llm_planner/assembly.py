@@ -219,8 +219,15 @@ def _trained(config: PlannerConfig) -> frozenset[str] | None:
 
 def _served(config: PlannerConfig, library: RobotLibrary, named: Collection[str] | None) -> list[str]:
     """Returns the robot models for which the model may write plans, of those that goals will name."""
-    names, trained = [name for name in library.names() if named is None or name in named], _trained(config)
-    return [name for name in names if is_trained_for(library.get(name), trained)]
+    served, trained = [], _trained(config)
+    for name in library.names():
+        try:
+            if (named is None or name in named) and is_trained_for(library.get(name), trained):
+                served.append(name)
+        except PlannerError:
+            if trained is None or name in trained:
+                raise  # of any other one, goals that name it get the error
+    return served
 
 
 def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[str]) -> tuple[Backend, Preparer]:

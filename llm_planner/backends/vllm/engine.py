@@ -268,11 +268,11 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             "num_speculative_tokens": MAX_DRAFT_TOKENS,
         }
     if settings.adapters:
-        arguments |= _adapter_arguments(settings, has_drafts="speculative_config" in arguments)
+        arguments |= _adapter_arguments(settings, is_cpu=is_cpu, has_drafts="speculative_config" in arguments)
     return {**arguments, **settings.further}
 
 
-def _adapter_arguments(settings: EngineSettings, *, has_drafts: bool) -> dict[str, Any]:
+def _adapter_arguments(settings: EngineSettings, *, is_cpu: bool, has_drafts: bool) -> dict[str, Any]:
     """Returns what has vLLM keep room for adapters, whose configurations our own engine must understand, too."""
     from vllm.config.lora import MaxLoRARanks
 
@@ -282,7 +282,8 @@ def _adapter_arguments(settings: EngineSettings, *, has_drafts: bool) -> dict[st
         message = f"adapter {directory} has rank {ranks[directory]}, and vLLM takes at most {max(known)}"
         raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
     rank = min(rank for rank in known if rank >= ranks[directory])
-    arguments = {"enable_lora": True, "max_loras": len(ranks), "max_lora_rank": rank}
+    # vLLM 0.32 on a CPU adds what is in the last place to tokens without an adapter, if others of the step have one.
+    arguments = {"enable_lora": True, "max_loras": len(ranks) + is_cpu, "max_lora_rank": rank}
     if has_drafts:  # vLLM insists on room for a draft of every request; a step is scheduled as long as ever
         room = settings.max_live * (1 + MAX_DRAFT_TOKENS)
         arguments["max_num_batched_tokens"] = max(settings.max_num_batched_tokens, room)
