@@ -175,7 +175,7 @@ def load_adapter(directory: Path, config: ModelConfig, dtype: torch.dtype, devic
     expected: dict[str, tuple[int, ...]] = {}
     for module in _adapted(settings, products, directory):
         out_size, in_size = shapes[f"{module}.weight"]
-        expected |= zip(_names(module), ((settings.rank, in_size), (out_size, settings.rank)), strict=True)
+        expected |= zip(weight_names(module), ((settings.rank, in_size), (out_size, settings.rank)), strict=True)
     opened = open_weights(path)
     check_weights(path, {name: opened.get_slice(name) for name in opened.keys()}, expected)  # noqa: SIM118
 
@@ -183,7 +183,7 @@ def load_adapter(directory: Path, config: ModelConfig, dtype: torch.dtype, devic
         """Returns the adapter's part in fused products; None if it has none."""
         downs, ups = [], []
         for module in (f"model.layers.{layer}.{module}" for module in modules):
-            down_name, up_name = _names(module)
+            down_name, up_name = weight_names(module)
             if down_name in expected:
                 downs.append(opened.get_tensor(down_name).float().t())
                 ups.append(opened.get_tensor(up_name).float().t() * settings.scale)
@@ -222,8 +222,8 @@ def _is_neutral(name: str, value: Any) -> bool:  # noqa: ANN401 (of a file)
     return name in _READ | _WITHOUT_EFFECT or value is None or value is False or value in ("", [], {})
 
 
-def _names(module: str) -> tuple[str, str]:
-    """Returns what PEFT calls the two matrices of a linear layer."""
+def weight_names(module: str) -> tuple[str, str]:
+    """Returns what PEFT calls the two matrices, A and B, of a linear layer of the model."""
     return f"base_model.model.{module}.lora_A.weight", f"base_model.model.{module}.lora_B.weight"
 
 
