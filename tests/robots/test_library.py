@@ -84,11 +84,11 @@ def test_values_arrive_as_declared():
 
 def test_the_path_of_an_adapter_begins_at_the_file(tmp_path, monkeypatch):
     assert load_robot_model(TELLO).adapter is None
-    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("HOME", "/ada")
     for given, expected in {
         "adapters/tello": str(tmp_path / "adapters" / "tello"),
         "/opt/adapters/tello": "/opt/adapters/tello",
-        "~/tello": "/home/ada/tello",
+        "~/tello": "/ada/tello",
     }.items():
         path = edited(tmp_path, "name: tello", f"name: tello\nadapter: {given}")
         assert load_robot_model(path).adapter == expected
