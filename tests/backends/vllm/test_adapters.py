@@ -43,6 +43,24 @@ def backend(request, model_dir, adapters):
     backend.close()
 
 
+@pytest.fixture(scope="session")  # as of the other pipeline: closing it would disturb every other vLLM in this process
+def pipeline(model_dir, tmp_path_factory):
+    """Returns two workers with half of the layers each, and their adapters."""
+    directory = tmp_path_factory.mktemp("pipeline")
+    adapters = tuple(save_adapter(directory / str(rank), model_dir, seed=rank, rank=rank) for rank in (2, 3))
+    settings = EngineSettings(
+        model_dir=model_dir,
+        dtype="float32",
+        num_kv_blocks=NUM_BLOCKS,
+        num_threads=1,
+        adapters=adapters,
+        pipeline_stages=2,
+    )
+    backend = open_backend(settings)
+    yield backend, adapters
+    backend.close()
+
+
 def of(adapters, grammar=None):
     """Returns six requests, of each adapter and of none."""
     return [
@@ -51,14 +69,18 @@ def of(adapters, grammar=None):
     ]
 
 
-def test_tokens_of_the_merged_models(backend, model_dir, adapters):
-    sequences = of(adapters)
-    tokens = uninterrupted(backend, sequences)
+def assert_merged(tokens, sequences, model_dir, backend):
+    """Checks tokens against those of the model with the adapter's products added to its weights."""
     for s in sequences:
         expected, _ = reference(model_dir, s.adapter, s.prompt_token_ids)
         num = min(len(expected), len(tokens[s.request_id]))
         assert tokens[s.request_id][:num] == expected[:num]
-        assert num >= len(expected) or expected[num] in backend.tokenizer.eos_token_ids
+        assert num == len(expected) or expected[num] in backend.tokenizer.eos_token_ids
+
+
+def test_tokens_of_the_merged_models(backend, model_dir, adapters):
+    sequences = of(adapters)
+    assert_merged(uninterrupted(backend, sequences), sequences, model_dir, backend)
 
 
 @pytest.mark.parametrize("grammar", [None, GRAMMAR])
@@ -66,6 +88,14 @@ def test_suspended_at_random_in_mixed_steps(backend, adapters, grammar):
     sequences = of(adapters, grammar)
     tokens, num_pauses = interrupted(backend, sequences, seed=3)
     assert tokens == uninterrupted(backend, sequences)
+    assert num_pauses > 10
+
+
+def test_in_a_pipeline(pipeline, model_dir):
+    backend, adapters = pipeline
+    sequences = of(adapters)
+    tokens, num_pauses = interrupted(backend, sequences, seed=5)
+    assert_merged(tokens, sequences, model_dir, backend)
     assert num_pauses > 10
 
 
