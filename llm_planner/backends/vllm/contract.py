@@ -95,6 +95,7 @@ ATTRIBUTES = {
     ),
     "scheduler": (
         "kv_cache_manager.block_pool",
+        "kv_holding_waiting",
         "max_num_active_reqs",
         "max_num_running_reqs",
         "max_num_scheduled_tokens",
