@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_planner.backends.support import BACKENDS, require_support
+from llm_planner.backends.support import BACKENDS, require_adapters, require_support
 from llm_planner.checkpoints import (
     OWN_PREDICTOR,
     build_length_predictor,
@@ -57,7 +57,7 @@ from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.length_preparer import LengthPreparer
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.plan_preparer import PlanPreparer, is_trained_for
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner.serving.server import PlanServer
@@ -119,7 +119,7 @@ def build_loop(
         rehearsed: Robot models that goals will name; None for all that the model can plan for.
 
     Raises:
-        PlannerError: A 5xx code if model, robot models or configuration cannot be used.
+        PlannerError: A 5xx code if model, robot models, their adapters or configuration cannot be used.
     """
     require_usable(config)  # wrong names are found before the model is loaded
     for warning in require_support(config):
@@ -127,10 +127,14 @@ def build_loop(
     policy = make_policy(config.scheduler.policy)
     profile, settings = known_speed(config)
     library = build_library(config)
+    served = _served(config, library, rehearsed)
+    adapters = {name: adapter for name in served if (adapter := library.get(name).adapter) is not None}
+    require_adapters(config.backend, adapters)
+    directories = tuple(dict.fromkeys(adapters.values()))
     if config.backend == "torch":
-        backend, preparer = _torch(config, library)
+        backend, preparer = _torch(config, library, directories)
     elif config.backend == "vllm":
-        backend, preparer = _vllm(config, library)
+        backend, preparer = _vllm(config, library, directories)
     elif config.backend == "fake":
         fake = FakeBackend(sleep=time.sleep)
         encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
@@ -147,11 +151,9 @@ def build_loop(
         max_replans=config.max_replans,
         stopwatch=MonotonicClock(),
     )
-    trained = _trained(config)
     rehearsals = [
         PlanRequest(request_id="warm-up", robot_id="warm-up", robot_model=name, instruction=REHEARSED)
-        for name in library.names()
-        if (trained is None or name in trained) and (rehearsed is None or name in rehearsed)
+        for name in served
     ]
     loop.warm_up(rehearsals)
     loop.warm_up(rehearsals, num_steps=ENOUGH_STEPS)  # what was first is slow, and nothing to learn from
@@ -215,7 +217,20 @@ def _trained(config: PlannerConfig) -> frozenset[str] | None:
     return None if config.backend == "fake" else trained_robot_models(config)
 
 
-def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
+def _served(config: PlannerConfig, library: RobotLibrary, named: Collection[str] | None) -> list[str]:
+    """Returns the robot models for which the model may write plans, of those that goals will name."""
+    served, trained = [], _trained(config)
+    for name in library.names():
+        try:
+            if (named is None or name in named) and is_trained_for(library.get(name), trained):
+                served.append(name)
+        except PlannerError:
+            if trained is None or name in trained:
+                raise  # of any other one, goals that name it get the error
+    return served
+
+
+def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[str]) -> tuple[Backend, Preparer]:
     from llm_planner.engine.backend import TorchBackend
 
     engine = config.engine
@@ -229,25 +244,26 @@ def _torch(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prepa
         max_num_seqs=config.scheduler.max_num_seqs,
         lookahead=engine.lookahead,
         eviction_method=engine.eviction_method,
+        adapters=adapters,
     )
     encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
-def _vllm(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
-    backend = _open_vllm(config)
+def _vllm(config: PlannerConfig, library: RobotLibrary, adapters: tuple[str, ...]) -> tuple[Backend, Preparer]:
+    backend = _open_vllm(config, adapters)
     encoder = prompt_encoder(planner_model(config), backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
-def _open_vllm(config: PlannerConfig) -> "VllmBackend":
+def _open_vllm(config: PlannerConfig, adapters: tuple[str, ...] = ()) -> "VllmBackend":
     from llm_planner.backends.vllm.backend import open_backend
 
     require_pacer(config.engine.micro_batches)  # before the model is loaded
-    return open_backend(vllm_settings(config))
+    return open_backend(vllm_settings(config, adapters))
 
 
-def vllm_settings(config: PlannerConfig) -> "EngineSettings":
+def vllm_settings(config: PlannerConfig, adapters: tuple[str, ...] = ()) -> "EngineSettings":
     """Returns what vLLM is started with."""
     from llm_planner.backends.vllm.engine import EngineSettings, further_arguments
 
@@ -269,6 +285,7 @@ def vllm_settings(config: PlannerConfig) -> "EngineSettings":
         quantization=engine.quantization,
         kv_cache_dtype=engine.kv_cache_dtype,
         lookahead=engine.lookahead,
+        adapters=adapters,
         further=further_arguments(engine.vllm_args),
     )
 

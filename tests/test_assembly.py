@@ -11,7 +11,12 @@ from llm_planner.checkpoints import resolve_model, trained_robot_models
 from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
+from llm_planner.serving.events import Finished
+from tests.engine.builders import save_adapter
+
+TURN = "turn left by 90 degrees"
 
 
 def test_no_file_gives_the_defaults():
@@ -109,6 +114,44 @@ def test_only_robot_models_that_goals_will_name_are_rehearsed():
 
     assert prefixes({"tello"}) == {"tello"}
     assert {"tello", "indy7"} <= prefixes(None)
+
+
+@pytest.mark.parametrize("model", [None, "tello: [", "adapter: nowhere\n{}"])
+def test_a_robot_model_that_the_checkpoint_does_not_know_needs_an_adapter(tmp_path, model):
+    """One without is refused goal by goal, and does not keep the others from being served."""
+    if model is not None:
+        tello = (share_dir() / "robot_models" / "tello.yaml").read_text(encoding="utf-8")
+        text = model.replace("{}", tello.replace("name: tello", "name: mine"))
+        (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    config = PlannerConfig(robot_models=(str(tmp_path),), engine=EngineConfig(num_kv_blocks=64))
+    if model is None or "adapter" not in model:
+        build_loop(config).close()
+        return
+    with pytest.raises(PlannerError, match=rf"{tmp_path / 'nowhere'} has no adapter_config\.json") as caught:
+        build_loop(config)
+    assert caught.value.code is ErrorCode.MODEL_NOT_FOUND
+
+
+def test_a_robot_with_an_adapter_is_planned_for_next_to_one_without(tmp_path):
+    tello = (share_dir() / "robot_models" / "tello.yaml").read_text(encoding="utf-8")
+    for name in ("tello", "mine"):
+        text = tello.replace("name: tello", f"name: {name}\nadapter: zero")
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    save_adapter(tmp_path / "zero", resolve_model("planner-small"), lora_alpha=0)  # adds nothing
+    loop = build_loop(PlannerConfig(robot_models=(str(tmp_path),), engine=EngineConfig(num_kv_blocks=400)))
+    events = []
+    for name, instruction in {"tello": TURN, "mine": TURN, "indy7": "open the gripper"}.items():
+        request = PlanRequest(request_id=name, robot_id=name, robot_model=name, instruction=instruction, plan_only=True)
+        events += loop.submit(request, 0.0)
+    while loop.next_wakeup_s(0.0) is not None:
+        events += loop.step(0.0)
+    loop.close()
+    ends = {event.request_id: event.result for event in events if isinstance(event, Finished)}
+    assert {name: end.candidates for name, end in ends.items()} == {
+        "tello": ("tu(90);",),
+        "mine": ("tu(90);",),
+        "indy7": ("open();",),
+    }
 
 
 def test_the_profile_of_another_engine_is_refused_by_name():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which settings each backend honours; the others are refused by number, or warned of where a default leaves it open.
 
-A setting that ``LIMITS`` does not name is honoured by every backend. ``assembly`` checks a configuration before it
-loads a model; ``docs/backends.md`` shows the table.
+A setting that ``LIMITS`` does not name is honoured by every backend. ``assembly`` checks a configuration, and the robot
+models that it serves, before it loads a model; ``docs/backends.md`` shows the table.
 """
 
 from collections.abc import Callable, Mapping
@@ -127,6 +127,29 @@ LIMITS: Mapping[str, Limit] = {
     ),
 }
 
+ADAPTER = Limit(
+    without={"openai": "asks a server that is told of adapters when it starts, under names of its own; leave it out"},
+    example="my_adapter",
+)
+"""Of ``adapter``, which is no setting but a key of robot models."""
+
+
+def require_adapters(backend: str, adapters: Mapping[str, str]) -> None:
+    """Refuses adapters that a backend does not apply.
+
+    Args:
+        backend: Name of the backend.
+        adapters: Their directories, by the names of the robot models that name them.
+
+    Raises:
+        PlannerError: INVALID_CONFIG, naming every such robot model.
+    """
+    if adapters and (instead := ADAPTER.without.get(backend)) is not None:
+        refused = [
+            f"adapter of robot model {name} is {path!r}, but backend {backend} " for name, path in adapters.items()
+        ]
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "; ".join(text + instead for text in refused))
+
 
 def require_support(config: PlannerConfig) -> list[str]:
     """Returns one warning for each setting whose value leaves it to the backend, which does not have it.
@@ -156,7 +179,8 @@ def require_support(config: PlannerConfig) -> list[str]:
 def table() -> str:
     """Returns the table of ``docs/backends.md``, in Markdown."""
     head = "| setting | " + " | ".join(BACKENDS) + " |\n|---|" + "---|" * len(BACKENDS)
-    rows = [f"| {_title(name)} | " + " | ".join(map(limit.answer, BACKENDS)) + " |" for name, limit in LIMITS.items()]
+    limits = {**{_title(name): limit for name, limit in LIMITS.items()}, "`adapter` of a robot model": ADAPTER}
+    rows = [f"| {title} | " + " | ".join(map(limit.answer, BACKENDS)) + " |" for title, limit in limits.items()]
     return "\n".join([head, *rows, "| every other setting | " + " | ".join([WORKS] * len(BACKENDS)) + " |", ""])
 
 

@@ -71,10 +71,11 @@ class Backend(Protocol):
         """Limits of this backend."""
         ...
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Prefills a static prompt prefix once and pins its KV; returns how many tokens are shared from now on.
 
-        The count is a multiple of ``block_size`` and may be 0; loading the same prefix again is free.
+        Only sequences with the same adapter may share it. The count is a multiple of ``block_size`` and may be 0;
+        loading the same prefix again is free.
         """
         ...
 

@@ -36,6 +36,8 @@ class Sequence:
         first_grammar: What the output behind this very prompt must match instead: that ends within a plan, perhaps in
             blocks that are open; None if ``grammar`` holds from the beginning.
         num_open_blocks: How many these are.
+        adapter: Directory of the LoRA adapter that computes all of it, one of those that the backend has loaded; None
+            for the model alone.
         evictable: Half-open ranges of prompt positions whose KV may be removed, as far as ``core.eviction`` allows;
             everything else is protected. Empty for a sequence that is never evicted.
         droppable: Half-open ranges of prompt positions, apart from each other and behind the shared prefix, that the
@@ -51,6 +53,7 @@ class Sequence:
     grammar: str | None = None
     first_grammar: str | None = None
     num_open_blocks: int = 0
+    adapter: str | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     evictable: tuple[tuple[int, int], ...] = ()
     droppable: tuple[tuple[int, int], ...] = ()

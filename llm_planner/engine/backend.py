@@ -2,7 +2,7 @@
 """The torch backend: applies scheduler outputs to sequences, blocks and the model."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +42,7 @@ class TorchBackend:
         num_threads: CPU threads; 0 leaves the library's default.
         eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
         lookahead: What a step may add to the one token that it yields (``lookahead.Lookahead``).
+        adapters: Directories of the LoRA adapters that sequences may name.
         clock: Times the steps.
 
     Raises:
@@ -60,6 +61,7 @@ class TorchBackend:
         num_threads: int = 0,
         eviction_method: str = "snapkv",
         lookahead: str = "off",
+        adapters: Collection[str] = (),
         clock: Clock | None = None,
     ) -> None:
         if num_threads:
@@ -83,6 +85,7 @@ class TorchBackend:
                 num_kv_blocks=num_kv_blocks,
                 block_size=block_size,
                 max_num_seqs=max_num_seqs,
+                adapters=adapters,
             )
             if self._lookahead.follows_device:
                 self._lookahead.cost = measure_step_cost(self._runner)
@@ -101,7 +104,12 @@ class TorchBackend:
             device=self._runner.device_name,
         )
         self._opener = SequenceOpener(
-            grammars, self._prefixes, self._lookahead, vocab_size=config.vocab_size, info=self._info
+            grammars,
+            self._prefixes,
+            self._lookahead,
+            vocab_size=config.vocab_size,
+            info=self._info,
+            adapters=frozenset(adapters),
         )
 
     @property
@@ -109,31 +117,33 @@ class TorchBackend:
         """Limits of this backend."""
         return self._info
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Prefills a static prompt prefix once and pins its KV; returns how many tokens are shared from now on.
 
         The count is a multiple of ``block_size``; 0 if the prefix is shorter than a block or no blocks are free.
 
         Raises:
-            PlannerError: ENGINE_FAILED if another prefix has this name, or a token is out of range.
+            PlannerError: ENGINE_FAILED if another prefix has this name, or a token or adapter is unknown.
         """
         known = self._prefixes.get(prefix_id)
         if known is not None:
-            if known.token_ids != tuple(token_ids[: len(known.token_ids)]):
-                raise PlannerError(ErrorCode.ENGINE_FAILED, f"prefix {prefix_id!r} is loaded with other tokens")
+            if known.token_ids != tuple(token_ids[: len(known.token_ids)]) or known.adapter != adapter:
+                message = f"prefix {prefix_id!r} is loaded with other tokens or another adapter"
+                raise PlannerError(ErrorCode.ENGINE_FAILED, message)
             return len(known.token_ids)
         if len(token_ids) < self._info.block_size:
             return 0
         try:
             self._opener.check_token_ids(token_ids)
+            self._opener.check_adapter(adapter)
         except RequestError as error:
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"prefix {prefix_id!r}: {error}") from error
-        prefix = self._prefixes.reserve(token_ids)
+        prefix = self._prefixes.reserve(token_ids, adapter)
         if prefix is None:
             _log.warning("prefix %r of %d tokens is not shared: too few KV blocks are free", prefix_id, len(token_ids))
             return 0
         with torch.inference_mode():
-            self._open_runner().prefill_blocks(prefix.token_ids, prefix.blocks)
+            self._open_runner().prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
         self._prefixes.add(prefix_id, prefix)
         return len(prefix.token_ids)
 

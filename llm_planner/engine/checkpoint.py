@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of a Hugging Face checkpoint directory: every name and shape is checked before the first one is read."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,6 +15,13 @@ from llm_planner.engine.model_config import ModelConfig, read_json
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+PRODUCTS = {
+    "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "output": ("self_attn.o_proj",),
+    "gate_up": ("mlp.gate_proj", "mlp.up_proj"),
+    "down": ("mlp.down_proj",),
+}
+"""The matrix products of a decoder layer, and the linear layers of the checkpoint that are fused in each."""
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -58,7 +67,7 @@ class Checkpoint:
 
     def __init__(self, model_dir: Path, config: ModelConfig) -> None:
         self._dir = model_dir
-        self._files = {path.name: _open(path) for path in _weight_files(model_dir)}
+        self._files = {path.name: open_weights(path) for path in _weight_files(model_dir)}
         self._file_of = {name: file for file, opened in self._files.items() for name in opened.keys()}  # noqa: SIM118
         self._check(config)
 
@@ -68,22 +77,40 @@ class Checkpoint:
         return tensor.to(device=device, dtype=dtype)
 
     def _check(self, config: ModelConfig) -> None:
-        expected = expected_shapes(config)
         # Old exports carry the rotary buffer, and tied models may carry the output layer a second time.
+        expected = expected_shapes(config)
         ignorable = {n for n in self._file_of if n.endswith("rotary_emb.inv_freq") or n == "lm_head.weight"}
-        if missing := sorted(expected.keys() - self._file_of.keys()):
-            raise self._invalid(f"{len(missing)} weights are missing, e.g. {missing[0]}; fetch the checkpoint again")
-        if unexpected := sorted(self._file_of.keys() - expected.keys() - ignorable):
-            raise self._invalid(f"{len(unexpected)} weights do not belong to {config.family}, e.g. {unexpected[0]}")
-        for name, shape in expected.items():
-            found = self._files[self._file_of[name]].get_slice(name)
-            if tuple(found.get_shape()) != shape:
-                raise self._invalid(f"{name} has shape {tuple(found.get_shape())}, but config.json implies {shape}")
-            if found.get_dtype() not in _FLOATS:
-                raise self._invalid(f"{name} is stored as {found.get_dtype()}; quantized weights are not supported")
+        held = self._file_of.keys() - (ignorable - expected.keys())
+        check_weights(self._dir, {name: self._files[self._file_of[name]].get_slice(name) for name in held}, expected)
 
-    def _invalid(self, what: str) -> PlannerError:
-        return PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{self._dir}: {what}")
+
+def check_weights(source: Path, found: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Compares weights, unread, with what they must be.
+
+    Args:
+        source: Where they are, for people.
+        found: Slices of safetensors by name.
+        expected: Shapes by name.
+
+    Raises:
+        PlannerError: CHECKPOINT_INVALID if one is missing, unexpected, of another shape, or no floating-point tensor.
+    """
+    problem = _first_problem(found, expected)
+    if problem is not None:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{source}: {problem}")
+
+
+def _first_problem(found: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]]) -> str | None:
+    if missing := sorted(expected.keys() - found.keys()):
+        return f"{len(missing)} weights are missing, e.g. {missing[0]}; fetch the files again"
+    if unexpected := sorted(found.keys() - expected.keys()):
+        return f"{len(unexpected)} weights do not belong to this configuration, e.g. {unexpected[0][:200]}"
+    for name, shape in expected.items():
+        if tuple(found[name].get_shape()) != shape:
+            return f"{name} has shape {tuple(found[name].get_shape())}, but the configuration implies {shape}"
+        if found[name].get_dtype() not in _FLOATS:
+            return f"{name} is stored as {found[name].get_dtype()}; quantized weights are not supported"
+    return None
 
 
 def _weight_files(model_dir: Path) -> list[Path]:
@@ -101,7 +128,12 @@ def _weight_files(model_dir: Path) -> list[Path]:
     raise PlannerError(ErrorCode.MODEL_NOT_FOUND, f"{model_dir} has neither {_SINGLE} nor {_INDEX}")
 
 
-def _open(path: Path):  # type: ignore[no-untyped-def] # noqa: ANN202 (the library names no type)
+def open_weights(path: Path):  # type: ignore[no-untyped-def] # noqa: ANN201 (the library names no type)
+    """Returns an opened safetensors file.
+
+    Raises:
+        PlannerError: CHECKPOINT_INVALID if it is truncated or corrupt.
+    """
     with suppress(SafetensorError, OSError):
         return safe_open(path, framework="pt", device="cpu")
     raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path} is truncated or corrupt; fetch the checkpoint again")

@@ -51,7 +51,7 @@ class Guess(NamedTuple):
 class PlanHabits:
     """What the plans of one grammar said so far: which token followed which pattern, and which guesses were right.
 
-    It forgets the patterns that were not seen for the longest time.
+    Plans of another adapter are counted apart. It forgets the patterns that were not seen for the longest time.
     """
 
     def __init__(self) -> None:

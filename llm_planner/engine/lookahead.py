@@ -48,7 +48,7 @@ class Lookahead:
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"no lookahead {mode!r}; known are {', '.join(MODES)}")
         self._mode = mode
         self.cost = StepCost(1.0, 0.0)
-        self._habits: OrderedDict[str | None, PlanHabits] = OrderedDict()
+        self._habits: OrderedDict[tuple[str | None, str | None], PlanHabits] = OrderedDict()
 
     @property
     def follows_device(self) -> bool:
@@ -64,12 +64,13 @@ class Lookahead:
         """Returns what drafts for a new sequence; None if nothing does, as for one that samples."""
         if self._mode in {"off", "forced"} or sequence.sampling.temperature > 0:
             return None
-        habits = PlanHabits() if self._mode == "prompt" else self._shared_habits(sequence.grammar)
+        habits = PlanHabits() if self._mode == "prompt" else self._shared_habits(sequence)
         return Drafter(sequence.prompt_token_ids[sequence.num_cached_tokens :], habits, sequence.output_token_ids)
 
-    def _shared_habits(self, grammar: str | None) -> PlanHabits:
-        habits = self._habits.setdefault(grammar, PlanHabits())
-        self._habits.move_to_end(grammar)
+    def _shared_habits(self, sequence: Sequence) -> PlanHabits:
+        key = sequence.adapter, sequence.grammar
+        habits = self._habits.setdefault(key, PlanHabits())
+        self._habits.move_to_end(key)
         while len(self._habits) > _MAX_GRAMMARS:
             self._habits.popitem(last=False)
         return habits

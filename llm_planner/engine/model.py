@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import embedding, rms_norm, silu
 
+from llm_planner.engine.adapter import AdaptedRows, add
 from llm_planner.engine.attention import Attention
-from llm_planner.engine.checkpoint import Checkpoint
+from llm_planner.engine.checkpoint import PRODUCTS, Checkpoint
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
@@ -42,7 +43,13 @@ class Model:
         self._head = make_linear(head, keeps_plain=not config.is_large, is_shared=config.is_tied)
         self._rope = RotaryTable(config, dtype, device)
 
-    def forward(self, token_ids: Sequence[int], positions: Sequence[int], attend: Attention) -> torch.Tensor:
+    def forward(
+        self,
+        token_ids: Sequence[int],
+        positions: Sequence[int],
+        attend: Attention,
+        adapted: Sequence[AdaptedRows] = (),
+    ) -> torch.Tensor:
         """Returns hidden states (num_tokens, hidden_size) after the last layer, before the final norm.
 
         Args:
@@ -50,14 +57,17 @@ class Model:
             positions: Of each token, below ``max_model_len``.
             attend: The step's view of the KV cache. In the last layer it may answer for the last tokens alone: then
                 only their hidden states are computed further, and returned.
+            adapted: Tokens for which adapters add to the products; all of them, where ``attend`` leaves some out.
         """
         cos, sin = self._rope.at(positions)
         x = embedding(torch.tensor(token_ids, device=self.device), self._embedding)
         for index, layer in enumerate(self._layers):
-            attended = self._attention(index, layer, x, cos, sin, attend)
+            attended = self._attention(index, layer, x, cos, sin, attend, adapted)
             x = (x if x.shape[0] == attended.shape[0] else x[-attended.shape[0] :]) + attended
-            gate, up = layer.gate_up(self._rms(x, layer.mlp_norm)).chunk(2, dim=-1)
-            x = x + layer.down(silu(gate) * up)
+            normed = self._rms(x, layer.mlp_norm)
+            gate, up = add(adapted, index, "gate_up", normed, layer.gate_up(normed)).chunk(2, dim=-1)
+            inner = silu(gate) * up
+            x = x + add(adapted, index, "down", inner, layer.down(inner))
         return x
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -69,16 +79,25 @@ class Model:
         return self._rms(hidden, self._norm)
 
     def _attention(
-        self, index: int, layer: Layer, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attention
+        self,
+        index: int,
+        layer: Layer,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        attend: Attention,
+        adapted: Sequence[AdaptedRows],
     ) -> torch.Tensor:
         config = self.config
-        heads = layer.qkv(self._rms(x, layer.attention_norm)).view(x.shape[0], -1, config.head_dim)
+        normed = self._rms(x, layer.attention_norm)
+        heads = add(adapted, index, "qkv", normed, layer.qkv(normed)).view(x.shape[0], -1, config.head_dim)
         num_qk = config.num_heads + config.num_kv_heads
         qk, values = heads[:, :num_qk], heads[:, num_qk:]
         if layer.qk_norm is not None:
             qk = rms_norm(qk, (config.head_dim,), eps=config.rms_norm_eps) * layer.qk_norm
         qk = rotate(qk, cos, sin)
-        return layer.output(attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values))
+        attended = attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values)
+        return add(adapted, index, "output", attended, layer.output(attended))
 
     def _rms(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, (self.config.hidden_size,), weight, self.config.rms_norm_eps)
@@ -96,23 +115,23 @@ class _Loader:
     def tensor(self, name: str) -> torch.Tensor:
         return self.checkpoint.load(name, self.dtype, self.device)
 
-    def fused(self, prefix: str, names: tuple[str, ...], *, bias: bool) -> Linear:
-        weight = torch.cat([self.tensor(f"{prefix}{name}.weight") for name in names])
-        biases = torch.cat([self.tensor(f"{prefix}{name}.bias") for name in names]) if bias else None
+    def fused(self, prefix: str, product: str, *, bias: bool) -> Linear:
+        names = [f"{prefix}{name}" for name in PRODUCTS[product]]
+        weight = torch.cat([self.tensor(f"{name}.weight") for name in names])
+        biases = torch.cat([self.tensor(f"{name}.bias") for name in names]) if bias else None
         return make_linear(weight, biases, keeps_plain=self.keeps_plain)
 
     def layer(self, config: ModelConfig, prefix: str) -> Layer:
-        attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
         qk_norm = None
         if config.qk_norm:
-            q_norm, k_norm = self.tensor(f"{attention}q_norm.weight"), self.tensor(f"{attention}k_norm.weight")
+            q_norm, k_norm = (self.tensor(f"{prefix}self_attn.{name}_norm.weight") for name in "qk")
             qk_norm = torch.cat((q_norm.expand(config.num_heads, -1), k_norm.expand(config.num_kv_heads, -1)))
         return Layer(
             attention_norm=self.tensor(f"{prefix}input_layernorm.weight"),
-            qkv=self.fused(attention, ("q_proj", "k_proj", "v_proj"), bias=config.qkv_bias),
+            qkv=self.fused(prefix, "qkv", bias=config.qkv_bias),
             qk_norm=qk_norm,
-            output=self.fused(attention, ("o_proj",), bias=config.o_bias),
+            output=self.fused(prefix, "output", bias=config.o_bias),
             mlp_norm=self.tensor(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self.fused(mlp, ("gate_proj", "up_proj"), bias=config.mlp_bias),
-            down=self.fused(mlp, ("down_proj",), bias=config.mlp_bias),
+            gate_up=self.fused(prefix, "gate_up", bias=config.mlp_bias),
+            down=self.fused(prefix, "down", bias=config.mlp_bias),
         )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model with its KV cache: computes chunks of sequences, and moves KV between accelerator and host."""
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.adapter import AdaptedRows, group_rows, load_adapter
 from llm_planner.engine.attention import PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
@@ -45,14 +47,14 @@ class Chunk:
 
 
 class ModelRunner:
-    """Loads a checked checkpoint and runs chunks.
+    """Loads a checked checkpoint, and adapters by their directories, and runs chunks.
 
     Raises:
         PlannerError: CHECKPOINT_INVALID and the like before a weight is read, INVALID_CONFIG for a device or data
             type that is not there, OUT_OF_MEMORY if weights or cache do not fit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument per setting)
         self,
         model_dir: Path,
         config: ModelConfig,
@@ -62,12 +64,14 @@ class ModelRunner:
         num_kv_blocks: int,
         block_size: int,
         max_num_seqs: int,
+        adapters: Iterable[str] = (),
     ) -> None:
         checkpoint = Checkpoint(model_dir, config)
         self._device = select_device(device)
         data_type = select_dtype(dtype, config, self._device)
         self.device_name = device_name(self._device, data_type)
         try:
+            self._adapters = {name: load_adapter(Path(name), config, data_type, self._device) for name in adapters}
             self._model = Model(config, checkpoint, data_type, self._device)
             block_bytes = KVCache.block_bytes(config, block_size, data_type)
             self.cache = KVCache(
@@ -110,25 +114,32 @@ class ModelRunner:
             return [], None
         return ready, self._model.logits(torch.cat(rows) if len(rows) > 1 else rows[0])
 
-    def prefill_blocks(self, token_ids: Seq[int], blocks: Seq[int]) -> None:
+    def prefill_blocks(self, token_ids: Seq[int], blocks: Seq[int], adapter: str | None = None) -> None:
         """Computes the KV of a prefix that stands at the start of prompts."""
-        self._forward_prefill(token_ids, 0, blocks, 0)
+        self._forward_prefill(token_ids, 0, blocks, 0, adapter)
 
     def _prefill(self, chunk: Chunk) -> torch.Tensor:
         """Returns the hidden states (num_rows, hidden_size) of a chunk on its own."""
         state = chunk.state
         return self._forward_prefill(
-            chunk.token_ids, state.num_computed_tokens, state.blocks, state.kv_len, state.evictable
+            chunk.token_ids, state.num_computed_tokens, state.blocks, state.kv_len, state.adapter, state.evictable
         )
 
     def _forward_prefill(
-        self, token_ids: Seq[int], position: int, blocks: Seq[int], kv_len: int, evictable: Evictable | None = None
+        self,
+        token_ids: Seq[int],
+        position: int,
+        blocks: Seq[int],
+        kv_len: int,
+        adapter: str | None,
+        evictable: Evictable | None = None,
     ) -> torch.Tensor:
         attend = observed(
             PrefillAttention(self.cache, blocks, kv_len, len(token_ids)),
             [Piece(0, position, len(token_ids), evictable)],
         )
-        return self._model.forward(token_ids, range(position, position + len(token_ids)), attend)
+        adapted = [] if adapter is None else [AdaptedRows(slice(None), self._adapters[adapter])]
+        return self._model.forward(token_ids, range(position, position + len(token_ids)), attend, adapted)
 
     def _decode(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
         """Returns the hidden states (num_rows, hidden_size) of each of several short chunks, computed in one batch.
@@ -145,8 +156,13 @@ class ModelRunner:
             DecodeAttention(self.cache, [rows[place] for place in order]),
             [Piece(row, positions[place], 1, seen[place]) for row, place in enumerate(order)],
         )
+        names = [chunk.state.adapter for chunk in chunks for _ in range(chunk.num_rows)]
+        adapters = [None if (name := names[place]) is None else self._adapters[name] for place in order]
         hidden = self._model.forward(
-            [token_ids[place] for place in order], [positions[place] for place in order], attend
+            [token_ids[place] for place in order],
+            [positions[place] for place in order],
+            attend,
+            group_rows(adapters, self._device),
         )
         if order != sorted(order):
             hidden = hidden[torch.tensor(order, device=self._device).argsort()]

@@ -9,10 +9,11 @@ from llm_planner.engine.block_manager import BlockManager
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Tokens whose KV is in ``blocks``; as many as fill them exactly."""
+    """Tokens whose KV is in ``blocks``; as many as fill them exactly. Each adapter has other KV of the same tokens."""
 
     token_ids: tuple[int, ...]
     blocks: list[int]
+    adapter: str | None = None
 
 
 class PrefixStore:
@@ -27,11 +28,11 @@ class PrefixStore:
         """Returns a loaded prefix, or None."""
         return self._prefixes.get(prefix_id)
 
-    def reserve(self, token_ids: Sequence[int]) -> Prefix | None:
+    def reserve(self, token_ids: Sequence[int], adapter: str | None = None) -> Prefix | None:
         """Returns the part of ``token_ids`` that fills whole blocks, with blocks for it, or None if it does not fit."""
         num_blocks = len(token_ids) // self._block_size
         blocks = self._block_manager.allocate(num_blocks)
-        return None if blocks is None else Prefix(tuple(token_ids[: num_blocks * self._block_size]), blocks)
+        return None if blocks is None else Prefix(tuple(token_ids[: num_blocks * self._block_size]), blocks, adapter)
 
     def add(self, prefix_id: str, prefix: Prefix) -> None:
         """Pins a reserved prefix whose KV has been computed."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a sequence that is handed to the engine, and opens it."""
 
+from collections.abc import Collection
 from collections.abc import Sequence as Seq
 from collections.abc import Set as AbstractSet
 
@@ -27,12 +28,14 @@ class SequenceOpener:
         *,
         vocab_size: int,
         info: BackendInfo,
+        adapters: Collection[str] = (),
     ) -> None:
         self._grammars = grammars
         self._prefixes = prefixes
         self._lookahead = lookahead
         self._vocab_size = vocab_size
         self._info = info
+        self._adapters = adapters
 
     def open(self, sequence: Sequence) -> SequenceState:
         """Returns the state of a sequence, with nothing computed but its shared prefix.
@@ -44,11 +47,13 @@ class SequenceOpener:
             raise RequestError("the prompt is empty")
         token_ids = [*sequence.prompt_token_ids, *sequence.output_token_ids]
         self.check_token_ids(token_ids)
+        self.check_adapter(sequence.adapter)
         state = SequenceState(
             request_id=sequence.request_id,
             token_ids=token_ids,
             sampling=sequence.sampling,
             grammar=sequence.grammar,
+            adapter=sequence.adapter,
             matcher=self._matcher(sequence.first_grammar or sequence.grammar),
             drafter=self._lookahead.drafter(sequence),
         )
@@ -76,6 +81,7 @@ class SequenceOpener:
             num_cached_tokens=state.num_shared_blocks * self._info.block_size,
             sampling=state.sampling,
             grammar=state.grammar,
+            adapter=state.adapter,
         )
         state.restart(prompt, self._matcher(state.grammar), self._lookahead.drafter(sequence))
 
@@ -86,11 +92,18 @@ class SequenceOpener:
         if min(token_ids) < 0 or max(token_ids) >= self._vocab_size:
             raise RequestError(f"a token is outside the vocabulary of {self._vocab_size}")
 
+    def check_adapter(self, adapter: str | None) -> None:
+        """Raises RequestError for an adapter that is not loaded."""
+        if adapter is not None and adapter not in self._adapters:
+            raise RequestError(f"adapter {adapter!r} is not loaded")
+
     def _share_prefix(self, state: SequenceState, sequence: Sequence) -> None:
         num_cached, prompt = sequence.num_cached_tokens, sequence.prompt_token_ids
         prefix = self._prefixes.get(sequence.prefix_id or "")
         if prefix is None or not 0 < num_cached <= len(prefix.token_ids) or num_cached % self._info.block_size:
             raise RequestError(f"prefix {sequence.prefix_id!r} does not hold {num_cached} tokens in whole blocks")
+        if prefix.adapter != sequence.adapter:
+            raise RequestError(f"prefix {sequence.prefix_id!r} was computed with another adapter")
         if num_cached >= len(prompt) or prefix.token_ids[:num_cached] != prompt[:num_cached]:
             raise RequestError(f"the prompt does not start with prefix {sequence.prefix_id!r} and go on")
         state.blocks = self._prefixes.share(prefix, num_cached)

@@ -20,6 +20,7 @@ class SequenceState:
     Attributes:
         token_ids: Prompt and output; the last output token, and those that the grammar forced behind it, have no KV
             yet.
+        adapter: Which one computes all of its KV; None for the model alone.
         num_computed_tokens: Tokens that went through the model; the position of the next one.
         kv_len: Tokens whose KV is kept. Equals ``num_computed_tokens`` as long as nothing is evicted; positions never
             go back when KV is removed, which is why these are two counters.
@@ -37,6 +38,7 @@ class SequenceState:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     grammar: str | None = None
     matcher: Matcher | None = None
+    adapter: str | None = None
     num_computed_tokens: int = 0
     kv_len: int = 0
     blocks: list[int] = field(default_factory=list)

@@ -2,6 +2,7 @@
 """Reads robot models from YAML files: the edge where everything is checked once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def load_robot_model(path: Path) -> RobotModel:
         raise _invalid(path, str(error)) from error
     if model.name != path.stem:
         raise _invalid(path, f"name: is {model.name!r} but the file is named {path.name!r}; make them equal")
-    return model
+    return model if model.adapter is None else replace(model, adapter=_directory(path, model.adapter))
 
 
 class RobotLibrary:
@@ -69,6 +70,17 @@ class RobotLibrary:
             raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {name[:80]!r}; known are: {known}")
         paths = (directory / f"{name}.yaml" for directory in self._directories)
         return next(path for path in paths if path.is_file())
+
+
+def _directory(path: Path, adapter: str) -> str:
+    try:
+        return str((path.absolute().parent / Path(adapter).expanduser()).resolve())
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # an unknown home directory, links in a circle, a null character
+        raise _invalid(path, f"adapter: {adapter[:200]!r} is no path: {error}") from error
 
 
 def _read(path: Path) -> dict[Any, Any]:

@@ -255,6 +255,8 @@ class RobotModel(Record):
         geofence: Of a drone or ground robot.
         workspace: Of an arm.
         body: What physics and Gazebo make its body of; None for a robot that is simulated without.
+        adapter: Directory of the LoRA adapter with which the planner's model writes for this robot; None for the model
+            alone. In a file, a relative path begins at the file's directory. Only the planner opens it.
     """
 
     name: str
@@ -273,6 +275,7 @@ class RobotModel(Record):
     urgent: UrgentRule | None = None
     places: tuple[str, ...] = ()
     body: BodyShape | None = None
+    adapter: str | None = None
     rules: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     schema_version: Literal[1] = 1
@@ -280,6 +283,9 @@ class RobotModel(Record):
     def __post_init__(self) -> None:
         require(self.name.isidentifier() and self.name.isascii(), f"name {self.name!r} is not an ASCII identifier")
         require(bool(self.skills), "a robot needs skills")
+        require(
+            self.adapter is None or bool(self.adapter.strip()), "adapter must name a directory; leave it out for none"
+        )
         self._check_spellings()
         self._check_space()
         self._check_effects()

@@ -18,7 +18,8 @@ from llm_planner.serving.prompt_encoder import PromptEncoder
 class ChatPreparer:
     """Prepares chats, and leaves all other requests to the preparer of plans.
 
-    The prompt of a chat is short, so it has no prefix of its own in the store; the robot model lends its description.
+    The prompt of a chat is short, so it has no prefix of its own in the store; the robot model lends its description
+    and its adapter.
 
     Attributes:
         plans: Prepares everything that is no chat.
@@ -53,6 +54,7 @@ class ChatPreparer:
         sequence = Sequence(
             request_id=request.request_id,
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
+            adapter=model.adapter,
             sampling=self.sampling,
         )
         session = ChatSession(tokenizer=tokenizer, unit=self.unit, num_delivered=len(request.delivered))

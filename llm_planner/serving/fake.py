@@ -114,7 +114,7 @@ class FakeBackend:
             can_insert=self.can_insert,
         )
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:  # noqa: ARG002
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
         if prefix_id not in self._prefixes:
             num_blocks = len(token_ids) // self.block_size

@@ -36,6 +36,11 @@ from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, Pro
 _MAX_GRAMMARS = 64  # sets of skills that goals allow and robots support
 
 
+def is_trained_for(model: RobotModel, trained_models: Collection[str] | None) -> bool:
+    """Returns whether plans may be written for a robot model: by the model as it is, or with an adapter for it."""
+    return trained_models is None or model.name in trained_models or model.adapter is not None
+
+
 class PlanPreparer:
     """Prepares requests for a language model.
 
@@ -49,7 +54,8 @@ class PlanPreparer:
         replan_context: What the model has in sight when a plan goes on another way.
         min_confidence: How sure it must be of each statement, 0 to 1; else the goal is not understood.
         checks: Returns what holds the plan of a request against its instruction; None for nothing (scripted plans).
-        trained_models: Names of the robot models that the model may write plans for; None for any.
+        trained_models: Names of the robot models that the model was trained for; None for any. It may also write plans
+            for one that has an adapter.
     """
 
     def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
@@ -95,7 +101,7 @@ class PlanPreparer:
         session = self._session(model, request, allowed, mentioned)
         given_plan = request.plan or immediate_plan(model, request.instruction)
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
-        if not given_plan and not self._can_write_for(model):
+        if not given_plan and not is_trained_for(model, self._trained_models):
             raise self._untrained(model)
         if not given_plan and request.urgency is not Urgency.URGENT and (order := harm_of(request.instruction, model)):
             problem = f"this planner plans no harm: {order[:80]!r}; ask for something else"
@@ -113,10 +119,11 @@ class PlanPreparer:
             request_id=request.request_id,
             prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
-            num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids),
+            num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids, model.adapter),
             grammar=grammar,
             first_grammar=continued(grammar, num_open) if grammar is not None and request.delivered else None,
             num_open_blocks=num_open,
+            adapter=model.adapter,
             sampling=self._sampling,
         )
         if request.time_budget_s is not None:
@@ -130,9 +137,6 @@ class PlanPreparer:
             stop_skill=model.stop_skill,
             at_once=at_once,
         )
-
-    def _can_write_for(self, model: RobotModel) -> bool:
-        return self._trained_models is None or model.name in self._trained_models
 
     def _untrained(self, model: RobotModel) -> PlannerError:
         known = ", ".join(sorted(self._trained_models or ()))

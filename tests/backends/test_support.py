@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from llm_planner import assembly
-from llm_planner.assembly import build_loop
+from llm_planner.assembly import build_loop, vllm_settings
 from llm_planner.backends import support
-from llm_planner.backends.support import BACKENDS, LIMITS, REFUSED, WARNING, WORKS, require_support
+from llm_planner.backends.support import ADAPTER, BACKENDS, LIMITS, REFUSED, WARNING, WORKS, require_support
 from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
 from llm_planner.scheduling.policies import make_policy, policy_names
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
 
@@ -124,6 +125,41 @@ def test_a_planner_is_refused_before_anything_is_loaded_and_every_setting_is_nam
     with pytest.raises(PlannerError, match=r"engine\.lookahead.*engine\.num_threads") as caught:
         build_loop(config)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.fixture
+def adapted(tmp_path):
+    """Returns a configuration with a Tello that has an adapter, and what it is loaded by."""
+    text = (share_dir() / "robot_models" / "tello.yaml").read_text(encoding="utf-8")
+    (tmp_path / "tello.yaml").write_text(f"adapter: mine\n{text}", encoding="utf-8")
+    return lambda backend: PlannerConfig(backend=backend, robot_models=(str(tmp_path),)), str(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_cell_of_adapters_says_what_the_check_does(backend, adapted, handed_over, monkeypatch):
+    make_config, directory = adapted
+    if ADAPTER.answer(backend) == REFUSED:
+        with pytest.raises(
+            PlannerError, match=rf"robot model tello is '{directory}', but backend {backend} "
+        ) as caught:
+            build_loop(make_config(backend))
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+        return
+    assert ADAPTER.answer(backend) == WORKS
+    if backend == "torch":
+        assert f"'adapters': ('{directory}',)" in handed_over(make_config(backend))
+        return
+    opened = []
+    monkeypatch.setattr(assembly, "_open_vllm", lambda *args: opened.append(vllm_settings(*args)))
+    with pytest.raises(AttributeError, match="tokenizer"):  # of no backend
+        build_loop(make_config(backend))
+    assert opened[0].adapters == (directory,)
+
+
+def test_adapters_of_robots_that_no_goal_names_are_not_asked_for(adapted, monkeypatch):
+    monkeypatch.setattr(assembly, "_openai", lambda *_: pytest.fail("the server is asked"))
+    with pytest.raises(pytest.fail.Exception, match="the server is asked"):
+        build_loop(adapted[0]("openai"), rehearsed=["indy7"])
 
 
 def test_the_page_shows_the_table():

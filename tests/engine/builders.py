@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders of tiny random checkpoints with tokenizers, and a small driver of the backend."""
 
+import json
+
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     LlamaConfig,
@@ -16,6 +19,8 @@ from transformers import (
 )
 
 from llm_planner.core.step import SchedulerOutput, Sequence
+from llm_planner.engine.checkpoint import expected_shapes
+from llm_planner.engine.model_config import read_model_config
 
 PROMPT = tuple(range(10, 87))
 VOCAB_SIZE = 320
@@ -28,6 +33,7 @@ LLAMA3_ROPE = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 FAMILIES = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "mistral": (MistralConfig, MistralForCausalLM),
@@ -96,6 +102,38 @@ def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **override
     model.save_pretrained(path, max_shard_size=max_shard_size)
     byte_level_tokenizer().save_pretrained(path)
     return path
+
+
+def save_adapter(path, model_dir, *, seed=0, rank=4, targets=ADAPTED, **config):
+    """Saves a random LoRA adapter of a model as PEFT does, and returns its directory as a sequence names it."""
+    shapes = expected_shapes(read_model_config(model_dir))
+    modules = [n.removesuffix(".weight") for n in shapes if n.endswith(tuple(f"{target}.weight" for target in targets))]
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for module in modules:
+        out_size, in_size = shapes[f"{module}.weight"]
+        for name, shape in (("lora_A", (rank, in_size)), ("lora_B", (out_size, rank))):
+            weights[f"base_model.model.{module}.{name}.weight"] = torch.randn(shape, generator=generator) * 0.15
+    path.mkdir()
+    save_file(weights, path / "adapter_model.safetensors")
+    settings = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": "some/model",
+        "inference_mode": True,
+        "r": rank,
+        "lora_alpha": 8,
+        "lora_dropout": 0.1,
+        "bias": "none",
+        "use_rslora": False,
+        "use_dora": False,
+        "init_lora_weights": True,
+        "modules_to_save": None,
+        "rank_pattern": {},
+        "target_modules": list(targets),
+    }
+    (path / "adapter_config.json").write_text(json.dumps(settings | config))
+    return str(path)
 
 
 def sequence(request_id="a", prompt=PROMPT, **fields):

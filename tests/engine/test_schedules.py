@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import generate
+from tests.engine.builders import generate, save_adapter
 
 BLOCK_SIZE = 4
-NUM_BLOCKS = 24  # fewer than all requests together need: some steps must fail for want of blocks
+NUM_BLOCKS = 20  # besides the prefixes; fewer than all requests together need: some steps must fail for want of blocks
 MAX_TOKENS = 24
 PREFIX = tuple(range(40, 59))  # four full blocks and a rest
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");" | "g(" /[a-z_]+/ ");")+\n'
@@ -38,9 +38,9 @@ KINDS = (
 class Request:
     """What a test knows of one request that the engine runs."""
 
-    def __init__(self, kind, num_cached):
+    def __init__(self, kind, num_prompt_tokens, num_cached):
         self.kind = kind
-        self.left = len(KINDS[kind]["prompt_token_ids"]) - num_cached
+        self.left = num_prompt_tokens - num_cached
         self.num_cached = num_cached
         self.computed = num_cached
         self.num_drafted = 0
@@ -58,17 +58,25 @@ class Schedules(RuleBasedStateMachine):
 
     model_dir = None
     expected = None
+    kinds = KINDS
     lookahead = "off"
     counts = None
 
     def __init__(self):
         super().__init__()
+        prefixes = {kind["prefix_id"]: kind.get("adapter") for kind in self.kinds if "prefix_id" in kind}
+        self.num_pinned = 4 * len(prefixes)
         self.backend = TorchBackend(
-            self.model_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, lookahead=self.lookahead
+            self.model_dir,
+            num_kv_blocks=NUM_BLOCKS + self.num_pinned,
+            block_size=BLOCK_SIZE,
+            lookahead=self.lookahead,
+            adapters={kind["adapter"] for kind in self.kinds if "adapter" in kind},
         )
         cache = self.backend._runner.cache
         cache.max_gathered_blocks, cache.min_shared_blocks = 12, 1  # every way to group a decode batch
-        assert self.backend.load_prefix("p", PREFIX) == 16
+        for prefix_id, adapter in prefixes.items():
+            assert self.backend.load_prefix(prefix_id, PREFIX, adapter) == 16
         self.requests = {}
         self.count = 0
 
@@ -108,7 +116,7 @@ class Schedules(RuleBasedStateMachine):
         for name, count in scheduled.items():
             self.check_tokens(name, count, output)
         self.backend.check_integrity()
-        held = 4 + sum(request.blocks() for request in self.requests.values())
+        held = sum(request.blocks() for request in self.requests.values())
         assert output.free_kv_blocks == NUM_BLOCKS - held
 
     @staticmethod
@@ -120,21 +128,23 @@ class Schedules(RuleBasedStateMachine):
     def preempt(self, name):
         """Takes all KV from a request and has it come back with its tokens, without a shared prefix."""
         request = self.requests[name]
-        again = self.requests[name] = Request(request.kind, 0)
+        prompt = self.kinds[request.kind]["prompt_token_ids"]
+        again = self.requests[name] = Request(request.kind, len(prompt), 0)
         again.tokens = request.tokens
         again.left += len(request.tokens)
-        return Sequence(request_id=name, output_token_ids=tuple(request.tokens), **KINDS[request.kind])
+        return Sequence(request_id=name, output_token_ids=tuple(request.tokens), **self.kinds[request.kind])
 
     def admit(self, rng):
         if len(self.requests) >= 6 or rng.random() < 0.6:
             return []
-        kind = rng.randrange(len(KINDS))
-        longest = min(16, len(KINDS[kind]["prompt_token_ids"]) - 1) if "prefix_id" in KINDS[kind] else 0
+        kind = rng.randrange(len(self.kinds))
+        num_tokens = len(self.kinds[kind]["prompt_token_ids"])
+        longest = min(16, num_tokens - 1) if "prefix_id" in self.kinds[kind] else 0
         num_cached = BLOCK_SIZE * rng.randint(0, longest // BLOCK_SIZE)
         self.count += 1
         name = f"r{self.count}"
-        self.requests[name] = Request(kind, num_cached)
-        return [Sequence(request_id=name, num_cached_tokens=num_cached, **KINDS[kind])]
+        self.requests[name] = Request(kind, num_tokens, num_cached)
+        return [Sequence(request_id=name, num_cached_tokens=num_cached, **self.kinds[kind])]
 
     def check_tokens(self, name, count, output):
         request = self.requests[name]
@@ -162,16 +172,21 @@ class Schedules(RuleBasedStateMachine):
     def teardown(self):
         self.backend.execute(SchedulerOutput(release=tuple(self.requests)))
         self.backend.check_integrity()
-        assert self.backend.execute(SchedulerOutput()).free_kv_blocks == NUM_BLOCKS - 4
+        assert self.backend.execute(SchedulerOutput()).free_kv_blocks == NUM_BLOCKS
 
 
 @pytest.fixture(scope="module")
 def expected(llama_dir):
     """Every kind of request alone, uninterrupted, in one chunk, without a shared prefix."""
-    backend = TorchBackend(llama_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE)
+    return alone(llama_dir, KINDS)
+
+
+def alone(llama_dir, kinds):
+    adapters = {kind["adapter"] for kind in kinds if "adapter" in kind}
+    backend = TorchBackend(llama_dir, num_kv_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, adapters=adapters)
     return [
         generate(backend, Sequence(request_id="a", **(kind | {"prefix_id": None})), max_tokens=MAX_TOKENS)["a"]
-        for kind in KINDS
+        for kind in kinds
     ]
 
 
@@ -185,10 +200,29 @@ def test_any_schedule_gives_the_same_tokens_with_packed_weights(llama_dir, expec
     run_schedules(llama_dir, expected, "always", max_examples=20)
 
 
-def run_schedules(llama_dir, expected, lookahead, max_examples):
+@pytest.mark.parametrize("lookahead", ["off", "always"])
+def test_any_schedule_of_several_adapters_gives_the_same_tokens(llama_dir, tmp_path, lookahead):
+    adapters = [save_adapter(tmp_path / name, llama_dir, seed=seed) for seed, name in enumerate("xy")]
+
+    def adapted(kind, adapter):
+        return kind | {"adapter": adapter} | ({"prefix_id": f"p of {adapter}"} if "prefix_id" in kind else {})
+
+    kinds = [*KINDS, *(adapted(kind, adapter) for kind in KINDS for adapter in adapters)]
+    expected = alone(llama_dir, kinds)
+    assert len(set(map(tuple, expected))) == len(kinds), "an adapter changes nothing: the comparison would prove little"
+    run_schedules(llama_dir, expected, lookahead, max_examples=20, kinds=kinds)
+
+
+def run_schedules(llama_dir, expected, lookahead, max_examples, kinds=KINDS):
     assert all(len(set(tokens)) > 2 for tokens in expected), expected
     counts = Counter()
-    fields = {"model_dir": llama_dir, "expected": expected, "lookahead": lookahead, "counts": counts}
+    fields = {
+        "model_dir": llama_dir,
+        "expected": expected,
+        "kinds": kinds,
+        "lookahead": lookahead,
+        "counts": counts,
+    }
     machine = type("Machine", (Schedules,), fields)
     run_state_machine_as_test(
         machine, settings=settings(max_examples=max_examples, stateful_step_count=40, deadline=None)

@@ -53,7 +53,7 @@ class VirtualEngine:
     def now_s(self):
         return self.now
 
-    def load_prefix(self, prefix_id, token_ids):
+    def load_prefix(self, prefix_id, token_ids, adapter=None):
         return 0
 
     def close(self):

@@ -82,6 +82,18 @@ def test_values_arrive_as_declared():
     assert pickle.loads(pickle.dumps(model)) == model
 
 
+def test_the_path_of_an_adapter_begins_at_the_file(tmp_path, monkeypatch):
+    assert load_robot_model(TELLO).adapter is None
+    monkeypatch.setenv("HOME", "/ada")
+    for given, expected in {
+        "adapters/tello": str(tmp_path / "adapters" / "tello"),
+        "/opt/adapters/tello": "/opt/adapters/tello",
+        "~/tello": "/ada/tello",
+    }.items():
+        path = edited(tmp_path, "name: tello", f"name: tello\nadapter: {given}")
+        assert load_robot_model(path).adapter == expected
+
+
 def test_unknown_model_lists_the_known():
     for name in ("r2d2", "", "../tello", "tello.yaml"):
         with pytest.raises(PlannerError, match="indy7, tello") as raised:
@@ -133,6 +145,11 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
         ("geofence: {", "gone: {", "gone"),
         ("  mf: {alias", "  9mf: {alias", "'9mf' is not an ASCII identifier"),
         ("  mf: {alias", "  _mf: {alias", "'_mf' is reserved"),
+        ("name: tello", "name: tello\nadapter: ' '", "adapter must name a directory"),
+        ("name: tello", "name: tello\nadapter: 3", "adapter"),
+        ("name: tello", "name: tello\nadapter: [a]", "adapter"),
+        ("name: tello", 'name: tello\nadapter: "a\\0b"', "adapter: 'a\\x00b' is no path"),
+        ("name: tello", "name: tello\nadapter: ~nobody_of_this_name/a", "adapter: '~nobody_of_this_name/a' is no path"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_refused_with_its_path(tmp_path, old, new, expected):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chats through the loop: sentences while the person reads, whole answers, and models that cannot."""
 
+import dataclasses
+
 import pytest
 
 from llm_planner.core.config import SchedulerConfig
@@ -28,6 +30,17 @@ def make_preparer(backend, style=PromptStyle.INSTRUCT, **options):
     plans = PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=library, style=style)
     encoder = PromptEncoder(tokenizer=backend.tokenizer, style=style)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, **options)
+
+
+def test_a_chat_is_written_with_the_adapter_of_the_robot_model():
+    class Adapted(RobotLibrary):
+        def get(self, name):
+            return dataclasses.replace(super().get(name), adapter="/adapters/one")
+
+    backend, request = FakeBackend(), make_request("chat", "tell a story", urgency=Urgency.CHAT)
+    assert make_preparer(backend).prepare(request).sequence.adapter is None
+    preparer = dataclasses.replace(make_preparer(backend), library=Adapted())
+    assert preparer.prepare(request).sequence.adapter == "/adapters/one"
 
 
 def talk(text=STORY, policy="fcfs_segment", max_tokens=512, **options):

@@ -235,6 +235,28 @@ def test_a_robot_that_the_model_was_not_trained_for_is_refused_with_a_way():
     assert loop.next_wakeup_s(0.0) is None
 
 
+class Adapted(RobotLibrary):
+    """Robot models, all with one adapter."""
+
+    def get(self, name):
+        return replace(super().get(name), adapter="/adapters/one")
+
+
+def test_prefix_and_sequence_belong_to_the_adapter_of_the_robot_model():
+    loaded = []
+
+    class Backend(FakeBackend):
+        def load_prefix(self, prefix_id, token_ids, adapter=None):
+            loaded.append(adapter)
+            return super().load_prefix(prefix_id, token_ids, adapter)
+
+    backend = Backend()
+    preparer = PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=Adapted(), trained_models={"indy7"})
+    assert preparer.prepare(make_request(robot_model="tello")).sequence.adapter == "/adapters/one"
+    assert make_preparer(backend).prepare(make_request()).sequence.adapter is None
+    assert loaded == ["/adapters/one", None]
+
+
 @pytest.mark.parametrize("requested", [{"instruction": "stop!"}, {"instruction": "fly", "plan": "h();"}])
 def test_what_needs_no_model_is_carried_out_by_any_robot(requested):
     events, loop = ask_an_untrained_model(**requested)

@@ -88,9 +88,9 @@ class CountedBackend:
         """Limits of the backend."""
         return self._backend.info
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Passes on."""
-        return self._backend.load_prefix(prefix_id, token_ids)
+        return self._backend.load_prefix(prefix_id, token_ids, adapter)
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
         """Runs one step and counts it."""

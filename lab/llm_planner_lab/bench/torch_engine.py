@@ -7,6 +7,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -73,13 +74,32 @@ class Setting:
 
 
 class Ours:
-    """Our engine with random prompts, driven step by step."""
+    """Our engine with random prompts, driven step by step.
 
-    def __init__(self, model: Path, prompts: list[list[int]], num_blocks: int, shared_tokens: int) -> None:
-        self._backend = TorchBackend(model, num_kv_blocks=num_blocks)
+    Args:
+        model: Checkpoint directory.
+        prompts: Of one length.
+        num_blocks: Of the KV cache.
+        shared_tokens: With which all prompts begin.
+        loaded: Directories of adapters.
+        adapters: Of these, one for each prompt; None for all prompts by default.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        prompts: list[list[int]],
+        num_blocks: int,
+        shared_tokens: int,
+        *,
+        loaded: Seq[str] = (),
+        adapters: Seq[str | None] | None = None,
+    ) -> None:
+        self._backend = TorchBackend(model, num_kv_blocks=num_blocks, adapters=loaded)
         self._num_cached = self._backend.load_prefix("shared", prompts[0][:shared_tokens])
         self._ids = tuple(f"request_{index}" for index in range(len(prompts)))
         self._prompts = dict(zip(self._ids, map(tuple, prompts), strict=True))
+        self._adapters = dict(zip(self._ids, adapters or [None] * len(prompts), strict=True))
         self._lengths = dict.fromkeys(self._ids, 0)
         self._stopped: list[str] = []
 
@@ -98,7 +118,10 @@ class Ours:
 
     def _start(self, prompts: dict[str, tuple[int, ...]]) -> None:
         cached = {"prefix_id": "shared", "num_cached_tokens": self._num_cached}
-        new = tuple(Sequence(request_id=n, prompt_token_ids=p, **cached) for n, p in prompts.items())  # type: ignore[arg-type]
+        new = tuple(
+            Sequence(request_id=n, prompt_token_ids=p, adapter=self._adapters[n], **cached)  # type: ignore[arg-type]
+            for n, p in prompts.items()
+        )
         scheduled = {name: len(prompt) - self._num_cached for name, prompt in prompts.items()}
         self._lengths |= dict.fromkeys(prompts, self._num_cached)
         self._run(SchedulerOutput(release=tuple(prompts), new=new, num_scheduled_tokens=scheduled))

@@ -60,7 +60,7 @@ class VllmBackend:
         self._tasks = engine.core.get_supported_tasks()
         self._arrivals = Arrivals()
         self._names = Names()
-        self._prefixes: dict[str, int] = {}
+        self._prefixes: dict[tuple[str, str | None], int] = {}
         num_blocks = engine.scheduler.kv_cache_config.num_blocks - 1  # one stands for "no block"
         block_size = engine.scheduler.block_size
         self._info = BackendInfo(
@@ -79,7 +79,7 @@ class VllmBackend:
         """Limits of this backend."""
         return self._info
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Computes a static prompt prefix once; vLLM's prefix cache then shares its whole blocks by their content.
 
         Nothing pins them: unused for long, they may be computed again. Returns how many tokens are shared.
@@ -87,13 +87,14 @@ class VllmBackend:
         num_shared = len(token_ids) // self._info.block_size * self._info.block_size
         if len(token_ids) >= self._info.max_model_len:
             return 0
-        if prefix_id not in self._prefixes and num_shared:
+        if (prefix_id, adapter) not in self._prefixes and num_shared:
             request_id = f"prefix {prefix_id}"
-            self._add(Sequence(request_id=request_id, prompt_token_ids=tuple(token_ids)), max_tokens=1)
+            prefix = Sequence(request_id=request_id, prompt_token_ids=tuple(token_ids), adapter=adapter)
+            self._add(prefix, max_tokens=1)
             while self._names.inner(request_id) in self._scheduler.requests:
                 self._step({request_id: len(token_ids)})
             self._arrivals.forget(request_id)
-        self._prefixes[prefix_id] = num_shared
+        self._prefixes[prefix_id, adapter] = num_shared
         return num_shared
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
@@ -145,12 +146,15 @@ class VllmBackend:
     def _add(self, sequence: Sequence, max_tokens: int | None = None) -> None:
         """Gives vLLM a request; raises ValueError if it cannot be served."""
         engine = self.engine
+        if sequence.adapter is not None and sequence.adapter not in engine.adapters:
+            raise ValueError(f"adapter {sequence.adapter!r} is not loaded")
+        adapter = None if sequence.adapter is None else engine.adapters[sequence.adapter]
         prompt: Any = {"type": "token", "prompt_token_ids": list(sequence.prompt_token_ids)}
         parameters = self._sampling(sequence, max_tokens)
         name = self._names.give(sequence.request_id)
         if self.drafts is not None and max_tokens is None:
             self.drafts.open(sequence)
-        request = engine.inputs.process_inputs(name, prompt, parameters, self._tasks)
+        request = engine.inputs.process_inputs(name, prompt, parameters, self._tasks, lora_request=adapter)
         engine.core.add_request(*engine.core.preprocess_add_request(request))
 
     def _sampling(self, sequence: Sequence, max_tokens: int | None) -> Any:  # noqa: ANN401 (vLLM's SamplingParams)

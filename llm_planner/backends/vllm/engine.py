@@ -9,17 +9,19 @@ import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from llm_planner.backends.vllm.contract import require_hooks, require_vllm
 from llm_planner.backends.vllm.drafts import PROPOSER
 from llm_planner.backends.vllm.pipeline import ready_pipeline
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
+from llm_planner.engine.adapter import read_adapter_config
 from llm_planner.engine.drafting import MAX_DRAFT_TOKENS
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
+    from vllm.lora.request import LoRARequest
     from vllm.v1.engine.core import EngineCore
     from vllm.v1.engine.input_processor import InputProcessor
 
@@ -34,6 +36,7 @@ CPU_KV_BYTES = 1 << 30
 _log = logging.getLogger(__name__)
 
 _SCHEDULED = "the planner schedules the steps"
+_ADAPTERS = "robot models name their adapters"
 DECIDED = {
     "model": "set engine.model",
     "dtype": "set engine.dtype",
@@ -54,6 +57,11 @@ DECIDED = {
     "scheduler_cls": _SCHEDULED,
     "enable_chunked_prefill": _SCHEDULED,
     "speculative_config": "set engine.lookahead",
+    "enable_lora": _ADAPTERS,
+    "max_loras": _ADAPTERS,
+    "max_cpu_loras": _ADAPTERS,
+    "max_lora_rank": _ADAPTERS,
+    "lora_target_modules": _ADAPTERS,
     "data_parallel_size": "the planner asks one engine",
     "kv_transfer_config": "the planner waits for no KV from elsewhere",
     "kv_offloading_size": "the planner waits for no KV from elsewhere",
@@ -101,6 +109,7 @@ class EngineSettings:
         kv_cache_dtype: ``auto`` takes the model's.
         lookahead: What a step may add to the one token that it yields (``engine.lookahead.Lookahead``); ``auto`` adds
             nothing where vLLM keeps steps in flight instead.
+        adapters: Directories of the LoRA adapters that sequences may name.
         further: Other engine arguments of vLLM (``further_arguments``).
     """
 
@@ -120,6 +129,7 @@ class EngineSettings:
     quantization: str = ""
     kv_cache_dtype: str = "auto"
     lookahead: str = "off"
+    adapters: tuple[str, ...] = ()
     further: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -150,11 +160,13 @@ class Engine:
         core: Its core, in this process.
         inputs: Checks requests and makes them what the core takes.
         scheduler: The core's scheduler: one of ours, unless a benchmark has put another one in its place.
+        adapters: Those that are loaded, by their directories.
     """
 
     core: "EngineCore"
     inputs: "InputProcessor"
     scheduler: "WatchedMixin"
+    adapters: Mapping[str, "LoRARequest"] = field(default_factory=dict)
 
 
 def start_engine(settings: EngineSettings) -> Engine:
@@ -184,9 +196,12 @@ def start_engine(settings: EngineSettings) -> Engine:
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
     try:
-        return _start(config)
+        engine = _start(config)
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
+    if settings.adapters:
+        _load_adapters(engine, settings.adapters)
+    return engine
 
 
 def _require_known(further: Mapping[str, Any], known: Collection[str]) -> None:
@@ -215,10 +230,8 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             "engine.num_kv_blocks",
         )
     _require_layers(settings)
-    block_size, dtype = settings.block_size, settings.dtype
-    if is_cpu:
-        block_size = -(-block_size // CPU_BLOCK_TOKENS) * CPU_BLOCK_TOKENS
-        dtype = "float32" if dtype == "auto" else dtype
+    block_size = -(-settings.block_size // CPU_BLOCK_TOKENS) * CPU_BLOCK_TOKENS if is_cpu else settings.block_size
+    dtype = "float32" if is_cpu and settings.dtype == "auto" else settings.dtype
     arguments: dict[str, Any] = {
         "model": str(settings.model_dir),
         "dtype": dtype,
@@ -254,7 +267,42 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             "model": PROPOSER,
             "num_speculative_tokens": MAX_DRAFT_TOKENS,
         }
+    if settings.adapters:
+        arguments |= _adapter_arguments(settings, is_cpu=is_cpu, has_drafts="speculative_config" in arguments)
     return {**arguments, **settings.further}
+
+
+def _adapter_arguments(settings: EngineSettings, *, is_cpu: bool, has_drafts: bool) -> dict[str, Any]:
+    """Returns what has vLLM keep room for adapters, whose configurations our own engine must understand, too."""
+    from vllm.config.lora import MaxLoRARanks
+
+    ranks = {directory: read_adapter_config(Path(directory)).rank for directory in settings.adapters}
+    known, directory = get_args(MaxLoRARanks), max(ranks, key=lambda name: ranks[name])
+    if ranks[directory] > max(known):
+        message = f"adapter {directory} has rank {ranks[directory]}, and vLLM takes at most {max(known)}"
+        raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
+    rank = min(rank for rank in known if rank >= ranks[directory])
+    # vLLM 0.32 on a CPU adds what is in the last place to tokens without an adapter, if others of the step have one.
+    arguments = {"enable_lora": True, "max_loras": len(ranks) + is_cpu, "max_lora_rank": rank}
+    if has_drafts:  # vLLM insists on room for a draft of every request; a step is scheduled as long as ever
+        room = settings.max_live * (1 + MAX_DRAFT_TOKENS)
+        arguments["max_num_batched_tokens"] = max(settings.max_num_batched_tokens, room)
+    return arguments
+
+
+def _load_adapters(engine: Engine, adapters: Collection[str]) -> None:
+    """Loads adapters, once and for all: vLLM has room for each."""
+    from vllm.lora.request import LoRARequest
+
+    requests = {name: LoRARequest(name, number, name) for number, name in enumerate(adapters, 1)}
+    for name, request in requests.items():
+        try:
+            engine.core.add_lora(request)
+        except Exception as error:
+            engine.core.shutdown()
+            text = " ".join(str(error).split())[:MAX_REASON] or repr(error)
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"vLLM cannot load the adapter {name}: {text}") from error
+    engine.adapters = requests
 
 
 def _verifies_drafts(settings: EngineSettings, *, is_cpu: bool) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.core.sched.request_queue import FCFSRequestQueue
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
@@ -26,6 +27,7 @@ else:
 
 
 _ADMITTED = (RequestStatus.RUNNING, RequestStatus.PREEMPTED)
+_QUEUED = (RequestStatus.WAITING, RequestStatus.PREEMPTED)  # for room, and not for KV from elsewhere or for a grammar
 
 
 class WatchedMixin(_Base):
@@ -142,21 +144,24 @@ class RosterMixin(WatchedMixin):
         self._make_room(named)
         running = [r for r in named if r.status is RequestStatus.RUNNING]
         waiting = [r for r in named if r.status is not RequestStatus.RUNNING]
-        chosen = set(named)
+        chosen, holding = set(named), set(self.kv_holding_waiting)
         parked = [r for r in self.running if r not in chosen]
         aside = [r for r in self.waiting if r not in chosen]
+        holding_aside = [r for r in self.kv_holding_waiting if r not in chosen]
         self.running = running
-        self._refill_waiting(waiting)
+        _refill(self.waiting, (r for r in waiting if r not in holding))
+        _refill(self.kv_holding_waiting, (r for r in waiting if r in holding))
         self.max_num_scheduled_tokens = self._budget
         # The newer model runner keeps a slot for every unfinished request; the older one only for running ones.
         self.max_num_active_reqs = self.max_num_running_reqs - (len(parked) if self.use_v2_model_runner else 0)
         output = super().schedule(throttle_prefills)
         self.running.extend(parked)
         self.waiting.extend(aside)
+        self.kv_holding_waiting.extend(holding_aside)
         self._last = self.scheduled
         if self.micro_batches is not None:
             self.micro_batches.scheduled(self.scheduled)
-        if waiting and not self.scheduled:
+        if not self.scheduled and any(r.status in _QUEUED for r in waiting):
             self._give_up_next(chosen)  # it did not fit, whatever we reckoned: there will be more room
         return output
 
@@ -180,10 +185,6 @@ class RosterMixin(WatchedMixin):
             is_begun=is_running,
             is_urgent=request.request_id in roster.urgent,
         )
-
-    def _refill_waiting(self, waiting: Iterable[Request]) -> None:
-        self.waiting.clear()
-        self.waiting.extend(waiting)
 
     # --- Memory
 
@@ -221,11 +222,18 @@ class RosterMixin(WatchedMixin):
 
     def _missing_blocks(self, request: Request, num_tokens: int) -> int:
         """Returns how many free blocks a request takes in its next step; all of its prompt if it has none yet."""
-        if request.status is RequestStatus.RUNNING:
+        is_running = request.status is RequestStatus.RUNNING
+        if is_running or request in self.kv_holding_waiting:
             held = len(self.kv_cache_manager.get_block_ids(request.request_id)[0])
-            return max(0, -(-(request.num_computed_tokens + num_tokens) // self.block_size) - held)
+            wanted = request.num_computed_tokens + num_tokens if is_running else request.num_tokens + 1
+            return max(0, -(-wanted // self.block_size) - held)
         shared = self.kv_cache_manager.get_computed_blocks(request)[0].blocks[0]
         return -(-(request.num_tokens + 1) // self.block_size) - sum(block.ref_cnt > 0 for block in shared)
+
+
+def _refill(queue: FCFSRequestQueue, requests: Iterable[Request]) -> None:
+    queue.clear()
+    queue.extend(requests)
 
 
 def _num_known(request: Request) -> int:

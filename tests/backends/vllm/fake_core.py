@@ -4,7 +4,8 @@
 import copy
 from collections import deque
 
-from vllm.v1.outputs import ModelRunnerOutput
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata
+from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
 
 from llm_planner.backends.vllm.backend import VllmBackend
 from llm_planner.backends.vllm.engine import Engine
@@ -17,6 +18,53 @@ def next_token(token_ids):
     for token_id in token_ids:
         value = (value * 1_000_003 + token_id + 7) % 2_147_483_647
     return 10 + value % 250
+
+
+class SlowMemory(KVConnectorBase_V1):
+    """KV from elsewhere: what a request lost comes back some steps after it was asked for, while its blocks are held.
+
+    Args:
+        scheduler: Is told of what has come.
+        num_steps: Until it has.
+    """
+
+    requires_kv_delivery = supports_divergent_local_hybrid_hits = False
+
+    def __init__(self, scheduler, num_steps):
+        self._scheduler, self._num_steps, self._kv_cache_config = scheduler, num_steps, scheduler.kv_cache_config
+        self._left = {}
+        self.num_loads = 0
+
+    def step(self):
+        self._left = {name: left - 1 for name, left in self._left.items()}
+        come = {name for name, left in self._left.items() if left < 0}
+        self._left = {name: left for name, left in self._left.items() if name not in come}
+        self._scheduler._update_from_kv_xfer_finished(KVConnectorOutput(finished_recving=come))
+
+    def get_num_new_matched_tokens(self, request, num_computed_tokens):
+        whole = request.num_tokens // self._scheduler.block_size * self._scheduler.block_size
+        is_lost = request.num_preemptions > 0 and whole > num_computed_tokens
+        return (whole - num_computed_tokens, True) if is_lost else (0, False)
+
+    def update_state_after_alloc(self, request, blocks, num_external_tokens):
+        if num_external_tokens:
+            self._left[request.request_id] = self._num_steps
+            self.num_loads += 1
+
+    def build_connector_meta(self, scheduler_output):
+        return KVConnectorMetadata()
+
+    def start_load_kv(self, forward_context, **kwargs):
+        pass
+
+    def wait_for_layer_load(self, layer_name):
+        pass
+
+    def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
+        pass
+
+    def wait_for_save(self):
+        pass
 
 
 class FakeCore:
@@ -48,8 +96,11 @@ class FakeCore:
         pass
 
     def step_fn(self):
+        if self.scheduler.connector is not None:
+            self.scheduler.connector.step()
         scheduled = self.scheduler.schedule()
         is_executed = scheduled.total_num_scheduled_tokens > 0
+        assert scheduled.num_scheduled_tokens.keys() <= self.scheduler._roster.num_tokens.keys()
         if is_executed:
             self._queue.append((scheduled, self._run(scheduled)))
             if len(self._queue) < self.batch_queue_size:

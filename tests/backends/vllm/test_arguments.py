@@ -6,6 +6,7 @@ import json
 import sys
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
+from typing import Literal
 
 import pytest
 
@@ -52,6 +53,8 @@ def started(monkeypatch):
         "vllm": {},
         "vllm.platforms": vars(platforms),
         "vllm.engine": {},
+        "vllm.config": {},
+        "vllm.config.lora": {"MaxLoRARanks": Literal[1, 8, 16, 512]},
         "vllm.engine.arg_utils": {"EngineArgs": arguments_class},
     }.items():
         module = ModuleType(name)
@@ -120,7 +123,48 @@ def test_an_argument_that_vllm_does_not_have_is_refused_with_the_nearest(started
 
 def test_every_argument_that_we_give_is_closed_to_others(started, long_model):
     given = started(EngineSettings(model_dir=long_model, num_kv_blocks=9, gpu_memory_utilization=0.5, quantization="x"))
+    assert {"enable_lora", "max_loras", "max_lora_rank"} <= set(vllm_engine.DECIDED)
     assert set(given) - {"enforce_eager"} <= set(vllm_engine.DECIDED)
+
+
+@pytest.fixture
+def adapters(tmp_path):
+    """Returns a function that makes adapters of given ranks."""
+
+    def make(*ranks):
+        for rank in ranks:
+            directory = tmp_path / str(rank)
+            directory.mkdir()
+            config = {"peft_type": "LORA", "r": rank, "lora_alpha": 8, "bias": "none", "target_modules": ["q_proj"]}
+            (directory / "adapter_config.json").write_text(json.dumps(config))
+        return tuple(str(tmp_path / str(rank)) for rank in ranks)
+
+    return make
+
+
+def test_there_is_room_for_every_adapter(started, long_model, adapters, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(vllm_engine, "_load_adapters", lambda engine, names: loaded.append((engine, names)))
+    settings = EngineSettings(model_dir=long_model, adapters=adapters(4, 9), lookahead="always")
+    given = started(settings, is_cpu=True)
+    # vLLM 0.32 on a CPU needs a place that is empty.
+    assert (given["enable_lora"], given["max_loras"], given["max_lora_rank"]) == (True, 3, 16)
+    # vLLM 0.32 insists on a place in the step for a draft of each request.
+    assert (given["max_num_scheduled_tokens"], given["max_num_batched_tokens"]) == (2048, 256 * 9)
+    assert started(settings)["max_loras"] == 2
+    plain = started(EngineSettings(model_dir=long_model, lookahead="always"), is_cpu=True)
+    assert plain["max_num_batched_tokens"] == 2048
+    assert "enable_lora" not in plain
+    assert loaded == 2 * [("configuration", settings.adapters)]
+
+
+def test_an_adapter_that_vllm_or_we_cannot_apply(started, long_model, adapters):
+    with pytest.raises(PlannerError, match="rank 513, and vLLM takes at most 512") as caught:
+        started(EngineSettings(model_dir=long_model, adapters=adapters(513)))
+    assert caught.value.code is ErrorCode.UNSUPPORTED_ARCHITECTURE
+    with pytest.raises(PlannerError, match=r"elsewhere has no adapter_config\.json") as caught:
+        started(EngineSettings(model_dir=long_model, adapters=("/elsewhere",)))
+    assert caught.value.code is ErrorCode.MODEL_NOT_FOUND
 
 
 def test_a_share_of_a_gpu_means_nothing_on_a_cpu(started, long_model):

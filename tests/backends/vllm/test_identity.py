@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("vllm")
 
 from llm_planner.core.step import SchedulerOutput
-from tests.backends.vllm.fake_core import next_token, with_steps_in_flight
+from tests.backends.vllm.fake_core import SlowMemory, next_token, with_steps_in_flight
 from tests.engine.builders import PROMPT, sequence
 
 MAX_TOKENS = 40
@@ -125,6 +125,49 @@ def test_with_steps_in_flight_and_little_memory(backend, depth, num_blocks):
     assert (scheduler.num_given_up > 0) == (num_blocks == 20)
     pool.free_blocks(taken)
     assert not scheduler.requests
+    assert scheduler.num_free_blocks == 64
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_kv_that_comes_back_from_elsewhere(backend, depth):
+    """A request whose KV is on its way holds blocks and does not run; if it is not named, it does not either."""
+    fake = with_steps_in_flight(backend, depth)
+    scheduler = fake._scheduler
+    memory = scheduler.connector = SlowMemory(scheduler, num_steps=5)
+    pool = scheduler.kv_cache_manager.block_pool
+    taken = pool.get_new_blocks(44)
+    sequences = make_sequences(8)
+    tokens, num_pauses = interrupted(fake, sequences, seed=depth)
+    for one in sequences:
+        known = list(one.prompt_token_ids)
+        while len(known) < len(one.prompt_token_ids) + MAX_TOKENS:
+            known.append(next_token(known))
+        assert tokens[one.request_id] == known[len(one.prompt_token_ids) :]
+    assert min(num_pauses, memory.num_loads) > 5
+    pool.free_blocks(taken)
+    assert not scheduler.requests
+    assert scheduler.num_free_blocks == 64
+
+
+def test_a_request_whose_kv_is_on_its_way_takes_no_room_from_others(backend):
+    fake = with_steps_in_flight(backend, 1)
+    scheduler = fake._scheduler
+    scheduler.connector = SlowMemory(scheduler, num_steps=6)
+    driver = Driver(fake, make_sequences(2))
+    while not all(driver.tokens.values()):
+        driver.step(["s0", "s1"])
+    scheduler.give_up_kv(next(r for r in scheduler.running if r.request_id.startswith("s0")))
+    pool = scheduler.kv_cache_manager.block_pool
+    pool.free_blocks(pool.get_new_blocks(scheduler.num_free_blocks))  # what was in them cannot be found again
+    num_tokens = len(driver.tokens["s0"])
+    for _ in range(6):
+        driver.step(["s0"], suspended=["s1"])
+    assert len(scheduler.kv_holding_waiting) == 1
+    assert (len(driver.tokens["s0"]), scheduler.num_given_up) == (num_tokens, 1)
+    while driver.unfinished:
+        driver.step(driver.unfinished)
+    driver.step([])
+    assert scheduler.num_given_up == 1
     assert scheduler.num_free_blocks == 64
 
 

@@ -55,9 +55,9 @@ class ProfiledBackend:
         """Limits of the backend."""
         return self._backend.info
 
-    def load_prefix(self, prefix_id: str, token_ids: Sequence[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Sequence[int], adapter: str | None = None) -> int:
         """Passes on."""
-        return self._backend.load_prefix(prefix_id, token_ids)
+        return self._backend.load_prefix(prefix_id, token_ids, adapter)
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
         """Runs one step, and says how long it would have taken."""

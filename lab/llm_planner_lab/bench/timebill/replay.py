@@ -62,9 +62,9 @@ class ReplayedEngine:
         """That of the engine, which never has to move KV: there is one generation."""
         return replace(self.engine.info, can_offload=False)
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int]) -> int:
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Passes on."""
-        self._prefixes[prefix_id] = self.engine.load_prefix(prefix_id, token_ids)
+        self._prefixes[prefix_id] = self.engine.load_prefix(prefix_id, token_ids, adapter)
         return self._prefixes[prefix_id]
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
