@@ -12,6 +12,7 @@ from typing import Any
 
 from llm_planner_lab import templates
 from llm_planner_lab.bench import resumption
+from llm_planner_lab.bench.admission.experiment import OURS
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
 from llm_planner_lab.bench.overload import figures as overload_figures
@@ -34,13 +35,14 @@ def _no_facts(_: Document) -> dict[str, Any]:
 def _admission_facts(document: Document) -> dict[str, Any]:
     runs = document["sweep"]["runs"]
     latency = {(run["policy"], run["interval"], run["n"], run["seed"]): run["mean_latency"] for run in runs}
-    cases = [key[1:] for key in latency if key[0] == "ours"]
+    cases = [key[1:] for key in latency if key[0] == OURS]
     most_jobs = max(run["n"] for run in runs)
     return {
         "num_cases": len(cases),
-        "num_behind": sum(latency["ours", *case] > latency["a_min", *case] for case in cases),
+        "num_behind": sum(latency[OURS, *case] > latency["a_min", *case] for case in cases),
         "most_jobs": most_jobs,
-        "slowest_decision_ms": max(r["decision_ms_p99"] for r in runs if r["policy"] == "ours" and r["n"] == most_jobs),
+        "ours": OURS,
+        "slowest_decision_ms": max(r["decision_ms_p99"] for r in runs if r["policy"] == OURS and r["n"] == most_jobs),
     }
 
 

@@ -113,12 +113,15 @@ class _Grammar:
         return rules
 
     def _value_rules(self) -> list[str]:
-        """Returns the rules of conditions and returned values. A text may also spell a number, or be ``False``."""
+        """Returns the rules of conditions and returned values. A text may also spell a number, or be ``False``.
+
+        Where no skill measures or sees anything, nothing but a truth value can be returned.
+        """
+        if not self._kinds(*_VALUES):
+            return ["value: boolean", 'boolean: "True" | "False"']
         number, variable = self._terminal("NUMBER", _ANY_NUMBER), self._variable()
         text = f"{self._quoted(_MAX_LENGTH)} | {self._name(_MAX_LENGTH)}"
         rules = [f"value: boolean | {number} | {text} | {variable}{self._or(*_VALUES)}", 'boolean: "True" | "False"']
-        if not self._kinds(*_VALUES):
-            return rules
         boolean, quantity, words = ReturnType.BOOLEAN, ReturnType.NUMBER, ReturnType.TEXT
         return [
             *rules,

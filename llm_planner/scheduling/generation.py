@@ -121,9 +121,14 @@ class Generation:
         return self.max_output_tokens - len(self.output_token_ids)
 
     @property
+    def predicted_bounds(self) -> tuple[int, int]:
+        """Shortest and longest output that were predicted; without a prediction, one token and the most allowed."""
+        return self.output_interval or (1, self.max_output_tokens)
+
+    @property
     def output_bounds(self) -> tuple[int, int]:
         """Shortest and longest output that are still possible: as predicted, refined by what was generated."""
-        lower, upper = self.output_interval or (1, self.max_output_tokens)
+        lower, upper = self.predicted_bounds
         certified = min(max(lower, len(self.output_token_ids) + 1), self.max_output_tokens)
         return certified, max(certified, min(upper, self.max_output_tokens))
 

@@ -67,6 +67,8 @@ class Scheduler:
         self._places = Places(self._order)
         pricing = policy if isinstance(policy, PricedPolicy) else PricedPolicy()
         pricing.forecast = self.times
+        if isinstance(policy, MemorySafe):
+            policy.capacity_tokens = info.num_kv_blocks * info.block_size
         self._pricing = pricing if _limits_batch(config.batch_limit, policy) else None
         self._price = EnginePrice()
         self._had_work = False
@@ -237,6 +239,9 @@ class Scheduler:
             self.ledger.grow(request_id, generation.kv_len)  # less than was booked, if drafts were rejected
             if segments.get(request_id) and request_id not in released:
                 self._complete_segments(generation, segments[request_id], now_s)
+        if isinstance(self.policy, MemorySafe):
+            for generation in (g for r in output.finished if (g := find(r)) is not None):
+                self.policy.note_complete(generation, self.generations)
         if isinstance(self.ledger, EngineLedger):
             self._recount(self.ledger, output, now_s)
         self._price.note(now_s, was_busy=True)

@@ -168,8 +168,8 @@ class StepDecision:
         return preempted
 
     def _victim(self, ranked: list[Generation], ranks: dict[Generation, Rank]) -> Generation:
-        """Returns the next to preempt: the worst ranked, or if the policy looks ahead the cheapest to bring back."""
-        if self._gate is None:
+        """Returns the next to preempt: the worst ranked, or of a policy whose rank does not count that the cheapest."""
+        if self._gate is None or (self._rules.safety is not None and self._rules.safety.yields_worst):
             return max(ranked, key=lambda g: ranks[g])
         return self._gate.cheapest([g for g in ranked if not self._rules.has_reserved_slot(g)] or ranked)
 

@@ -253,3 +253,10 @@ def cut_depth(text):
     parser = IncrementalParser(opens_blocks=True)
     parser.feed(text)
     return parser.num_open_blocks
+
+
+@pytest.mark.parametrize(("text", "num_read"), [("mb(100);->True;", 15), ("->sss;", 2), ("->1;", 2), ("->'yes';", 2)])
+def test_where_no_skill_measures_anything_only_a_truth_value_is_returned(text, num_read):
+    """Of a model that takes a warning for a question, a name would be what comes next: ``->sssss``."""
+    grammar = lark_grammar(MODELS["tello"], allowed=frozenset({"mb"}))
+    assert LLMatcher(TOKENIZER, grammar).try_consume_tokens(list(text.encode())) == num_read

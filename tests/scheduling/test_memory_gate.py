@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
 from llm_planner.scheduling.generation import GenerationState
 from llm_planner.scheduling.policies import make_policy
 from tests.scheduling.builders import make_generation, make_scheduler, run
@@ -49,8 +49,10 @@ def test_bounds_are_refined_by_what_was_generated_and_kept_when_memory_is_lost()
         ("a_l", 4, 20, 4, False, 20),
         ("adaptive", 4, 20, 4, False, 20),  # alpha 0.2: as A_l
         ("adaptive", 10, 20, 12, False, 13),  # alpha 0.5: as A_min
-        ("tardiness_safe", 4, 20, 0, False, 20),
-        ("tardiness_safe", 4, 20, 0, True, 12),
+        ("tardiness_safe", 8, 10, 0, False, 9),  # before anything ended, all lengths of the interval are as probable
+        ("tardiness_safe", 8, 10, 9, False, 10),
+        ("tardiness_safe", 4, 20, 0, True, 1),
+        ("tardiness_safe", 4, 20, 9, True, 10),
     ],
 )
 def test_what_each_policy_counts_on(name, lower, upper, num_output, can_offload, counted):
@@ -113,6 +115,48 @@ def test_who_gives_way_is_the_cheapest_to_bring_back_and_keeps_its_tokens(can_of
     assert small.is_offloaded == can_offload
     assert small.num_preemptions == (not can_offload)
     assert small.output_bounds[0] == small.num_output_tokens + 1 > 2
+
+
+def test_under_tardiness_safe_the_one_that_will_hold_memory_longest_yields():
+    scheduler = make_scheduler("tardiness_safe", num_kv_blocks=8)  # 32 tokens
+    short, long = (
+        with_interval("short", 30, 40, num_prompt_tokens=4),
+        with_interval("long", 300, 400, num_prompt_tokens=4),
+    )
+    scheduler.add(long)
+    scheduler.add(short)
+    for _ in range(20):
+        if long.is_offloaded or short.is_offloaded:
+            break
+        decode(scheduler, 1)
+    assert long.is_offloaded
+    assert short.state is GenerationState.RUNNING
+
+
+def test_lengths_are_learned_from_what_ends():
+    """Two kinds of prompts, one of which has short answers: after some of them, these go first."""
+    scheduler = make_scheduler("tardiness_safe", max_num_seqs=2)
+    for _ in range(8):
+        for num_prompt, output in ((40, 3), (400, 40)):
+            one = with_interval("r", 1, 500, num_prompt_tokens=num_prompt)
+            scheduler.add(one)
+            while one.state is not GenerationState.FINISHED:
+                scheduled = scheduler.schedule(0.0)
+                has_token = one.num_uncomputed_tokens == scheduled.num_scheduled_tokens["r"]
+                has_ended = has_token and one.num_output_tokens + 1 == output
+                step = StepOutput(
+                    token_ids={"r": (7,)} if has_token else {},
+                    finished={"r": FinishReason.STOP} if has_ended else {},
+                    duration_s=0.01,
+                )
+                scheduler.update(scheduled, step, {}, 0.0)
+                if has_ended:
+                    scheduler.end("r")
+    counted = {
+        n: scheduler.policy.counted_tokens(with_interval("new", 1, 500, num_prompt_tokens=n), can_offload=False)
+        for n in (40, 400)
+    }
+    assert counted[40] < 20 < counted[400]
 
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=10)

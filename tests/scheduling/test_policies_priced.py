@@ -26,7 +26,10 @@ class View:
     num_segment_steps: int = 0
     num_uncomputed_tokens: int = 1
     num_output_tokens: int = 0
+    num_prompt_tokens: int = 100
+    is_offloaded: bool = False
     output_bounds: tuple[int, int] = (1, 512)
+    predicted_bounds: tuple[int, int] = (1, 512)
     robot_idle_at_s: float = 0.0
 
     @property

@@ -20,19 +20,48 @@ def curve(
     out: Annotated[Path, typer.Argument(help="The profile to write: as the given one, with curves.")],
     policy: Annotated[str, typer.Option(help="Scheduling policy.")] = "tardiness",
     batch: Annotated[int, typer.Option(min=1, max=1024, help="Batch limit, scheduler.max_num_seqs.")] = 16,
+    own_plans: Annotated[
+        bool,
+        typer.Option(
+            "--own-plans",
+            help="Count the plans that the profile's model itself writes; it must run on this machine. "
+            "Fleets with a robot model of which it plans nothing are left out.",
+        ),
+    ] = False,
     seed: SeedOption = 0,
 ) -> None:
     """Simulate how many robots an engine serves in time, and write it into a profile; some minutes per fleet.
 
-    ~/get_capacity answers from these curves: drones alone, arms alone, and one of each.
+    Shares are over three traces, of the seeds from --seed on. ~/get_capacity answers from these curves: drones alone,
+    arms alone, and one of each.
     """
     from llm_planner.core.config import SchedulerConfig
+    from llm_planner.prediction.profile import find_profile
+    from llm_planner.robots.library import RobotLibrary
     from llm_planner.scheduling.policies import make_policy
-    from llm_planner_lab.simulation.capacity.saturation import profile_text, with_curves, with_section
+    from llm_planner_lab.bench.capacity.own_plans import OwnPlans
+    from llm_planner_lab.cli.live import planner_config
+    from llm_planner_lab.simulation.capacity.saturation import (
+        FLEETS,
+        NUM_TRACES,
+        profile_text,
+        with_curves,
+        with_section,
+    )
+
+    def note(text: str) -> None:
+        error_console.print(text, markup=False)
 
     make_policy(policy)  # a wrong name is found before minutes are spent
     limits = SchedulerConfig(policy=policy, max_num_seqs=batch)
-    data = with_curves(profile, limits, seed, lambda text: error_console.print(text, markup=False))
+    seeds = range(seed, seed + NUM_TRACES)
+    if own_plans:
+        model = find_profile(profile).model
+        plans = OwnPlans(planner_config(model, None, 1), RobotLibrary(), note)
+        units = [unit for unit in FLEETS if plans.can_plan(unit)]
+        data = with_curves(profile, limits, seeds, note, units=units, asked=plans.trace, planned_by=model)
+    else:
+        data = with_curves(profile, limits, seeds, note)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(with_section(profile_text(profile), data), encoding="utf-8")
     console.print(f"wrote {out}: {len(data.expected)} fleets")
@@ -53,18 +82,28 @@ def check(
 ) -> None:
     """Try an engine at every saturation that its curves claim: drones, arms, and two mixes; three limits.
 
-    In virtual time, or with `--live` on the planner itself, with the model of --model or --config; the profile must
-    be one of this machine, and nothing else may run on it.
+    In virtual time, over three traces from --seed on (with seed 0 those of the shipped curves), or with `--live` on
+    the planner itself, over one trace; the profile must be one of this machine, and nothing else may run on it. What
+    is planned: as for the curves, their tasks' plans or those of the model; live always those of the model.
     """
+    from llm_planner.prediction.profile import find_profile
     from llm_planner_lab.bench.capacity.live_fleet import served_live
+    from llm_planner_lab.bench.capacity.own_plans import OwnPlans
     from llm_planner_lab.cli.live import live_lab, planner_config
     from llm_planner_lab.simulation.capacity.fleet import parse_fleet
-    from llm_planner_lab.simulation.capacity.saturation import BETWEEN, FLEETS, check_claims, simulated
+    from llm_planner_lab.simulation.capacity.saturation import BETWEEN, FLEETS, NUM_TRACES, check_claims, simulated
 
+    curves = find_profile(profile).capacity
+    planned_by = curves.planned_by if curves else ""
     with live_lab() as lab:
         units = (parse_fleet(fleet, lab.robots),) if fleet else (*FLEETS, BETWEEN)
-        planner = planner_config(model, config, threads)
-        requests = simulated(profile, seed) if live is None else served_live(planner, seed, live, lab)
+        planner = planner_config(model or planned_by or None, config, threads)
+        plans = OwnPlans(planner, lab.robots, lambda text: error_console.print(text, markup=False), lab.on_progress)
+        if live is None:
+            seeds = range(seed, seed + NUM_TRACES)
+            requests = simulated(profile, seeds, plans.trace if planned_by else None)
+        else:
+            requests = served_live(plans, planner, seed, live, lab.on_progress)
         found = list(check_claims(profile, requests, units))
     if as_json:
         print_json(found)

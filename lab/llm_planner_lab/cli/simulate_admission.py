@@ -24,7 +24,13 @@ def admission(
             "Azure conversation trace."
         ),
     ] = None,
-    policies: Annotated[str, typer.Option(help="Names with commas between; all by default.")] = "",
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="Names with commas between; live/NAME for a policy of the planner, behind its own scheduler. By "
+            "default all of the paper, and live/tardiness_safe."
+        ),
+    ] = "",
     interval: Annotated[
         list[str] | None,
         typer.Option(help="Predicted: 1:1000 for all, bins:100, or relative:0.1 around the truth; repeat for more."),

@@ -21,7 +21,6 @@ def evaluate_admission(
     ] = None,
     n: Annotated[str, typer.Option(help="Numbers of jobs, with commas; the paper's by default.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Random subsets per number.")] = 3,
-    theorem_jobs: Annotated[int, typer.Option(min=100, help="Jobs per theorem.")] = 3000,
     is_quick: Annotated[
         bool, typer.Option("--quick", help="Seconds instead of minutes: to see that it works.")
     ] = False,
@@ -32,7 +31,7 @@ def evaluate_admission(
     from llm_planner_lab.reports import write_report
     from llm_planner_lab.simulation.admission.jobs import read_jobs
 
-    evaluation = Evaluation(num_seeds=seeds, theorem_jobs=theorem_jobs)
+    evaluation = Evaluation(num_seeds=seeds)
     if n:
         evaluation = replace(evaluation, num_jobs=whole_numbers(n))
     if is_quick:

@@ -14,10 +14,10 @@ from llm_planner.prediction.capacity.queueing import outlook
 from llm_planner.prediction.length import LengthInterval
 from llm_planner.prediction.profile import find_profile, served
 from llm_planner.prediction.throughput.estimated import estimated_profile, is_estimate
-from llm_planner.scheduling.admission import admission_names, make_admission
 from llm_planner.scheduling.pipeline.balanced import BalancedPacer
 from llm_planner.scheduling.pipeline.pacer import PaperPacer, StaticPacer, UrgentFirst
 from llm_planner.scheduling.policies import policy_names
+from llm_planner_lab.simulation.admission.algorithms import admission_names, make_admission
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.run import AdmissionRun
 from llm_planner_lab.simulation.admission.step_time import UnitSteps

@@ -63,6 +63,7 @@ class CapacityData(Record):
         expected: One curve per fleet: each robot model alone, and mixes.
         slow: At the slow end; none if the speed was measured.
         fast: At the fast end; likewise.
+        planned_by: The model whose own plans were counted; empty if they are those of the tasks (TimelyLLM, Table 2).
     """
 
     policy: str
@@ -73,6 +74,7 @@ class CapacityData(Record):
     expected: tuple[Curve, ...]
     slow: tuple[Curve, ...] = ()
     fast: tuple[Curve, ...] = ()
+    planned_by: str = ""
 
     def __post_init__(self) -> None:
         require(bool(self.limits_s) and list(self.limits_s) == sorted(set(self.limits_s)), "limits_s must ascend")

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_planner.scheduling.admission.interface import Job
+from llm_planner.scheduling.admission.job import Job
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The adaptive choice between A_min and A_l with a live engine (section 5.1 of A_min)."""
 
-from llm_planner.scheduling.admission.adaptive import CRITICAL_RATIO
+import math
+
 from llm_planner.scheduling.policies.a_l import AL
 from llm_planner.scheduling.policies.interface import GenerationView
 from llm_planner.scheduling.policies.memory_safe import BoundOrder
+
+CRITICAL_RATIO = (3.0 - math.sqrt(5.0)) / 2.0
+"""alpha*, about 0.382: below it the bound of A_l is smaller."""
 
 
 class Adaptive(BoundOrder):

@@ -48,6 +48,21 @@ class GenerationView(Protocol):
         ...
 
     @property
+    def predicted_bounds(self) -> tuple[int, int]:
+        """Shortest and longest output that were predicted; without a prediction, one token and the most allowed."""
+        ...
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Prompt length, cached tokens included."""
+        ...
+
+    @property
+    def is_offloaded(self) -> bool:
+        """Whether its KV is in host memory."""
+        ...
+
+    @property
     def num_uncomputed_tokens(self) -> int:
         """Tokens to compute before the next one comes out: a prompt, or a few when decoding."""
         ...

@@ -2,7 +2,7 @@
 """What policies that look ahead in memory have in common: they count on an output length (Eq. 3 of A_min)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 
@@ -11,8 +11,18 @@ class MemorySafe(ABC):
     """Base of policies under which a request starts only if its future, as far as it is counted on, fits.
 
     ``scheduling.memory_gate`` checks Eq. (3) for them, and preempts, if it must, the one that is the cheapest to
-    start again.
+    start again, or the worst ranked.
+
+    Attributes:
+        capacity_tokens: Of the KV cache; set by the scheduler.
+        yields_worst: Whether the worst ranked is preempted, because the rank counts what bringing it back costs.
     """
+
+    capacity_tokens = 0
+    yields_worst = False
+
+    def note_complete(self, generation: GenerationView, others: Iterable[GenerationView]) -> None:  # noqa: B027
+        """Is told of a generation that ended by itself, and of all that have not; may learn from them."""
 
     @abstractmethod
     def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:

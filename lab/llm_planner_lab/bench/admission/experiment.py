@@ -10,13 +10,19 @@ from typing import Any
 
 from llm_planner.core.clock import ProcessorClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.scheduling.admission import admission_names, make_admission
+from llm_planner.prediction.length import LengthInterval
+from llm_planner.scheduling.policies import make_policy
 from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.simulation.admission.algorithms import admission_names, make_admission
 from llm_planner_lab.simulation.admission.jobs import TrueJob, draw, parse_interval
 from llm_planner_lab.simulation.admission.run import AdmissionRun, RunResult
+from llm_planner_lab.simulation.admission.scheduler_run import SchedulerRun
 from llm_planner_lab.simulation.admission.step_time import UNIT, find_step_time
 
 BASELINE = "h_sf"
+LIVE = "live/"
+"""Begins the names of the planner's own policies, which run behind its scheduler."""
+OURS = f"{LIVE}tardiness_safe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +30,14 @@ class AdmissionExperiment:
     """What is run: each policy under each interval, number of jobs and seed.
 
     Attributes:
-        policies: Names of admission policies; H-SF always runs as well.
+        policies: Names of admission policies, and ``live/NAME`` for policies of the planner; H-SF always runs as well.
         intervals: As ``parse_interval`` reads them.
         num_jobs: Sizes of the random subsets.
         kv_tokens: M.
         step: ``unit``, or a name or file of an engine profile.
         num_seeds: Random subsets per size.
         rate_per_s: Mean arrivals per unit or second, Poisson; 0 for all at the start, as in the paper.
+        can_offload: Whether what yields under a policy of the planner moves to the host, or is computed again.
     """
 
     policies: tuple[str, ...]
@@ -40,10 +47,14 @@ class AdmissionExperiment:
     step: str = UNIT
     num_seeds: int = 3
     rate_per_s: float = 0.0
+    can_offload: bool = True
 
     def __post_init__(self) -> None:
         for name in self.policies:
-            make_admission(name, 1, random.Random(0))
+            if name.startswith(LIVE):
+                make_policy(name.removeprefix(LIVE))
+            else:
+                make_admission(name, 1, random.Random(0))
         if not (self.policies and self.intervals and self.num_jobs):
             raise PlannerError(ErrorCode.INVALID_CONFIG, "it takes at least one policy, one interval and one n")
         if min(self.num_jobs) < 1 or self.num_seeds < 1 or self.kv_tokens < 1:
@@ -94,16 +105,8 @@ def run_experiment(
                 ErrorCode.INVALID_CONFIG, f"interval {interval} does not hold an output of {max(outside)} tokens"
             )
         for name in names:
-            policy = make_admission(name, experiment.kv_tokens, random.Random(seed))
-            run = AdmissionRun(
-                drawn,
-                predicted,
-                policy,
-                experiment.kv_tokens,
-                find_step_time(experiment.step),
-                clock=ProcessorClock(),
-            )
-            runs.append({"policy": name, "interval": interval, "n": num_jobs, "seed": seed, **_figures(run.run())})
+            result = _run(experiment, name, drawn, predicted, seed)
+            runs.append({"policy": name, "interval": interval, "n": num_jobs, "seed": seed, **_figures(result)})
     return {
         "runs": runs,
         "ratio_to_h_sf": {name: dict(_ratios(runs, name, experiment.intervals)) for name in names},
@@ -112,10 +115,27 @@ def run_experiment(
             "step": experiment.step,
             "num_seeds": experiment.num_seeds,
             "rate_per_s": experiment.rate_per_s,
+            "can_offload": experiment.can_offload,
             "jobs": len(jobs),
             "left_out": len(jobs) - len(fitting),
         },
     }
+
+
+def _run(
+    experiment: AdmissionExperiment,
+    name: str,
+    jobs: Sequence[TrueJob],
+    intervals: Sequence[LengthInterval],
+    seed: int,
+) -> RunResult:
+    kv_tokens, step_time, clock = experiment.kv_tokens, find_step_time(experiment.step), ProcessorClock()
+    if name.startswith(LIVE):
+        policy = name.removeprefix(LIVE)
+        can_offload = experiment.can_offload
+        return SchedulerRun(jobs, intervals, policy, kv_tokens, step_time, can_offload=can_offload, clock=clock).run()
+    admission = make_admission(name, kv_tokens, random.Random(seed))
+    return AdmissionRun(jobs, intervals, admission, kv_tokens, step_time, clock=clock).run()
 
 
 def _seeds(experiment: AdmissionExperiment) -> range:
@@ -164,5 +184,5 @@ def _ratios(
 
 
 def default_policies() -> tuple[str, ...]:
-    """Returns all policies but those that only proofs need."""
-    return tuple(name for name in admission_names() if name != "a_random")
+    """Returns all policies but those that only proofs need, and ours."""
+    return (*(name for name in admission_names() if name != "a_random"), OURS)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from llm_planner_lab.bench.admission.experiment import OURS
+
 Document = Mapping[str, Any]
 FIGURES = {
     "admission_fig5.png": ("1:1000",),
@@ -17,7 +19,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "a_max": {"color": "#b3452c", "marker": "x", "label": "A_max"},
     "a_min": {"color": "#e6862a", "marker": "s", "label": "A_min"},
     "h_sf": {"color": "#7f7f7f", "marker": "v", "label": "H-SF, knows all lengths"},
-    "ours": {"color": "#2c8a3d", "marker": "o", "linewidth": 2.4, "label": "ours"},
+    OURS: {"color": "#2c8a3d", "marker": "o", "linewidth": 2.4, "label": "ours"},
 }
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.prediction.length import LengthInterval
-from llm_planner.scheduling.admission.interface import AdmissionPolicy, Decision, Job
+from llm_planner.scheduling.admission.job import Job
+from llm_planner_lab.simulation.admission.algorithms.interface import AdmissionPolicy, Decision
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.step_time import StepLoad, StepTime
 
@@ -78,10 +79,9 @@ class AdmissionRun:
         ]
         self._to_come = sorted(range(len(jobs)), key=lambda i: (jobs[i].arrival_s, i), reverse=True)
         self._began: dict[int, int] = {}  # running: the step at which it would have begun, had it never stopped
-        self._done: dict[int, int] = {}  # on the host: tokens generated so far
-        self._ends: list[tuple[int, int, int]] = []  # heap: step, id, began; stale if it stopped since
+        self._ends: list[tuple[int, int, int]] = []  # heap: step, id, began; stale if it was cancelled since
         self._waiting: set[int] = set()
-        self._held_tokens = self._host_tokens = 0
+        self._held_tokens = 0
         self._step, self._now_s = 0, 0.0
         self._result = RunResult(latencies_s=[0.0] * len(jobs))
 
@@ -91,7 +91,7 @@ class AdmissionRun:
         Raises:
             PlannerError: INVALID_CONFIG if the policy runs no job although jobs wait.
         """
-        while self._to_come or self._waiting or self._began or self._done:
+        while self._to_come or self._waiting or self._began:
             self._let_in()
             load = self._apply(self._decide())
             if not self._began:
@@ -118,36 +118,22 @@ class AdmissionRun:
     def _apply(self, decision: Decision) -> StepLoad:
         """Moves jobs as decided; what cannot be is an error of the policy."""
         result = self._result
-        offloaded, restored, prompts = [], [], []
+        prompts = []
         for job_id in decision.cancel:
             self._held_tokens -= self._jobs[job_id].prompt_tokens + self._step - self._began.pop(job_id)
             self._waiting.add(job_id)
             result.cancellations += 1
-        for job_id in decision.suspend:
-            self._done[job_id] = self._step - self._began.pop(job_id)
-            offloaded.append(self._jobs[job_id].prompt_tokens + self._done[job_id])
-            result.suspensions += 1
         for job_id in decision.start:
             job = self._jobs[job_id]
-            num_done = self._done.pop(job_id, 0)
-            if num_done:
-                restored.append(job.prompt_tokens + num_done)
-            else:
-                self._waiting.remove(job_id)
-                prompts.append(job.prompt_tokens)
-            self._began[job_id] = self._step - num_done
-            self._held_tokens += job.prompt_tokens + num_done
+            self._waiting.remove(job_id)
+            prompts.append(job.prompt_tokens)
+            self._began[job_id] = self._step
+            self._held_tokens += job.prompt_tokens
             heapq.heappush(self._ends, (self._began[job_id] + job.output_tokens, job_id, self._began[job_id]))
-        self._held_tokens -= sum(offloaded)
-        self._host_tokens += sum(offloaded) - sum(restored)
-        result.moved_tokens += sum(offloaded) + sum(restored)
-        result.peak_host_tokens = max(result.peak_host_tokens, self._host_tokens)
         return StepLoad(
             num_seqs=len(self._began),
             kv_tokens=self._held_tokens,
             prompts=tuple(prompts),
-            offloaded=tuple(offloaded),
-            restored=tuple(restored),
         )
 
     def _skip_ahead(self) -> None:
@@ -155,7 +141,7 @@ class AdmissionRun:
         if not self._to_come:
             raise PlannerError(
                 ErrorCode.INVALID_CONFIG,
-                f"{self._policy.name} lets none of {len(self._waiting) + len(self._done)} waiting jobs run",
+                f"{self._policy.name} lets none of {len(self._waiting)} waiting jobs run",
             )
         self._now_s = max(self._now_s, self._jobs[self._to_come[-1]].arrival_s)
         self._step += 1

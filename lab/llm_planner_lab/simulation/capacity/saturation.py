@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -25,12 +26,15 @@ from llm_planner_lab.simulation.capacity.fleet import MOST_ROBOTS, demands, flee
 from llm_planner_lab.simulation.records import RequestRecord
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
+from llm_planner_lab.simulation.trace import Trace
 
 LIMITS_S = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 OBJECTIVES = tuple(Objective(slo_s=slo_s, share=0.95) for slo_s in (2.0, 1.0, 0.5))
 """Around what these allow the points of a curve lie close together; the loosest first."""
 NUM_REQUESTS = 2000
 """That a simulation has at least, so that its noise in a share of 0.95 is half a point."""
+NUM_TRACES = 3
+"""That a share is counted over: near saturation one trace asks for 1 to 3 % more or less than another."""
 BEGIN = 0.6
 """Of what the closed form allows: far beyond its saturation a server takes long to simulate."""
 LEAST_S, MOST_S = 60.0, 10_000.0
@@ -53,6 +57,10 @@ class Checked:
     num_requests: int
 
 
+Asked = Callable[[Fleet, int, float], Trace]
+"""What a fleet asks for, given a seed and seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """A server that fleets are tried on.
@@ -61,18 +69,21 @@ class Server:
         profile: Of the engine; the planner's own time around steps is added where the profile has none.
         scheduler: Policy and limits.
         scripts: Compiles plans.
+        asked: What a fleet asks for, by seed and seconds; None for ``fleet_trace``.
     """
 
     profile: EngineProfile
     scheduler: SchedulerConfig
     scripts: ScriptLibrary
+    asked: Asked | None = None
 
     def requests(self, fleet: Fleet, seeds: Iterable[int], duration_s: float | None = None) -> list[RequestRecord]:
         """Returns what came of every request of a fleet; by default of enough seconds for ``NUM_REQUESTS``."""
         found: list[RequestRecord] = []
         for seed in seeds:
             seconds = duration_s or self._duration_s(fleet)
-            trace = fleet_trace(fleet, seed, seconds, self.scripts.robots)
+            asked = self.asked or partial(fleet_trace, robots=self.scripts.robots)
+            trace = asked(fleet, seed, seconds)
             config = SimulationConfig(profile=served(self.profile), scheduler=self.scheduler)
             found += simulate(trace, config, self.scripts).requests
         return found
@@ -207,10 +218,14 @@ Requests = Callable[[Fleet, SchedulerConfig], Sequence[RequestRecord]]
 """What comes of every request of a fleet that a planner with these limits serves."""
 
 
-def simulated(name: str, seed: int) -> Requests:
-    """Returns what an engine's profile makes of fleets, in virtual time."""
+def simulated(name: str, seeds: Sequence[int], asked: Asked | None = None) -> Requests:
+    """Returns what an engine's profile makes of fleets, in virtual time, over the traces of all seeds."""
     profile, scripts = find_profile(name), ScriptLibrary(RobotLibrary())
-    return lambda fleet, limits: Server(profile=profile, scheduler=limits, scripts=scripts).requests(fleet, (seed,))
+
+    def requests(fleet: Fleet, limits: SchedulerConfig) -> Sequence[RequestRecord]:
+        return Server(profile=profile, scheduler=limits, scripts=scripts, asked=asked).requests(fleet, seeds)
+
+    return requests
 
 
 def check_claims(name: str, requests: Requests, units: Iterable[Fleet] = (*FLEETS, BETWEEN)) -> Iterator[Claim]:
@@ -236,19 +251,39 @@ def check_claims(name: str, requests: Requests, units: Iterable[Fleet] = (*FLEET
             yield Claim(fleet=describe(unit), slo_s=objective.slo_s, number=number, share=share)
 
 
-def with_curves(name: str, limits: SchedulerConfig, seed: int, note: Callable[[str], None]) -> CapacityData:
-    """Returns the curves of a profile; of an estimate, also those of the ends of its interval."""
+def with_curves(
+    name: str,
+    limits: SchedulerConfig,
+    seeds: Sequence[int],
+    note: Callable[[str], None],
+    *,
+    units: Sequence[Fleet] = FLEETS,
+    asked: Asked | None = None,
+    planned_by: str = "",
+) -> CapacityData:
+    """Returns the curves of a profile over all seeds; of an estimate, also those of the ends of its interval.
+
+    Args:
+        name: Of the profile.
+        limits: Policy and batch limit.
+        seeds: Of the traces; a share is counted over all of them.
+        note: Receives one line per simulated fleet.
+        units: The fleets that are counted, one curve each.
+        asked: What fleets ask for; None for the plans of the tasks.
+        planned_by: The model that planned it; empty for None.
+    """
     scripts = ScriptLibrary(RobotLibrary())
 
     def curves(profile: EngineProfile) -> tuple[Curve, ...]:
-        server = Server(profile=profile, scheduler=limits, scripts=scripts)
-        return tuple(make_curve(server, unit, (seed,), note) for unit in FLEETS)
+        server = Server(profile=profile, scheduler=limits, scripts=scripts, asked=asked)
+        return tuple(make_curve(server, unit, seeds, note) for unit in units)
 
     about = CapacityData(
         policy=limits.policy,
         max_num_seqs=limits.max_num_seqs,
         limits_s=LIMITS_S,
         expected=curves(_engine(name)),
+        planned_by=planned_by,
     )
     if not is_estimate(name):
         return about

@@ -7,10 +7,10 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner_lab.bench.admission.evaluation import Evaluation, quick, run_evaluation
-from llm_planner_lab.bench.admission.experiment import AdmissionExperiment, fitting_jobs, run_experiment
+from llm_planner_lab.bench.admission.experiment import OURS, AdmissionExperiment, fitting_jobs, run_experiment
 from llm_planner_lab.bench.admission.figures import draw_admission
 from llm_planner_lab.bench.admission.lengths import chat_like_jobs
-from llm_planner_lab.bench.admission.theorems import a_l_bound, check, claims, linear_ratio
+from llm_planner_lab.bench.admission.theorems import a_l_bound, checked, claims, lemma_2, linear_ratio
 from llm_planner_lab.reports import write_report
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 
@@ -22,7 +22,7 @@ def some_jobs(num_jobs=60, seed=0):
 
 def an_experiment(**changes):
     fields = {
-        "policies": ("a_max", "a_min", "ours"),
+        "policies": ("a_max", "a_min", OURS),
         "intervals": ("1:100", "relative:0"),
         "num_jobs": (30,),
         "kv_tokens": 600,
@@ -45,7 +45,7 @@ def test_the_document_has_a_row_for_each_case_and_ratios_to_h_sf():
     assert ratios["h_sf"] == {i: {"mean": 1.0, "max": 1.0} for i in ("1:100", "relative:0")}
     assert ratios["a_min"]["relative:0"] == {"mean": 1.0, "max": 1.0}
     assert ratios["a_max"]["1:100"]["mean"] > ratios["a_min"]["1:100"]["mean"] > 1.0
-    assert ratios["ours"]["1:100"]["max"] < ratios["a_min"]["1:100"]["mean"]
+    assert ratios[OURS]["1:100"]["max"] < ratios["a_min"]["1:100"]["mean"]
 
 
 def test_runs_are_the_same_for_a_seed():
@@ -98,8 +98,33 @@ def test_bounds_of_the_paper():
 def test_two_points_stay_within_theorem_6():
     claim = next(iter(claims(random.Random(0), 300)))
     assert (claim.theorem, claim.policy) == ("6", "a_min")
-    row = check(claim)
+    row = checked((300,), 2)[0]
+    assert (row["theorem"], row["n"], row["num_samples"]) == ("6", 300, 2)
     assert 1.0 < row["ratio"] < row["bound"] + 0.1
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.8])
+def test_lemma_2_gives_the_bound_of_theorem_6_for_the_worst_mix_of_two_points(alpha):
+    """Theorem 6 is Lemma 2 for x_l / x_u = u / l as l and u grow; the bound is (3 - alpha) / 2."""
+    upper = 2000
+    lower = round(alpha * upper)
+    outputs = [lower] * upper + [upper] * lower
+    assert lemma_2(outputs, lower) == pytest.approx((3 - alpha) / 2, rel=0.01)
+
+
+def test_lemma_2_is_one_where_all_outputs_are_alike():
+    assert lemma_2([7] * 10, 7) == pytest.approx(1.0)
+
+
+def test_an_engine_that_cannot_offload_computes_again():
+    def counts(**changes):
+        runs = run_experiment(an_experiment(**changes), some_jobs(), silent)["runs"]
+        own = [run for run in runs if run["policy"] == "live/a_min"]
+        return sum(run["suspensions"] for run in own), sum(run["cancellations"] for run in own)
+
+    policies = ("live/a_min",)
+    assert counts(policies=policies)[0] > 0 == counts(policies=policies)[1]
+    assert counts(policies=policies, can_offload=False)[0] == 0 < counts(policies=policies, can_offload=False)[1]
 
 
 def test_chat_like_lengths_are_as_published():
@@ -117,7 +142,7 @@ def test_a_quick_evaluation_becomes_a_page_with_figures(tmp_path):
     document = run_evaluation(evaluation, jobs, silent)
     write_report("admission", document, None, tmp_path / "admission.md")
     text = (tmp_path / "admission.md").read_text()
-    assert "| ours |" in text
+    assert "| ours, live |" in text
     assert "Theorems" in text
     assert all(len(line) <= 120 for line in text.splitlines() if not line.startswith(("|", "#")))
     assert {path.name for path in draw_admission(document["sweep"], tmp_path)} == {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.length import LengthInterval
-from llm_planner.scheduling.admission.interface import Job
+from llm_planner.scheduling.admission.job import Job
 from llm_planner_lab.simulation.admission.jobs import TrueJob, draw, parse_interval, read_jobs
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.length import LengthInterval
-from llm_planner.scheduling.admission import admission_names, make_admission
-from llm_planner.scheduling.admission.interface import Decision
+from llm_planner_lab.simulation.admission.algorithms import admission_names, make_admission
+from llm_planner_lab.simulation.admission.algorithms.interface import Decision
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.run import AdmissionRun
 from llm_planner_lab.simulation.admission.step_time import UnitSteps

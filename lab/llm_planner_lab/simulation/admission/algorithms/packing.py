@@ -6,8 +6,9 @@ import random
 from abc import ABC, abstractmethod
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.scheduling.admission.interface import Decision, Job
+from llm_planner.scheduling.admission.job import Job
 from llm_planner.scheduling.admission.memory import FutureMemory
+from llm_planner_lab.simulation.admission.algorithms.interface import Decision
 
 Place = tuple[float, ...]
 

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is learned of lengths, the index that follows from it, and the policy that uses both."""
+"""What is learned of lengths, and the index that follows from it."""
 
+import math
 import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from llm_planner.prediction.length import LengthInterval
-from llm_planner.scheduling.admission import make_admission
 from llm_planner.scheduling.admission.gittins import gittins_index
-from llm_planner.scheduling.admission.interface import Job
+from llm_planner.scheduling.admission.job import Job
 from llm_planner.scheduling.admission.learned_lengths import LearnedLengths
-from llm_planner_lab.simulation.admission.jobs import TrueJob
-from llm_planner_lab.simulation.admission.run import AdmissionRun
-from llm_planner_lab.simulation.admission.step_time import UnitSteps
+from llm_planner.scheduling.admission.remaining import RemainingWork
 
 
 def a_job(job_id=0, prompt=100, lower=1, upper=1000):
@@ -91,23 +90,36 @@ def test_a_larger_prompt_and_a_longer_life_so_far_make_a_job_less_urgent():
     assert indices[0] > indices[2]
 
 
-def run(jobs, intervals, capacity):
-    policy = make_admission("ours", capacity, random.Random(0))
-    return AdmissionRun(jobs, intervals, policy, capacity, UnitSteps()).run()
+def test_requests_of_one_kind_have_one_index_and_learning_changes_it():
+    remaining = RemainingWork()
+    assert remaining.kind(a_job(prompt=100), 17) == remaining.kind(a_job(prompt=101), 23)
+    before = remaining.index(a_job(prompt=101), 16)
+    assert before == remaining.index(a_job(prompt=100), 23)
+    for number in range(30):
+        remaining.note_ended(a_job(number), 20, [(a_job(99), 5)])
+    assert remaining.index(a_job(), 16) > 5 * before  # all end at 20 tokens
+    assert remaining.expected_tokens(a_job(), 0) < 60
 
 
-def test_a_preempted_job_loses_no_token_but_pays_for_the_bus():
-    jobs = [TrueJob(prompt_tokens=10, output_tokens=60) for _ in range(4)]
-    result = run(jobs, [LengthInterval(1, 1000)] * 4, 120)
-    assert result.cancellations == 0
-    assert result.suspensions > 0
-    assert result.moved_tokens > 0
-    assert result.overflows == 0
-    assert result.end_s > result.num_steps
-    assert result.num_steps < 4 * 60  # in turns, but nothing twice
+def test_what_must_be_brought_back_makes_a_request_less_urgent():
+    remaining = RemainingWork()
+    here, away = (remaining.index(a_job(), 40, volume) for volume in (0.0, 10.0))
+    assert 0.0 < away < here
 
 
-def test_short_prompts_go_first_when_nothing_else_is_known():
-    jobs = [TrueJob(prompt_tokens=prompt, output_tokens=5) for prompt in (90, 20, 20, 20, 20)]
-    result = run(jobs, [LengthInterval(5, 5)] * 5, 100)
-    assert max(result.latencies_s[1:]) < result.latencies_s[0]
+def test_within_narrow_intervals_nothing_is_learned_and_nothing_forgotten():
+    remaining = RemainingWork()
+    narrow = a_job(lower=90, upper=110)
+    before = remaining.index(narrow, 0)
+    for number in range(30):
+        remaining.note_ended(a_job(number), 20, [])
+    assert remaining.index(narrow, 0) == before
+
+
+@given(st.integers(1, 50), st.integers(0, 500), st.integers(0, 600), st.lists(st.integers(1, 500), max_size=30))
+def test_every_index_is_positive_and_every_expected_length_ahead(lower, more, attained, ended):
+    remaining, job = RemainingWork(), a_job(lower=lower, upper=lower + more)
+    for number, tokens in enumerate(ended):
+        remaining.note_ended(a_job(number), tokens, [(job, attained)])
+    assert 0.0 < remaining.index(job, attained) < math.inf
+    assert attained < remaining.expected_tokens(job, attained) <= max(attained + 1, lower + more + 1)

@@ -4,8 +4,8 @@
 import heapq
 import random
 
-from llm_planner.scheduling.admission.interface import Job
-from llm_planner.scheduling.admission.packing import Packing, Place
+from llm_planner.scheduling.admission.job import Job
+from llm_planner_lab.simulation.admission.algorithms.packing import Packing, Place
 
 
 class AMin(Packing):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A_random: the true lengths in random order, an auxiliary of the paper's proofs (Algorithm 4)."""
 
-from llm_planner.scheduling.admission.interface import Job
-from llm_planner.scheduling.admission.packing import Packing, Place
+from llm_planner.scheduling.admission.job import Job
+from llm_planner_lab.simulation.admission.algorithms.packing import Packing, Place
 
 
 class ARandom(Packing):

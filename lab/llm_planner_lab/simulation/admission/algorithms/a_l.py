@@ -3,8 +3,8 @@
 
 import random
 
-from llm_planner.scheduling.admission.interface import Job
-from llm_planner.scheduling.admission.packing import Packing, Place
+from llm_planner.scheduling.admission.job import Job
+from llm_planner_lab.simulation.admission.algorithms.packing import Packing, Place
 
 
 class AL(Packing):

@@ -6,8 +6,9 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_planner.scheduling.admission.interface import Decision, Job
-from llm_planner.scheduling.admission.packing import Packing, Place
+from llm_planner.scheduling.admission.job import Job
+from llm_planner_lab.simulation.admission.algorithms.interface import Decision
+from llm_planner_lab.simulation.admission.algorithms.packing import Packing, Place
 
 _Integers = NDArray[np.int64]
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The adaptive choice between A_min and A_l (section 5.1)."""
 
-import math
 import random
 
-from llm_planner.scheduling.admission.a_l import AL
-from llm_planner.scheduling.admission.a_min import AMin
-from llm_planner.scheduling.admission.interface import Decision, Job
-from llm_planner.scheduling.admission.packing import Packing
-
-CRITICAL_RATIO = (3.0 - math.sqrt(5.0)) / 2.0
-"""alpha*, about 0.382: below it the bound of A_l is smaller."""
+from llm_planner.scheduling.admission.job import Job
+from llm_planner.scheduling.policies.adaptive import CRITICAL_RATIO
+from llm_planner_lab.simulation.admission.algorithms.a_l import AL
+from llm_planner_lab.simulation.admission.algorithms.a_min import AMin
+from llm_planner_lab.simulation.admission.algorithms.interface import Decision
+from llm_planner_lab.simulation.admission.algorithms.packing import Packing
 
 
 class Adaptive:
