@@ -48,7 +48,7 @@ class AdapterConfig:
     Attributes:
         rank: ``r``.
         scale: Factor of the low-rank products: alpha / r, or alpha / sqrt(r) of rank-stabilized LoRA.
-        targets: Names of products, or ends of them behind a point: ``q_proj``, ``self_attn.q_proj``.
+        targets: Names of linear layers, or their last parts: ``q_proj``, ``self_attn.q_proj``.
     """
 
     rank: int
@@ -142,7 +142,7 @@ def read_adapter_config(directory: Path) -> AdapterConfig:
     if not path.is_file():
         message = f"adapter {directory} has no {CONFIG_NAME}; name the directory of a LoRA adapter as PEFT writes it"
         raise PlannerError(ErrorCode.MODEL_NOT_FOUND, message)
-    values = read_json(path)
+    values = {"peft_type": None, **read_json(path)}
     refused = [f"{name} = {value!r}"[:100] for name, value in values.items() if not _is_neutral(name, value)]
     if refused:
         raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, f"{path}: {'; '.join(refused)} is not supported")

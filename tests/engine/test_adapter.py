@@ -289,6 +289,7 @@ def test_a_wrong_value(llama_dir, adapter, values, words, monkeypatch):
     "values",
     [
         {"peft_type": "IA3"},
+        {"peft_type": None},
         {"task_type": "SEQ_CLS"},
         {"bias": "lora_only"},
         {"lora_bias": True},
