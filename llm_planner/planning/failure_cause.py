@@ -31,6 +31,18 @@ class FailureCause(Enum):
     UNKNOWN = "it did not work"
 
 
+_LASTING = frozenset(
+    {
+        FailureCause.AMBIGUOUS,
+        FailureCause.COVERED,
+        FailureCause.NOTHING_HELD,
+        FailureCause.HAND_FULL,
+        FailureCause.UNREACHABLE,
+        FailureCause.OUTSIDE,
+        FailureCause.NOT_FLYING,
+    }
+)
+"""What holds until the robot does something else; a way is cleared by others, and things come into sight."""
 _CAUSES = {
     cause: re.compile("|".join(sentences), re.IGNORECASE)
     for cause, sentences in (
@@ -72,10 +84,7 @@ def plain_reason(reason: str, skills: Collection[str], names: Collection[str]) -
         skills: What the statement calls.
         names: Objects that it names.
     """
-    head, colon, rest = reason.strip().partition(": ")
-    skill, said = (head, rest) if colon and head in skills else ("", reason.strip())
-    found = ((cause, match) for cause, pattern in _CAUSES.items() if (match := pattern.fullmatch(said)))
-    cause, match = next(found, (FailureCause.UNKNOWN, None))
+    skill, cause, match = _found(reason, skills)
     name = next((group for group in match.groups() if group), "") if match else ""
     phrase = cause.value.format(name=name if name in names else "it")
     if len(skills) == 1:
@@ -83,3 +92,22 @@ def plain_reason(reason: str, skills: Collection[str], names: Collection[str]) -
     elif cause is FailureCause.UNKNOWN:
         skill = ""
     return f"{skill}: {phrase}" if skill else phrase
+
+
+def is_lasting(reason: str) -> bool:
+    """Returns whether the same call would fail again at once: the reason holds until the robot does something else.
+
+    Args:
+        reason: By the robot's word, with the skill that failed in front or without.
+    """
+    skill = reason.strip().partition(": ")[0]
+    return _found(reason, {skill} if skill.isidentifier() else ())[1] in _LASTING
+
+
+def _found(reason: str, skills: Collection[str]) -> tuple[str, FailureCause, re.Match[str] | None]:
+    """Returns the skill that a reason begins with, if it does, the cause, and where the reason says it."""
+    head, colon, rest = reason.strip().partition(": ")
+    skill, said = (head, rest) if colon and head in skills else ("", reason.strip())
+    found = ((cause, match) for cause, pattern in _CAUSES.items() if (match := pattern.fullmatch(said)))
+    cause, match = next(found, (FailureCause.UNKNOWN, None))
+    return skill, cause, match

@@ -18,6 +18,7 @@ from llm_planner.language.parser import IncrementalParser, parse
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Closing, Fail, If, Opening, Part, Return, Statement, Unclear
 from llm_planner.planning.confidence import Confidence
+from llm_planner.planning.failure_cause import is_lasting
 from llm_planner.planning.gate import Mark
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
 from llm_planner.planning.verdict import PlanCheck, Verdict
@@ -116,6 +117,7 @@ class PlanSession:
         is_admissible: Whether a whole plan would pass the gate: asked of what may have been meant instead.
         equivalent_skills: Names of skills that are as good as each other for this request.
         in_words: Returns a plan in words, for people.
+        missing: Returns the thing that is not there and that a model speaks of where it gives up; empty for none.
 
     Raises:
         PlannerError: If ``delivered`` itself does not pass.
@@ -137,6 +139,7 @@ class PlanSession:
         is_admissible: Callable[[str], bool] | None = None,
         equivalent_skills: Collection[str] = (),
         in_words: Callable[[str], str] = str,
+        missing: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._tokenizer = tokenizer
         self._parser = parser
@@ -145,7 +148,7 @@ class PlanSession:
         self._min_confidence = min_confidence
         self._reads = reads
         self._checks, self._can_hold, self._is_admissible = checks, can_hold, is_admissible
-        self._equivalent_skills, self._in_words = equivalent_skills, in_words
+        self._equivalent_skills, self._in_words, self._missing = equivalent_skills, in_words, missing
         self._held: list[Segment] = []
         self._num_open = 0  # blocks
         self._statement = ""  # the parts of a top-level statement that has not ended
@@ -156,6 +159,8 @@ class PlanSession:
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last replan
         self._marks: list[Mark] = []  # by index of segment: where the gate stood before it
+        self._sent: list[str] = []  # by index of segment: its text
+        self._futile: SegmentReport | None = None  # of a segment that would fail again if it came next
         self._is_complete = False
         failed = iter(failures)
         for segment in delivered:
@@ -171,6 +176,7 @@ class PlanSession:
 
     def _replay(self, segment: Segment) -> None:
         self._marks.append(self._gate.mark)
+        self._sent.append(segment.text)
         self._num_segments += 1
         self._num_written += 1
         for part in self._parser.feed(segment.text):
@@ -213,7 +219,9 @@ class PlanSession:
         self._gate.restart(self._marks[failure.index], pose)
         self._num_tokens = self._num_written = 0
         self._is_complete = False
+        self._futile = failure if is_lasting(failure.reason) else None
         self._marks.append(self._gate.mark)
+        self._sent.append("")
         self._num_segments += 1
         return make_replan(self._num_segments - 1)
 
@@ -354,7 +362,8 @@ class PlanSession:
         """Appends a segment per part; a return at the top level ends the plan, what follows it is not read.
 
         Raises:
-            PlannerError: NOT_UNDERSTOOD or NOT_ACHIEVED where the plan says so; what parser, gate and watches raise.
+            PlannerError: NOT_UNDERSTOOD or NOT_ACHIEVED where the plan says so, NOT_ACHIEVED where it does again what
+                has just failed for a reason that holds; what parser, gate and watches raise.
         """
         for written in parts:
             if self._is_complete:
@@ -364,7 +373,10 @@ class PlanSession:
                 raise _not_understood(part.what)
             if isinstance(part, Fail) and not self._num_open:
                 self._gate.admit(part)
-                raise PlannerError(ErrorCode.NOT_ACHIEVED, part.reason)
+                missing = self._missing(part.reason)  # what a model says of something that it does not see is no reason
+                why = f"there is no {missing} in the scene" if missing else part.reason
+                raise PlannerError(ErrorCode.NOT_ACHIEVED, why)
+            self._require_another_way(part)
             self._follow(part)
             variants = self._confidence.variants()[1:]
             is_sure = self._confidence.end_statement(goes_on=self._num_open > 0) >= self._min_confidence
@@ -379,6 +391,16 @@ class PlanSession:
                 segments += self._held
                 self._held.clear()
             self._is_complete = isinstance(part, Return) and not self._num_open
+
+    def _require_another_way(self, part: Part) -> None:
+        """Refuses the very statement that has just failed, where the reason still holds.
+
+        Raises:
+            PlannerError: NOT_ACHIEVED.
+        """
+        failure = self._futile
+        if failure is not None and self._num_written == 0 and to_text(part) == self._sent[failure.index]:
+            raise PlannerError(ErrorCode.NOT_ACHIEVED, f"the new plan does the same again, but {failure.reason}")
 
     def _judge(self, segment: Segment) -> Verdict:
         """Returns what the checks say of the plan with another segment.
@@ -397,6 +419,7 @@ class PlanSession:
         mark = self._gate.mark
         calls = self._gate.admit(part)
         self._marks.append(mark)
+        self._sent.append(to_text(part))
         index = self._num_segments
         self._num_segments += 1
         self._num_written += 1

@@ -93,11 +93,14 @@ class PlanPreparer:
                 model would have to write, or the gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
-        sees_nothing = not request.scene.strip()
+        seen = request.scene
         if not request.plan:
             request = _as_shown(model, request)
         allowed = _allowed_skills(model, request)
-        mentioned = None if sees_nothing else Mentioned((*_scenes(request), request.instruction, *model.places))
+        mentioned = None
+        if seen.strip():
+            texts = (*_scenes(request), request.instruction, *model.places)
+            mentioned = Mentioned(texts, seen=" ".join((seen, *model.places)), said=request.instruction)
         session = self._session(model, request, allowed, mentioned)
         given_plan = request.plan or immediate_plan(model, request.instruction)
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
@@ -187,6 +190,7 @@ class PlanPreparer:
             is_admissible=is_admissible,
             equivalent_skills=ways_out(model, request.instruction) if is_urgent else (),
             in_words=partial(in_words, model),
+            missing=mentioned.missing if mentioned is not None else lambda _: "",
         )
 
     def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.planning.failure_cause import FailureCause, plain_reason
+from llm_planner.planning.failure_cause import FailureCause, is_lasting, plain_reason
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,24 @@ def test_of_several_calls_the_one_that_failed_is_named_where_its_cause_is_known(
     assert (
         plain_reason("place: the hand is full: it holds land_now", {"pick", "place"}, ()) == "place: the hand is full"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "lasts"),
+    [
+        ("pick: plate is covered by cup", True),
+        ("the hand is full: it holds cup", True),
+        ("place: the hand is full: it holds cup", True),
+        ("pick: the target at (0.10, -0.20, 0.05) m is unreachable", True),
+        ("g: cat is not visible", False),
+        ("mf: something is in the way", False),
+        ("pick: cup slipped away", False),
+        ("pick: plate is covered by cup; try again", False),
+        ("", False),
+    ],
+)
+def test_what_only_the_robot_can_change_lasts(reason, lasts):
+    assert is_lasting(reason) is lasts
 
 
 @given(st.text() | st.from_regex(r"(g: )?\w+ (slipped away|is covered by [\w ,]+)", fullmatch=True))

@@ -194,6 +194,34 @@ def test_a_replan_makes_it_read_a_fresh_plan_and_count_on():
     assert session.finish().error.code is ErrorCode.EMPTY_PLAN
 
 
+@pytest.mark.parametrize(
+    ("reason", "again", "is_refused"),
+    [
+        ("a: plate is covered by cup", "a(plate);", True),
+        ("a: plate is covered by cup", "b(cup);a(plate);", False),
+        ("a: plate is covered by cup", "a(cup);", False),
+        ("a: something is in the way", "a(plate);", False),
+        ("a: plate slipped away", "a(plate);", False),
+    ],
+)
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_what_has_just_failed_for_a_reason_that_holds_is_not_run_again(reason, again, is_refused, is_resumed):
+    tokenizer = FakeTokenizer()
+    report = SegmentReport(request_id="r", index=0, status=ReportStatus.FAILED, reason=reason)
+    session = make_session((), tokenizer)
+    segments = session.feed(tokenizer.encode("a(plate);")).segments
+    if is_resumed:
+        session = make_session((*segments, make_replan(1)), tokenizer, (report,))
+    else:
+        session.begin_replan(report)
+    progress = session.feed(tokenizer.encode(again))
+    assert (progress.error is not None) is is_refused
+    if is_refused:
+        assert progress.error.code is ErrorCode.NOT_ACHIEVED
+        assert progress.error.message == f"the new plan does the same again, but {reason}"
+        assert not progress.segments
+
+
 def test_what_was_delivered_with_a_replan_is_replayed():
     texts = ("a();", "b();", "", "->True;")
     delivered = tuple(

@@ -337,6 +337,24 @@ def test_a_model_reads_what_the_task_names_and_never_the_words_of_a_robot(style)
     assert "fly_home" not in text
 
 
+@pytest.mark.parametrize(
+    ("scene", "reason", "said"),
+    [
+        ("bin, cup", "the banana cannot go into itself", "there is no banana in the scene"),
+        ("bin, banana_2", "the banana cannot go into itself", "the banana cannot go into itself"),
+        ("bin, bananas", "the banana is too heavy", "the banana is too heavy"),
+        ("bin, cup", "the apple is too heavy", "the apple is too heavy"),  # nobody spoke of it
+        ("bin, cup", "I cannot do that", "I cannot do that"),
+        ("", "the banana cannot go into itself", "the banana cannot go into itself"),  # it sees nothing at all
+    ],
+)
+def test_a_model_that_gives_up_on_what_is_not_there_says_so(scene, reason, said):
+    request = make_request("r", "put the banana in the bin", scene=scene, robot_model="indy7")
+    session = make_preparer(FakeBackend()).prepare(request).session
+    progress = session.feed(FakeTokenizer().encode(f"fail('{reason}');"))
+    assert (progress.error.code, progress.error.message) == (ErrorCode.NOT_ACHIEVED, said)
+
+
 def test_a_plan_names_nothing_of_a_scene_that_the_model_has_not_read():
     session = make_preparer(FakeBackend()).prepare(make_request("r", "go to the cat", scene="cat_1, dog_1")).session
     progress = session.feed(FakeTokenizer().encode("g(dog_1);"))
