@@ -175,6 +175,8 @@ class Scheduler:
         for request_id in self._places.released:
             self.ledger.close(request_id)
         self._price.note(now_s, was_busy=self._had_work)
+        if isinstance(self.policy, MemorySafe):
+            self.policy.is_memory_short = self._is_memory_short()
         rules = StepRules(
             config=self.config,
             order=self._order,
@@ -199,6 +201,14 @@ class Scheduler:
             running = [g for r in scheduled.num_scheduled_tokens if (g := self._places.find(r)) is not None]
             scheduled = replace(scheduled, urgent=urgent_requests(running, now_s, self._num_stages * self.times.step_s))
         return scheduled
+
+    def _is_memory_short(self) -> bool:
+        """Returns whether as many ready generations as there are slots need more memory than is left."""
+        ready = self._places.ready.values()
+        if not ready:
+            return False
+        needed = sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
+        return needed * min(1.0, self.config.max_num_seqs / len(ready)) > self.ledger.available_blocks
 
     def shed(self, now_s: float) -> list[str]:
         """Returns, and counts, what is refused to shed load: the caller ends it before the next decision.

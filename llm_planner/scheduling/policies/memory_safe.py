@@ -15,10 +15,12 @@ class MemorySafe(ABC):
 
     Attributes:
         capacity_tokens: Of the KV cache; set by the scheduler.
+        is_memory_short: Whether the memory, not the slots, keeps ready generations waiting; set before every decision.
         yields_worst: Whether the worst ranked is preempted, because the rank counts what bringing it back costs.
     """
 
     capacity_tokens = 0
+    is_memory_short = False
     yields_worst = False
 
     def note_complete(self, generation: GenerationView, others: Iterable[GenerationView]) -> None:  # noqa: B027

@@ -8,7 +8,8 @@ from llm_planner.scheduling.admission.job import Job
 from llm_planner.scheduling.admission.remaining import RemainingWork
 from llm_planner.scheduling.policies.interface import GenerationView, Rank
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
-from llm_planner.scheduling.policies.pricing import LOOKAHEAD_S, Forecast, PricedPolicy
+from llm_planner.scheduling.policies.pricing import LOOKAHEAD_S, Forecast
+from llm_planner.scheduling.policies.tardiness import Tardiness
 
 MOVED_STEPS_PER_TOKEN = 2.0 / 2900.0
 """Steps that moving KV to the host and back costs the batch: 1,300 tokens in 9.5 ms (TimelyLLM, Table 1), a step takes
@@ -17,8 +18,8 @@ COMPUTED_STEPS_PER_TOKEN = 1.0 / 188.0
 """Steps that computing a prompt, or KV that was lost, costs the batch there: 1,170 tokens in 133 ms."""
 
 
-class TardinessSafe(PricedPolicy, MemorySafe):
-    """``Pri = -alpha G exp(-max(0, L) / K)``, most first, with the Gittins index G of memory instead of ``1 / G(s)``.
+class TardinessSafe(Tardiness, MemorySafe):
+    """Where memory is short ``Pri = -alpha G exp(-max(0, L) / K)``, most first, G the Gittins index; else ``tardiness``.
 
     As ``tardiness``, but what is short is memory: a request is worth its loss per second times the chance that it ends
     soon, per token of memory and step that it takes until then (Gittins, 1979; ``admission.gittins``). Lengths are
@@ -38,6 +39,8 @@ class TardinessSafe(PricedPolicy, MemorySafe):
 
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns (logarithm of the cost, due time, order)."""
+        if not self.is_memory_short:
+            return super().rank(generation, now_s)
         due_s = self.due_s(generation)
         slack_s = due_s - now_s - self.forecast.generation_time_s(generation)
         worth = self.weight(generation, now_s) * self._index(generation)
