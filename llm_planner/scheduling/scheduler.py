@@ -203,12 +203,11 @@ class Scheduler:
         return scheduled
 
     def _is_memory_short(self) -> bool:
-        """Returns whether as many ready generations as there are slots need more memory than is left."""
+        """Returns whether what runs, and as many ready generations as there are slots, need more than what is left."""
         ready = self._places.ready.values()
-        if not ready:
-            return False
-        needed = sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
-        return needed * min(1.0, self.config.max_num_seqs / len(ready)) > self.ledger.available_blocks
+        share = min(1.0, self.config.max_num_seqs / len(ready)) if ready else 0.0
+        needed = len(self._places.running) + share * sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
+        return needed > self.ledger.available_blocks
 
     def shed(self, now_s: float) -> list[str]:
         """Returns, and counts, what is refused to shed load: the caller ends it before the next decision.

@@ -19,7 +19,7 @@ COMPUTED_STEPS_PER_TOKEN = 1.0 / 188.0
 
 
 class TardinessSafe(Tardiness, MemorySafe):
-    """Where memory is short ``Pri = -alpha G exp(-max(0, L) / K)``, most first, G the Gittins index; else ``tardiness``.
+    """Where memory is short ``Pri = -alpha G exp(-max(0, L) / K)``, most first, G a Gittins index; else ``tardiness``.
 
     As ``tardiness``, but what is short is memory: a request is worth its loss per second times the chance that it ends
     soon, per token of memory and step that it takes until then (Gittins, 1979; ``admission.gittins``). Lengths are
