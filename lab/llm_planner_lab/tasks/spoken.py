@@ -294,7 +294,7 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
     if frozenset(OBJECT.findall(one.sentence)) & frozenset(OBJECT.findall(two.sentence)):
         return one
     plan = one.plan + two.plan
-    if "pick(" in two.plan and _ends_with_a_full_hand(one.plan):
+    if ("pick(" in two.plan or "push(" in two.plan) and _ends_with_a_full_hand(one.plan):
         return one
     if one.robot == "tello" and not is_within_limits(AMOUNT.sub(r"\1", plan)):
         return one
