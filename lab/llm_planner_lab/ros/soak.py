@@ -10,7 +10,8 @@ this process subscribes to every topic of theirs and takes the middleware's own 
 - *late*: a message whose way took longer than the smaller of 20 % of its topic's period and 5 ms (the definition of
   ROS 2 performance targets), counted for topics that have a period;
 - *way*: from the publisher's stamp until a callback of this process had it, which waits for its other callbacks; what
-  the middleware had in time is reported with it (``late_share_of_transport``).
+  the middleware had late is reported with it (``late_share_of_transport``), and what it had in time and this process
+  had late (``late_share_of_listener``): the listener's own lateness, and no robot's.
 
 Processor seconds are those of each process; ``--idle`` measures them alone, of robots that no client watches and that
 have no goal. Memory is proportional (PSS): what processes share is divided among them. The dashboard is watched by as

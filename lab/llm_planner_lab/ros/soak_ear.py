@@ -62,6 +62,7 @@ class Kind:
         """Returns the kind in figures."""
         num_received = len(self.ways_s)
         quantiles = Quantiles.of(self.ways_s) if self.ways_s else None
+        transport = Quantiles.of(self.transport_s) if self.transport_s else None
         return {
             "received": num_received,
             "lost": self.num_lost if has_numbers else None,
@@ -69,6 +70,8 @@ class Kind:
             "way_p50_ms": quantiles and quantiles.p50_ms,
             "way_p99_ms": quantiles and quantiles.p99_ms,
             "way_max_ms": quantiles and quantiles.max_ms,
+            "transport_p50_ms": transport and transport.p50_ms,
+            "transport_p99_ms": transport and transport.p99_ms,
         }
 
 
@@ -151,13 +154,20 @@ class Ear:
 
 
 def _late(kinds: Sequence[Kind]) -> dict[str, float | None]:
-    """Returns the shares of messages that the callback, and the middleware, had too late."""
+    """Returns the shares of messages that the callback had too late, that the middleware had, and the difference.
+
+    That difference are messages that the middleware had in time: what made them late is this process, and no robot.
+    """
     num_received = sum(len(kind.ways_s) for kind in kinds)
     if not num_received:
-        return {"late_share": None, "late_share_of_transport": None}
+        return dict.fromkeys(("late_share", "late_share_of_transport", "late_share_of_listener"))
     late = sum(kind.num_late(kind.ways_s) for kind in kinds)
     late_there = sum(kind.num_late(kind.transport_s) for kind in kinds)
-    return {"late_share": round(late / num_received, 5), "late_share_of_transport": round(late_there / num_received, 5)}
+    return {
+        "late_share": round(late / num_received, 5),
+        "late_share_of_transport": round(late_there / num_received, 5),
+        "late_share_of_listener": round((late - late_there) / num_received, 5),
+    }
 
 
 def _kind(name: str, *, is_planner: bool) -> str:

@@ -57,6 +57,15 @@ def test_late_is_more_than_a_fifth_of_the_period_or_5_ms(period_s, way_s, is_lat
     assert kind.num_late(kind.transport_s) == 0
 
 
+def test_what_waits_in_the_listener_is_not_the_fleets_lateness():
+    kind = Kind(1.0)
+    for way_s, transport_s in ((0.001, 0.001), (0.009, 0.001), (0.009, 0.001), (0.009, 0.008)):
+        kind.receive("/a", 1, way_s, transport_s)
+    found = kind.report(has_numbers=False)
+    assert (found["late_share"], found["late_share_of_transport"], found["late_share_of_listener"]) == (0.75, 0.25, 0.5)
+    assert (found["way_p99_ms"], found["transport_p99_ms"]) == (9.0, 8.0)
+
+
 def test_the_listener_receives_from_robots_and_counts_reports_at_the_planner(ros):
     talker, listener = rclpy.create_node("told"), rclpy.create_node("ear")
     robot = rclpy.create_node("told_robot")
