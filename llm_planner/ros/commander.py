@@ -88,8 +88,7 @@ class Commander:
     ) -> None:
         """Waits for all robots and an active planner.
 
-        A node that was found and has left the ROS graph is not waited for. Nor is the first status of a planner whose
-        action server the ROS graph knows already: what it takes no goals for, it answers to the goal itself.
+        A node that was found and has left the ROS graph is not waited for.
 
         Args:
             timeout_s: For a planner that runs and takes no goals yet.
@@ -127,8 +126,6 @@ class Commander:
         now_s = self._clock.now_s()
         if status is not None and now_s - self._status_at_s <= SILENT_S and self._has_planner():
             self._seen_at_s[planner] = self._status_at_s
-        elif status is None and self._has_action():
-            return None
         elif status is None:
             error = PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no planner {planner} is running; {_START}")
             return _Lack(f"looking for planner {planner}", error, planner)
@@ -152,10 +149,6 @@ class Commander:
 
     def _has_planner(self) -> bool:
         return self._node.count_publishers(f"{self._planner}/status") > 0
-
-    def _has_action(self) -> bool:
-        """Returns whether the ROS graph knows the planner's action server, which it has once its model is loaded."""
-        return self._node.count_publishers(f"{self._planner}/plan_task/_action/feedback") > 0
 
     def instruct(self, robot: str, order: Instruct.Request, *, timeout_s: float = ANSWER_S) -> None:
         """Tells a robot what to do; an outcome with ``order.tag`` will follow.

@@ -385,18 +385,6 @@ def test_send_ends_when_the_planner_that_it_waits_for_does(start, waited_for):
     assert "planner /slow has ended; start it again with `llm-planner up`" in error.message
 
 
-def test_the_first_status_of_a_planner_that_the_graph_knows_is_not_waited_for(start, monkeypatch):
-    planner = start(Planner, "known")
-    operator = start(Operator, "drone_1", planner="/known")
-    wait_until(planner.is_active)
-    monkeypatch.setattr(Commander, "_on_status", lambda *_: None)  # it is late
-    commander = Commander(operator.node, ["drone_1"], planner="/known")
-    wait_until(commander._clients["drone_1"].service_is_ready)
-    wait_until(lambda: operator.node.count_publishers("/known/plan_task/_action/feedback"))
-    commander.wait_until_ready(0.0, sign_of_life_s=0.0)
-    assert commander.status is None
-
-
 def test_an_inactive_planner_must_be_activated(start, start_planner):
     start_planner("led", autostart=False)
     operator = start(Operator, "drone_1", planner="/led")
