@@ -102,8 +102,8 @@ class LatencyGuidedLimit:
         for one, two, ... whole prompts, the loss is added up as if all steps were alike until these prompts are
         computed: of those that decode in this step, of each prompt until its last chunk, and of those that find no slot
         until all are computed. If the prompts lose less by waiting until those that decode are done, none is computed.
-        Requests that come later pay for the engine's time: for prompts in pieces, and for places in steps that stay empty
-        while a prompt waits.
+        Requests that come later pay for the engine's time: for prompts in pieces, and for places in steps that stay
+        empty while a prompt waits.
 
         Args:
             prompts: That may run, in the policy's order; with tokens to compute.
