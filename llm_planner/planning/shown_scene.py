@@ -82,7 +82,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
     texts = list(dict.fromkeys(raw_entries(scene)))
     has_identifiers = any(map(_IDENTIFIER.match, texts))
     entries = [entry for text in texts for entry in task.entries(text, has_identifiers=has_identifiers)]
-    names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` beside ``cup_1``
+    names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` next to ``cup_1``
     entries = [entry for entry in entries if f"{entry.name}_1" not in names]
     best: dict[int, int] = {}  # by place of a word in the task
     for entry in entries:

@@ -40,7 +40,7 @@ class Mission:
         stopped_because: Why it was stopped; empty if it was not.
         world: The world when the robot was done with it, JSON.
         reflexes: What the robot did meanwhile without asking.
-        follower: Is told how it goes; None if nobody asked.
+        follower: Is told how it goes; None if no client asked.
     """
 
     order: Instruct.Request

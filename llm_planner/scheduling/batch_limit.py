@@ -74,7 +74,7 @@ class LatencyGuidedLimit:
         return not (helped_weight and self._pauses(generation, left_s, step_s, helped_weight * self._slope_s))
 
     def count(self, generation: Generation) -> None:
-        """Counts one that runs in this step: no other gives way to one that was admitted but found no memory."""
+        """Counts one that runs in this step: no other is held back for one that was admitted but found no memory."""
         self._num_seqs += 1
         if generation.is_decoding:
             self._decoding.append(generation)
@@ -102,8 +102,8 @@ class LatencyGuidedLimit:
         for one, two, ... whole prompts, the loss is added up as if all steps were alike until these prompts are
         computed: of those that decode in this step, of each prompt until its last chunk, and of those that find no slot
         until all are computed. If the prompts lose less by waiting until those that decode are done, none is computed.
-        Whoever comes later pays for the engine's time: for prompts in pieces, and for places in steps that stay empty
-        while a prompt waits.
+        Requests that come later pay for the engine's time: for prompts in pieces, and for places in steps that stay
+        empty while a prompt waits.
 
         Args:
             prompts: That may run, in the policy's order; with tokens to compute.

@@ -28,7 +28,7 @@ INFO = BackendInfo(
 
 
 def slower(times):
-    """Returns the truth of an engine that takes so many times as long for everything."""
+    """Returns the truth of an engine that takes ``times`` as long for everything."""
 
     def scaled(cost):
         return replace(cost, **{name: number(times * getattr(cost, name).value) for name in cost.__slots__})

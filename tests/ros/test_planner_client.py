@@ -290,7 +290,7 @@ def test_goals_that_were_never_answered_are_forgotten(start_planner, start_robot
     if is_taken:
         handle = robot.client.plan("hang mf(20);")
         next(iter(handle))
-    planner.spinner.executor.create_task(is_over.wait)  # its endpoints are there, and nobody listens
+    planner.spinner.executor.create_task(is_over.wait)  # its endpoints are there, and no server listens
     time.sleep(0.2)
     if is_taken:
         handle.cancel()

@@ -212,7 +212,7 @@ def test_delivered_segments_end_the_prompt():
 
 
 def test_nothing_need_follow_what_was_delivered_before_a_restart():
-    """The end of the plan may be all that was lost; another statement, forced, would be a motion nobody planned."""
+    """The end of the plan may be all that was lost; another statement, forced, would be an unplanned motion."""
     preparer = make_preparer(FakeBackend())
     assert preparer.prepare(make_request()).sequence.first_grammar is None
     sequence = preparer.prepare(make_request(delivered=(make_segment(text="mf(100);"),))).sequence

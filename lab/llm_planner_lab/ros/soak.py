@@ -139,10 +139,11 @@ def idle(composition: Composition, seconds: float, log_dir: Path) -> dict[str, A
 
 
 def _require_all(fleet: Fleet, log_dir: Path) -> None:
-    """Raises RuntimeError if a process of a fleet has ended."""
+    """Raises RuntimeError, with the end of its log, if a process of a fleet has ended: the directory is removed."""
     ended = fleet.first_ended() or next(iter(fleet.observers_ended().items()), None)
     if ended is not None:
-        raise RuntimeError(f"process {ended[0]} ended with status {ended[1]}; see {log_dir}")
+        last = (log_dir / f"{ended[0]}.log").read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
+        raise RuntimeError("\n".join((f"process {ended[0]} ended with status {ended[1]}:", *last)))
 
 
 def _robot_memory(fleet: Fleet, num_robots: int) -> float:

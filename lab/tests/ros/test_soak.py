@@ -14,10 +14,10 @@ from std_msgs.msg import String
 
 import llm_planner.msg as msgs
 from llm_planner.ros import qos
-from llm_planner.ros.composition import Composition
+from llm_planner.ros.composition import DASHBOARD, Composition, Fleet
 from llm_planner.ros.scenario import load_scenario
 from llm_planner_lab.ros.processor_time import memory_mb, processor_s, share_of_core
-from llm_planner_lab.ros.soak import EVERY_S, _by_role, idle, write_scenario
+from llm_planner_lab.ros.soak import EVERY_S, _by_role, _require_all, idle, write_scenario
 from llm_planner_lab.ros.soak_ear import Ear, Kind
 from tests.monitoring.test_rows import accepted, finished, report, segment
 from tests.ros.nodes import Spinner, wait_until
@@ -44,6 +44,14 @@ def test_numbers_of_several_publishers_are_not_counted_together(ros):
     assert (found["diagnostics"]["lost"], found["status"]["lost"]) == (None, -2)
     assert found["all"]["lost"] == -2
     node.destroy_node()
+
+
+def test_a_process_that_has_ended_is_reported_with_the_end_of_its_log(tmp_path):
+    command = [sys.executable, "-c", "raise SystemExit('port 1 is in use')"]
+    with Fleet({DASHBOARD: command}, log_dir=tmp_path) as fleet:
+        wait_until(fleet.observers_ended)
+        with pytest.raises(RuntimeError, match=r"dashboard ended with status 1:\n.*port 1 is in use"):
+            _require_all(fleet, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def run_on_same_host(script: Path, arguments: Sequence[str], address: str) -> No
     class OneAddressSocket(socket.socket):
         def bind(self, wanted: Any) -> None:  # noqa: ANN401 (as the standard library has it)
             is_wide = self.family == socket.AF_INET and self.type == socket.SOCK_DGRAM and wanted[0] in EVERYWHERE
-            if is_wide:  # a driver of ours beside it has the port on every address: both must agree to share
+            if is_wide:  # a driver of ours alongside has the port on every address: both must agree to share
                 self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 wanted = (address, *wanted[1:])
             super().bind(wanted)

@@ -64,7 +64,7 @@ def test_djitellopy_flies_two_drones(tmp_path):
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
             deadline = time.monotonic() + 120
             while running.poll() is None and time.monotonic() < deadline:
-                TelloSockets(loopback(33)).close()  # a driver of ours beside it, which shares the port, comes and goes
+                TelloSockets(loopback(33)).close()  # a driver of ours alongside, which shares the port, comes and goes
                 time.sleep(0.05)
             running.kill()
             printed, errors = running.communicate()
