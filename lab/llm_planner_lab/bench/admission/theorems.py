@@ -13,7 +13,7 @@ from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.run import AdmissionRun
 from llm_planner_lab.simulation.admission.step_time import UnitSteps
 
-NUM_JOBS = (1000, 3000, 9000)
+NUM_JOBS = (1000, 4000)
 """Sample sizes: the memory grows with them, so that what is of order 1 / M shows."""
 NUM_SAMPLES = 10
 WAVES = 25
