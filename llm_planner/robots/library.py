@@ -75,11 +75,7 @@ class RobotLibrary:
 def _directory(path: Path, adapter: str) -> str:
     try:
         return str((path.absolute().parent / Path(adapter).expanduser()).resolve())
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # an unknown home directory, links in a circle, a null character
+    except (OSError, RuntimeError, ValueError) as error:  # an unknown home, links in a circle, a null character
         raise _invalid(path, f"adapter: {adapter[:200]!r} is no path: {error}") from error
 
 

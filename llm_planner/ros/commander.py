@@ -99,7 +99,6 @@ class Commander:
             PlannerError: SERVER_UNREACHABLE for a node that is not there, NOT_ACTIVE for a planner that takes no goals.
         """
         begun_at_s = self._clock.now_s()
-        told_at_s = float("-inf")
         while (lack := self._lack()) is not None:
             now_s = self._clock.now_s()
             if not lack.name:
@@ -110,10 +109,8 @@ class Commander:
                 is_over = _is_search_over(self._node, now_s - begun_at_s, sign_of_life_s)
             if is_over:
                 raise lack.error
-            if now_s - told_at_s >= POLL_S:
-                on_wait(lack.what)
-                told_at_s = now_s
-            self._changed.wait(LOOK_S if lack.name else POLL_S)  # nothing wakes us where the ROS graph changes
+            on_wait(lack.what)
+            self._changed.wait(POLL_S)
             self._changed.clear()
 
     def _lack(self) -> _Lack | None:

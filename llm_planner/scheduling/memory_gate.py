@@ -28,6 +28,8 @@ class MemoryGate:
         self._policy = policy
         self._ledger = ledger
         self._running = places.running
+        self._memory = FutureMemory(0)
+        self._booked: set[int] = set()  # in that memory: those that ran when it was last asked, by their order
         self._can_offload = can_offload
         suspended = (*places.suspended.values(), *places.ready.values())
         self._suspended_blocks = sum(ledger.claimed_blocks(g.request_id) for g in suspended)
@@ -40,10 +42,9 @@ class MemoryGate:
         if generation.state is GenerationState.SUSPENDED:
             own_blocks = self._ledger.claimed_blocks(generation.request_id)
         free_blocks = self._ledger.capacity_blocks - self._suspended_blocks + own_blocks
-        memory = FutureMemory(free_blocks * self._ledger.block_size)
-        for running in self._running.values():
-            memory.add(running.order, self._held_tokens(running), 0, self._tokens_ahead(running))
-        return memory.fits(self._held_tokens(generation), 0, self._tokens_ahead(generation))
+        self._memory.capacity_tokens = free_blocks * self._ledger.block_size
+        self._book_running()
+        return self._memory.fits(self._held_tokens(generation), 0, self._tokens_ahead(generation))
 
     def note_started(self, generation: Generation, claimed_before_blocks: int) -> None:
         """Notes that a generation runs now that had claimed ``claimed_before_blocks``."""
@@ -53,6 +54,15 @@ class MemoryGate:
     def cheapest(self, candidates: Sequence[Generation]) -> Generation:
         """Returns the one that is preempted: the fewest tokens to bring back, of these the one that came last."""
         return min(candidates, key=lambda g: (g.kv_len - g.sequence.num_cached_tokens, -g.order))
+
+    def _book_running(self) -> None:
+        """Books those that run by now, and takes out those that do not any more."""
+        running = {g.order: g for g in self._running.values()}
+        for order in self._booked - running.keys():
+            self._memory.remove(order)
+        for order in running.keys() - self._booked:
+            self._memory.add(order, self._held_tokens(running[order]), 0, self._tokens_ahead(running[order]))
+        self._booked = set(running)
 
     def _held_tokens(self, generation: Generation) -> int:
         """Returns its own tokens in the cache once its next one is computed, less that one."""

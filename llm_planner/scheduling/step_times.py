@@ -136,6 +136,10 @@ class StepTimes:
         """Returns the seconds that a chunk of a prompt adds to a step."""
         return max(0.0, self.model.prompts_s(num_prompt_tokens) - self.step_s)
 
+    def move_s(self, num_tokens: int) -> float:
+        """Returns how long the batch waits while the KV of so many tokens moves to host memory and back."""
+        return 2 * self.expected.restore_s(num_tokens)
+
     # --- A segment
 
     def remaining_steps(self, generation: GenerationView) -> float:

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
 from llm_planner.scheduling.generation import GenerationState
+from llm_planner.scheduling.memory_gate import MemoryGate
 from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.policies.pricing import NominalForecast
+from llm_planner.scheduling.policies.tardiness_safe import TardinessSafe
 from tests.scheduling.builders import make_generation, make_scheduler, run
 
 SAFE = ("a_max", "a_min", "a_l", "adaptive", "tardiness_safe")
@@ -131,6 +134,54 @@ def test_under_tardiness_safe_the_one_that_will_hold_memory_longest_yields():
         decode(scheduler, 1)
     assert long.is_offloaded
     assert short.state is GenerationState.RUNNING
+
+
+def test_within_one_decision_the_gate_counts_who_has_a_slot_by_now():
+    scheduler = make_scheduler("a_max", num_kv_blocks=8)  # 32 tokens
+    for name in ("first", "second"):
+        scheduler.add(with_interval(name, 1, 6, num_prompt_tokens=4))
+    decode(scheduler, 1)
+    gate = MemoryGate(scheduler.policy, scheduler.ledger, scheduler._places, can_offload=False)
+    third = with_interval("third", 1, 6, num_prompt_tokens=4)
+    assert not gate.admits(third)
+    lost = scheduler._places.running.pop("second")
+    assert gate.admits(third)
+    scheduler._places.running["second"] = lost
+    assert not gate.admits(third)
+
+
+def test_what_the_engine_takes_to_compute_a_prompt_counts():
+    """The dearer a prompt, compared with a step, the more a request is worth whose KV is there."""
+
+    class Engine(NominalForecast):
+        def __init__(self, per_token_s):
+            self.per_token_s = per_token_s
+
+        def chunk_s(self, num_prompt_tokens):
+            return self.per_token_s * num_prompt_tokens
+
+    def lead(per_token_s):
+        policy = TardinessSafe(Engine(per_token_s))
+        policy.capacity_tokens, policy.is_memory_short = 10_000, True
+        there, new = (with_interval(name, 50, 100, num_prompt_tokens=200) for name in ("there", "new"))
+        there.num_computed_tokens = there.num_uncomputed_tokens - 1
+        assert there.is_decoding
+        return policy.rank(new, 0.0)[0] - policy.rank(there, 0.0)[0]
+
+    assert lead(0.0) == pytest.approx(0.0, abs=1e-9)
+    assert 0.0 < lead(0.0001) < lead(0.01)
+
+
+def test_what_bringing_kv_back_costs_is_taken_over_once_it_is_far_off():
+    forecast = NominalForecast()
+    policy = TardinessSafe(forecast)
+    costs = []
+    for step_s in (forecast.step_s, 0.9 * forecast.step_s, 0.2 * forecast.step_s, 0.0):
+        forecast.step_s = step_s
+        one = with_interval("r", 1, 6)
+        policy.note_complete(one, [one])
+        costs.append((policy._moved_steps, policy._computed_steps))
+    assert costs[0] == costs[1] != costs[2] == costs[3]
 
 
 def test_lengths_are_learned_from_what_ends():

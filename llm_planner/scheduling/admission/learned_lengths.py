@@ -97,11 +97,19 @@ class LearnedLengths:
 
     def extend(self) -> None:
         """Gives rows that came since the last fit what is known of their like: a wider class, or the prior."""
-        hazards = list(self._hazards)
-        for row in range(len(hazards), len(self._edges)):
-            parent = self._parents[row]
-            hazards.append(self._priors[row] if parent < 0 else hazards[parent])
-        self._integrate(np.array(self._edges), np.array(hazards))
+        known, new = len(self._hazards), slice(len(self._hazards), None)
+        hazards: list[Floats] = []
+        for prior, parent in zip(self._priors[new], self._parents[new], strict=True):
+            hazards.append(
+                prior if parent < 0 else self._hazards[parent] if parent < known else hazards[parent - known]
+            )
+        if hazards:
+            before = (self._hazards, self.edges, self.survival, self.time, self.area)
+            self._integrate(np.array(self._edges[new]), np.array(hazards))
+            after = (self._hazards, self.edges, self.survival, self.time, self.area)
+            self._hazards, self.edges, self.survival, self.time, self.area = map(
+                np.vstack, zip(before, after, strict=True)
+            )
 
     @property
     def has_new_rows(self) -> bool:

@@ -3,7 +3,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from llm_planner.scheduling.admission.gittins import gittins_index
 from llm_planner.scheduling.admission.job import Job
 from llm_planner.scheduling.admission.learned_lengths import (
     CLASSES_PER_DOUBLING,
-    NARROW,
     SMALLEST_PROMPT,
     LearnedLengths,
 )
@@ -74,15 +73,31 @@ class RemainingWork:
         self._num_new += 1
         if self._num_new < max(1.0, RELEARNS_AFTER * self._num_known):
             return
-        running = [(other, attained) for other, attained in others if attained > 0]
+        alive = list(others)
         self._lengths = LearnedLengths()  # rows of intervals that no request has any more are gone
-        rows = [self._lengths.row(job) for job, _ in (*self._ended, *running)]
-        attained = np.array([float(num) for _, num in (*self._ended, *running)])
+        rows = [self._lengths.row(job) for job, _ in (*self._ended, *alive)]
+        attained = np.array([float(num) for _, num in (*self._ended, *alive)])
         is_done = np.arange(len(rows)) < len(self._ended)
-        self._lengths.fit(np.array(rows), attained, is_done)
+        has_run = attained > 0
+        self._lengths.fit(np.array(rows)[has_run], attained[has_run], is_done[has_run])
         self._num_new, self._num_known = 0, len(self._ended)
-        narrow = {key: index for key, index in self._index.items() if key[0].upper < NARROW * key[0].lower}
-        self._index = narrow if len(narrow) < MOST_ENDED else {}  # nothing is learned within them
+        self._compute_again(alive)
+
+    def _compute_again(self, alive: Iterable[Attained]) -> None:
+        """Computes, at once, the indices of the requests that are there from what was learned, and forgets others."""
+        jobs = {self.kind(job, num_tokens): job for job, num_tokens in alive}
+        keys = [key for key in self._index if key[0] in jobs]
+        rows = [self._row(jobs[kind]) for kind, _ in keys]
+        self._index = dict(zip(keys, self._compute(rows, keys), strict=True)) if keys else {}
+
+    def _compute(self, rows: Sequence[int], keys: Sequence[tuple[Kind, float]]) -> list[float]:
+        """Returns the indices of requests, by their rows in the tables, kinds, and what their KV costs per token."""
+        doublings = np.array([kind.prompt_class for kind, _ in keys]) / CLASSES_PER_DOUBLING[-1]
+        prompt_tokens = 2.0**doublings - SMALLEST_PROMPT
+        attained = np.array([float(kind.attained_steps * STEP_TOKENS) for kind, _ in keys])
+        entry_volume = np.array([volume for _, volume in keys]) * (prompt_tokens + attained)
+        indices = gittins_index(self._lengths, np.array(rows), prompt_tokens, attained, entry_volume)
+        return np.maximum(indices, 1.0 / MOST_VOLUME).tolist()  # type: ignore[no-any-return]
 
     def kind(self, job: Job, num_tokens: int) -> Kind:
         """Returns what two requests with the same index have in common, but for the cost of their KV."""
@@ -100,12 +115,7 @@ class RemainingWork:
         kind = self.kind(job, num_tokens)
         key = (kind, entry_volume_per_token)
         if key not in self._index:
-            prompt_tokens = 2.0 ** (kind.prompt_class / CLASSES_PER_DOUBLING[-1]) - SMALLEST_PROMPT
-            attained = float(kind.attained_steps * STEP_TOKENS)
-            entry_volume = entry_volume_per_token * (prompt_tokens + attained)
-            values = (np.array([value]) for value in (prompt_tokens, attained, entry_volume))
-            index = float(gittins_index(self._lengths, np.array([self._row(job)]), *values)[0])
-            self._index[key] = max(index, 1.0 / MOST_VOLUME)
+            (self._index[key],) = self._compute([self._row(job)], [key])
         return self._index[key]
 
     def expected_tokens(self, job: Job, num_tokens: int) -> int:

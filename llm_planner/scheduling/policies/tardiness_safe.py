@@ -11,11 +11,11 @@ from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.policies.pricing import LOOKAHEAD_S, Forecast
 from llm_planner.scheduling.policies.tardiness import Tardiness
 
-MOVED_STEPS_PER_TOKEN = 2.0 / 2900.0
-"""Steps that moving KV to the host and back costs the batch: 1,300 tokens in 9.5 ms (TimelyLLM, Table 1), a step takes
-21.4 ms (Llama-3-8B on an RTX 4090)."""
-COMPUTED_STEPS_PER_TOKEN = 1.0 / 188.0
-"""Steps that computing a prompt, or KV that was lost, costs the batch there: 1,170 tokens in 133 ms."""
+REFERENCE_TOKENS = 1024
+"""KV of this length says what each token costs to bring back, or to compute."""
+OFF_BY, LEAST_STEPS = 0.5, 0.1
+"""Costs, in steps per ``REFERENCE_TOKENS``, are taken over when they are off by this share of them or of the least
+that count: every time, all indices are computed again."""
 
 
 class TardinessSafe(Tardiness, MemorySafe):
@@ -36,6 +36,8 @@ class TardinessSafe(Tardiness, MemorySafe):
     def __init__(self, forecast: Forecast | None = None) -> None:
         super().__init__(forecast)
         self._remaining = RemainingWork()
+        self._moved_steps = self._computed_steps = 0.0
+        self._note_costs()
 
     def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns (logarithm of the cost, due time, order)."""
@@ -51,7 +53,7 @@ class TardinessSafe(Tardiness, MemorySafe):
         """Returns the kind of work, in memory too, and its due time."""
         kind, place = super().sub_queue(generation)
         held = self._remaining.kind(_job(generation), generation.num_output_tokens)
-        return ((kind, held, self._entry_volume(generation)), place)
+        return ((kind, held, generation.is_offloaded, generation.is_decoding), place)
 
     def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
         """Returns one more than there are, or the expected length."""
@@ -60,9 +62,19 @@ class TardinessSafe(Tardiness, MemorySafe):
         return self._remaining.expected_tokens(_job(generation), generation.num_output_tokens)
 
     def note_complete(self, generation: GenerationView, others: Iterable[GenerationView]) -> None:
-        """Learns lengths."""
+        """Learns lengths, and what the engine takes to bring back KV."""
+        self._note_costs()
         attained = ((_job(other), other.num_output_tokens) for other in others if other is not generation)
         self._remaining.note_ended(_job(generation), generation.num_output_tokens, attained)
+
+    def _note_costs(self) -> None:
+        """Takes over how many steps the batch loses while KV is moved, or computed."""
+        forecast = self.forecast
+        if forecast.step_s > 0:
+            self._moved_steps = _taken_over(self._moved_steps, forecast.move_s(REFERENCE_TOKENS) / forecast.step_s)
+            self._computed_steps = _taken_over(
+                self._computed_steps, forecast.chunk_s(REFERENCE_TOKENS) / forecast.step_s
+            )
 
     def _index(self, generation: GenerationView) -> float:
         job = _job(generation)
@@ -70,9 +82,14 @@ class TardinessSafe(Tardiness, MemorySafe):
 
     def _entry_volume(self, generation: GenerationView) -> float:
         """Returns the memory x steps that each token of its KV costs before it goes on."""
-        if generation.is_offloaded:
-            return MOVED_STEPS_PER_TOKEN * self.capacity_tokens
-        return 0.0 if generation.is_decoding else COMPUTED_STEPS_PER_TOKEN * self.capacity_tokens
+        if generation.is_decoding and not generation.is_offloaded:
+            return 0.0
+        steps = self._moved_steps if generation.is_offloaded else self._computed_steps
+        return steps / REFERENCE_TOKENS * self.capacity_tokens
+
+
+def _taken_over(old_steps: float, new_steps: float) -> float:
+    return new_steps if abs(new_steps - old_steps) > OFF_BY * max(old_steps, LEAST_STEPS) else old_steps
 
 
 def _job(generation: GenerationView) -> Job:

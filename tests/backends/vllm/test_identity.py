@@ -92,6 +92,14 @@ def interrupted(backend, sequences, seed):
     raise AssertionError(f"unfinished: {driver.unfinished}")
 
 
+def fake_tokens(prompt):
+    """Returns what the fake core writes behind a prompt."""
+    known = list(prompt)
+    while len(known) < len(prompt) + MAX_TOKENS:
+        known.append(next_token(known))
+    return known[len(prompt) :]
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_suspended_at_random(backend, seed):
     sequences = make_sequences(6, GRAMMAR)
@@ -116,11 +124,7 @@ def test_with_steps_in_flight_and_little_memory(backend, depth, num_blocks):
     taken = pool.get_new_blocks(64 - num_blocks) if num_blocks < 64 else []
     sequences = make_sequences(8)
     tokens, num_pauses = interrupted(fake, sequences, seed=depth)
-    for one in sequences:
-        known = list(one.prompt_token_ids)
-        while len(known) < len(one.prompt_token_ids) + MAX_TOKENS:
-            known.append(next_token(known))
-        assert tokens[one.request_id] == known[len(one.prompt_token_ids) :]
+    assert tokens == {one.request_id: fake_tokens(one.prompt_token_ids) for one in sequences}
     assert num_pauses > 20
     assert (scheduler.num_given_up > 0) == (num_blocks == 20)
     pool.free_blocks(taken)
@@ -138,11 +142,7 @@ def test_kv_that_comes_back_from_elsewhere(backend, depth):
     taken = pool.get_new_blocks(44)
     sequences = make_sequences(8)
     tokens, num_pauses = interrupted(fake, sequences, seed=depth)
-    for one in sequences:
-        known = list(one.prompt_token_ids)
-        while len(known) < len(one.prompt_token_ids) + MAX_TOKENS:
-            known.append(next_token(known))
-        assert tokens[one.request_id] == known[len(one.prompt_token_ids) :]
+    assert tokens == {one.request_id: fake_tokens(one.prompt_token_ids) for one in sequences}
     assert min(num_pauses, memory.num_loads) > 5
     pool.free_blocks(taken)
     assert not scheduler.requests

@@ -78,7 +78,7 @@ class AdmissionRun:
             for job_id, (job, interval) in enumerate(zip(jobs, intervals, strict=True))
         ]
         self._to_come = sorted(range(len(jobs)), key=lambda i: (jobs[i].arrival_s, i), reverse=True)
-        self._began: dict[int, int] = {}  # running: the step at which it would have begun, had it never stopped
+        self._began: dict[int, int] = {}  # running: the step at which it began
         self._ends: list[tuple[int, int, int]] = []  # heap: step, id, began; stale if it was cancelled since
         self._waiting: set[int] = set()
         self._held_tokens = 0
