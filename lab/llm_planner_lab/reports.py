@@ -63,6 +63,7 @@ def _live_facts(document: Any) -> dict[str, Any]:  # noqa: ANN401 (a list of doc
 
 REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "admission": _admission_facts,
+    "artifact": _no_facts,
     "budgets": _no_facts,
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},

@@ -94,6 +94,11 @@ COMMANDS = (
         "Compare chats answered whole, by paragraphs and by sentences (TimelyLLM 7.4.2), in virtual time.",
     ),
     LazyCommand(
+        "artifact",
+        "bench_timely:artifact",
+        "Compare policies on the workload that the authors of TimelyLLM published, on an engine set by their baseline.",
+    ),
+    LazyCommand(
         "pages",
         "pages:pages",
         "Write the pages of docs/benchmarks again from the result files next to them.",

@@ -12,6 +12,7 @@ from llm_planner.cli.output import console, error_console, print_json
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile
+from llm_planner_lab.bench.artifact import POLICIES, run_artifact
 from llm_planner_lab.bench.chat import ChatBench, run_chat
 from llm_planner_lab.bench.decision import run_decision
 from llm_planner_lab.bench.overhead import run_overhead, table2_requests
@@ -166,6 +167,20 @@ def chat(
     document = run_chat(bench, console.print)
     if output is not None:
         write_report("chat", rounded(document), output / "chat.json", output / "chat.md")
+    if json is not None:
+        _write(document, json)
+
+
+def artifact(
+    policies: Annotated[str, typer.Option(help="Names with commas.")] = ",".join(POLICIES),
+    profile: Annotated[str, typer.Option(help="Engine profile: a name or a YAML file.")] = "llama3-8b-rtx4090",
+    output: Annotated[Path | None, typer.Option(help="Directory for artifact.json and artifact.md.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Compare policies on the published workload of TimelyLLM, with an engine as quick as its figure of vLLM says."""
+    document = run_artifact(profile, tuple(filter(None, policies.split(","))), console.print)
+    if output is not None:
+        write_report("artifact", rounded(document), output / "artifact.json", output / "artifact.md")
     if json is not None:
         _write(document, json)
 
