@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``llm-planner bench artifact``: policies on the workload that the authors of TimelyLLM published, simulated."""
+"""``llm-planner bench artifact``: policies on the workloads that the authors of TimelyLLM published, simulated."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,8 @@ from llm_planner_lab.bench.timely.metrics import policy_metrics
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
 from llm_planner_lab.simulation.tasks import TASKS
-from llm_planner_lab.simulation.timelyllm_sample_2 import NUM_ROBOTS, trace
+from llm_planner_lab.simulation.timelyllm_samples import SAMPLE_1, SAMPLE_2, trace
+from llm_planner_lab.simulation.trace import Trace
 
 PAPER_VLLM, PAPER_TIMELYLLM = 0.595, 0.815
 """Utility of urgent requests as a share of the maximum (TimelyLLM, Fig. 5a)."""
@@ -36,19 +37,21 @@ def run_artifact(
     policies: tuple[str, ...] = POLICIES,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Returns the JSON document: for prompts that share prefixes and prompts that do not, the policies' metrics.
+    """Returns the JSON document: the policies' metrics on both workloads, with prompts that share prefixes and without.
 
-    The engine is the profile's, slower by the one factor with which whole answers, first come, first served, reach the
-    utility that the paper measured of vLLM: it is found before any other policy runs.
+    The engine is the profile's, slower by the one factor with which whole answers, first come, first served, reach on
+    sample 2 the utility that the paper measured of vLLM: it is found before anything else runs.
 
     Raises:
         PlannerError: An unknown policy or profile; INVALID_CONFIG if no factor reaches the paper's figure.
     """
     for name in policies:
         make_policy(name)
-    engine, scripts, workload = find_profile(profile), ScriptLibrary(RobotLibrary()), trace()
+    engine, scripts = find_profile(profile), ScriptLibrary(RobotLibrary())
+    workloads = {"sample 2 (WID 1)": trace(SAMPLE_2), "sample 1 (WID 2)": trace(SAMPLE_1)}
+    calibration, *_ = workloads.values()
 
-    def run(policy: str, factor: float, *, reuses_prefixes: bool) -> dict[str, Any]:
+    def run(policy: str, factor: float, *, reuses_prefixes: bool, workload: Trace = calibration) -> dict[str, Any]:
         scheduler = SchedulerConfig(policy=policy, max_num_seqs=MAX_NUM_SEQS)
         config = SimulationConfig(profile=slowed(engine, factor), scheduler=scheduler, reuses_prefixes=reuses_prefixes)
         return policy_metrics([simulate(workload, config, scripts)])
@@ -57,19 +60,18 @@ def run_artifact(
     for reuses_prefixes in (True, False):
         run_case = partial(run, reuses_prefixes=reuses_prefixes)
         factor = calibrated(run_case)
-        found = {name: by_class(run_case(name, factor)) for name in policies}
-        cases.append({"reuses_prefixes": reuses_prefixes, "factor": factor, "policies": found})
-        for name, metrics in found.items():
-            reuse = "reused" if reuses_prefixes else "not reused"
-            shares = " ".join(f"{c} {100 * m['share_of_max']:7.2f} %" for c, m in metrics.items())
-            note(f"prefixes {reuse}, engine x {factor:.2f}, {name:18s} {shares}")
+        for title, workload in workloads.items():
+            found = {name: by_class(run_case(name, factor, workload=workload)) for name in policies}
+            cases.append({"workload": title, "reuses_prefixes": reuses_prefixes, "factor": factor, "policies": found})
+            note(f"{title}, prefixes {'' if reuses_prefixes else 'not '}reused, engine x {factor:.2f}")
+            for name, metrics in found.items():
+                shares = " ".join(f"{c} {100 * m['share_of_max']:7.2f} %" for c, m in metrics.items())
+                note(f"  {name:18s} {shares}")
     return {
         "engine": "simulated",
         "profile": profile,
         "commit": commit(),
-        "num_requests": len(workload.requests),
-        "num_urgent": sum(request.urgency == "urgent" for request in workload.requests),
-        "num_robots": NUM_ROBOTS,
+        "num_requests": {title: len(workload.requests) for title, workload in workloads.items()},
         "max_num_seqs": MAX_NUM_SEQS,
         "paper": {"vllm": PAPER_VLLM, "timelyllm": PAPER_TIMELYLLM},
         "cases": cases,
