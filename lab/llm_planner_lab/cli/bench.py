@@ -96,7 +96,7 @@ COMMANDS = (
     LazyCommand(
         "artifact",
         "bench_timely:artifact",
-        "Compare policies on the workloads that the authors of TimelyLLM published, on an engine set by their baseline.",
+        "Compare policies on the workloads that the authors of TimelyLLM published; their baseline sets the engine.",
     ),
     LazyCommand(
         "pages",

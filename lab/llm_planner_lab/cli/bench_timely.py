@@ -177,7 +177,7 @@ def artifact(
     output: Annotated[Path | None, typer.Option(help="Directory for artifact.json and artifact.md.")] = None,
     json: JsonFile = None,
 ) -> None:
-    """Compare policies on the workloads that the authors of TimelyLLM published, on an engine set by their baseline."""
+    """Compare policies on the workloads that the authors of TimelyLLM published; their baseline sets the engine."""
     document = run_artifact(profile, tuple(filter(None, policies.split(","))), console.print)
     if output is not None:
         write_report("artifact", rounded(document), output / "artifact.json", output / "artifact.md")
