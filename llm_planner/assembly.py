@@ -60,6 +60,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer, is_trained_for
 from llm_planner.serving.preparation import Preparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
+from llm_planner.serving.replica import Factories
 from llm_planner.serving.server import PlanServer
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def require_usable(config: PlannerConfig) -> None:
     Raises:
         PlannerError: INVALID_CONFIG or MODEL_NOT_FOUND, naming what there is.
     """
+    for number in range(config.replicas):
+        replica_config(config, number)
     make_policy(config.scheduler.policy)
     known_speed(config)
     if config.backend not in (*BACKENDS, "fake"):
@@ -106,6 +109,7 @@ def build_loop(
     limits: SchedulerConfig | None = None,
     own_profile: FindProfile = no_profile,
     rehearsed: Collection[str] | None = None,
+    replica: int = 0,
 ) -> PlannerLoop:
     """Returns a loop that is ready to plan: model loaded, prompts prefilled, grammars compiled.
 
@@ -117,10 +121,12 @@ def build_loop(
         own_profile: What ``engine.profile: auto`` stands for: what was measured on this machine, now or earlier; by
             default nothing, so that the loop is the same on every machine.
         rehearsed: Robot models that goals will name; None for all that the model can plan for.
+        replica: Which of ``config.replicas`` it is.
 
     Raises:
         PlannerError: A 5xx code if model, robot models, their adapters or configuration cannot be used.
     """
+    config = replica_config(config, replica)
     require_usable(config)  # wrong names are found before the model is loaded
     for warning in require_support(config):
         _log.warning("%s", warning)
@@ -339,14 +345,46 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     return backend, _preparer(config, backend, library, encoder)
 
 
+def replica_config(config: PlannerConfig, number: int) -> PlannerConfig:
+    """Returns the configuration of one replica: its device, its server's address, and its share of the processor.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if devices or addresses are not one for all, or one for each.
+    """
+    engine = dataclasses.replace(
+        config.engine, device=_for_replica("engine.device", config.engine.device, config.replicas, number)
+    )
+    if config.replicas > 1 and not engine.num_threads and engine.device in {"auto", "cpu"}:
+        engine = dataclasses.replace(engine, num_threads=max(1, (os.cpu_count() or 1) // config.replicas))
+    address = _for_replica("openai.base_url", config.openai.base_url, config.replicas, number)
+    return dataclasses.replace(config, engine=engine, openai=dataclasses.replace(config.openai, base_url=address))
+
+
+def _for_replica(name: str, value: str, num_replicas: int, number: int) -> str:
+    parts = [part.strip() for part in value.split(",")]
+    if len(parts) not in {1, num_replicas}:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"{name} names {len(parts)} for replicas: {num_replicas}; give one for all, or one for each",
+        )
+    return parts[number % len(parts)]
+
+
 def build_server(config: PlannerConfig, book: GoalBook) -> PlanServer:
-    """Returns a server, not started yet, whose engine runs in a process of its own.
+    """Returns a server, not started yet, whose engines run in processes of their own.
 
     Args:
         config: Of the planner.
         book: The goals; it gets the admission of this configuration.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the replicas cannot be told apart.
     """
     book.admission = build_admission(config)
-    first = partial(build_loop, config, own_profile=measured_profile)
-    later = partial(build_loop, config, own_profile=cached_profile)  # robots wait: nothing is measured
-    return ChildServer(first, book=book, clock=MonotonicClock(), next_factory=later)
+    replicas = []
+    for number in range(config.replicas):
+        # Only the first may measure: the next ones are started when robots are served, or share its processor.
+        first = partial(build_loop, config, own_profile=cached_profile if number else measured_profile, replica=number)
+        later = partial(build_loop, config, own_profile=cached_profile, replica=number)  # robots wait
+        replicas.append(Factories(first, later))
+    return ChildServer(replicas, book=book, clock=MonotonicClock())

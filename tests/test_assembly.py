@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from llm_planner.assembly import build_loop
+from llm_planner.assembly import build_loop, replica_config, require_usable
 from llm_planner.checkpoints import resolve_model, trained_robot_models
 from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
-from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
@@ -179,6 +179,40 @@ def test_unknown_names_list_the_known_ones(overrides):
 def test_a_pipeline_that_cannot_be(engine, backend, named):
     with pytest.raises(PlannerError, match=named) as caught:
         build_loop(PlannerConfig(backend=backend, engine=engine))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_each_replica_has_its_device_and_its_server():
+    engine, openai = EngineConfig(device="cuda:0, cuda:1"), OpenAIConfig(base_url="http://a:1/v1,http://b:1/v1")
+    config = PlannerConfig(replicas=2, engine=engine, openai=openai)
+    parts = [replica_config(config, number) for number in range(2)]
+    assert [part.engine.device for part in parts] == ["cuda:0", "cuda:1"]
+    assert [part.openai.base_url for part in parts] == ["http://a:1/v1", "http://b:1/v1"]
+    assert [part.engine.num_threads for part in parts] == [0, 0]
+
+
+def test_replicas_on_a_processor_share_its_cores(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    assert replica_config(PlannerConfig(replicas=2), 1).engine.num_threads == 3
+    assert replica_config(PlannerConfig(), 0).engine.num_threads == 0
+    chosen = PlannerConfig(replicas=2, engine=EngineConfig(num_threads=2))
+    assert replica_config(chosen, 1).engine.num_threads == 2
+    assert replica_config(PlannerConfig(replicas=20), 1).engine.num_threads == 1
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        PlannerConfig(replicas=3, engine=EngineConfig(device="cuda:0,cuda:1")),
+        PlannerConfig(engine=EngineConfig(device="cuda:0,cuda:1")),
+        PlannerConfig(
+            backend="openai", replicas=2, openai=OpenAIConfig(base_url="http://a/v1,http://b/v1,http://c/v1")
+        ),
+    ],
+)
+def test_devices_or_servers_that_are_not_one_for_each_replica_are_refused(config):
+    with pytest.raises(PlannerError, match="one for all, or one for each") as caught:
+        require_usable(config)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 

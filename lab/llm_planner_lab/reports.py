@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_planner_lab import templates
-from llm_planner_lab.bench import resumption
+from llm_planner_lab.bench import overhead, resumption
 from llm_planner_lab.bench.admission.experiment import OURS
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
@@ -71,9 +71,11 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "encounters": _no_facts,
     "live_policies": _live_facts,
     "measures": _no_facts,
+    "overhead": lambda _: {"paper": overhead.PUBLISHED},
     "overload": overload_figures.facts,
     "physics": _no_facts,
     "pipeline": lambda _: {"labels": pipeline_figures.LABELS, "schedulers": NAMES, "paper": published},
+    "replicas": _no_facts,
     "resumption": resumption.facts,
     "timebill": aims.facts,
     "timely": _timely_facts,

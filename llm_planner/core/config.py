@@ -63,7 +63,7 @@ class EngineConfig:
     """The model and the memory it gets."""
 
     model: str = setting("planner-small", "A Hugging Face checkpoint directory, or the name of a bundled model.")
-    device: str = setting("auto", "auto, cpu, cuda or cuda:N.")
+    device: str = setting("auto", "auto, cpu, cuda or cuda:N; with replicas, one for each, with commas.")
     dtype: str = setting("auto", "auto, float32, bfloat16 or float16.")
     num_kv_blocks: int = setting(
         0, "Blocks of the KV cache; 0 sizes it from the free memory and max_num_seqs.", minimum=0, maximum=10_000_000
@@ -116,7 +116,10 @@ class EngineConfig:
 class OpenAIConfig:
     """The server that ``backend: openai`` asks; ``engine.model`` then names a directory with the model's tokenizer."""
 
-    base_url: str = setting("http://127.0.0.1:8000/v1", "Address of an OpenAI-compatible server, up to /v1.")
+    base_url: str = setting(
+        "http://127.0.0.1:8000/v1",
+        "Address of an OpenAI-compatible server, up to /v1; with replicas, one for each, with commas.",
+    )
     model: str = setting("", "Name of the model on that server; an empty text takes the only one that it serves.")
     api_key_variable: str = setting("OPENAI_API_KEY", "Environment variable that holds the API key, if there is one.")
     server: str = setting(
@@ -140,6 +143,12 @@ class PlannerConfig:
 
     backend: str = setting(
         "torch", "What runs the model: torch, vllm, openai (a server), or fake (scripted plans, for tests)."
+    )
+    replicas: int = setting(
+        1,
+        "Engine processes that share the goals; engine.device and openai.base_url may name one for each, with commas.",
+        minimum=1,
+        maximum=64,
     )
     robot_models: tuple[str, ...] = setting(
         (), "Extra directories with robot models, searched before the bundled ones."

@@ -37,6 +37,7 @@ def describe(
         status = server.status
         level, message = _judge(status, is_active)
         values |= {"num_restarts": status.num_restarts, "num_unfinished": len(status.request_ids)}
+        values |= {"num_replicas": status.num_replicas, "num_ready": status.num_ready}
         values |= dataclasses.asdict(status.loop) if status.loop is not None else {}
     if has_double:
         name = node.get_fully_qualified_name()
@@ -114,6 +115,8 @@ def _judge(status: ServerStatus, is_active: bool) -> tuple[bytes, str]:
         return DiagnosticStatus.ERROR, str(status.error)
     if not status.is_ready:
         return DiagnosticStatus.WARN, "the engine is starting"
+    if status.num_ready < status.num_replicas:
+        return DiagnosticStatus.WARN, f"{status.num_ready} of {status.num_replicas} engines plan"
     if status.silent_s is not None:
         return DiagnosticStatus.WARN, f"the engine has not answered for {status.silent_s:.1f} s"
     return (DiagnosticStatus.OK, "accepts goals") if is_active else (DiagnosticStatus.WARN, "inactive")

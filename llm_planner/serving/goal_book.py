@@ -127,12 +127,16 @@ class GoalBook:
                     "(SKIP_NEXT); ask again when it has ended",
                 )
 
-    def take_overdue(self, now_s: float, *, is_engine_ready: bool) -> list[Event]:
+    def take_overdue(self, now_s: float, *, has_engine: Callable[[str], bool]) -> list[Event]:
         """Keeps the time budgets that the engine does not keep, because it is dead, starting, or in a long step.
 
         Returns what was announced: a goal of which nothing came has ended, a plan of strategy PARTIAL is closed. An
         engine that lives closes its plans itself: it knows what is on its way. A goal about which no engine has decided
         is refused while its robot has time left for its reflex: a step that has begun cannot be interrupted.
+
+        Args:
+            now_s: The moment.
+            has_engine: Whether the engine that has a goal is ready.
         """
         events: list[Event] = []
         with self.lock:
@@ -144,7 +148,7 @@ class GoalBook:
                         "or not ready; let the reflex act"
                     )
                     events.append(self._finish(goal, goal.result_of(ErrorCode.BUDGET_INFEASIBLE, message), now_s))
-                elif overrun is AtDeadline.IS_CLOSED and not is_engine_ready:
+                elif overrun is AtDeadline.IS_CLOSED and not has_engine(goal.request_id):
                     closed = PlanComplete(goal.request_id, len(goal.segments), is_partial=True)
                     events += filter(None, [self.accept(closed, now_s)])
                 elif overrun is AtDeadline.ENDS:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much a loop has done since it began, for people: nothing is decided by it."""
 
-from dataclasses import astuple, dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields, replace
 
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.step import SchedulerOutput, StepOutput
@@ -25,6 +26,13 @@ class Totals:
     busy_s: float = 0.0
     num_decisions: int = 0
     decision_s: float = 0.0
+
+
+def merged_totals(totals: Sequence[Totals]) -> Totals:
+    """Returns the sums of several loops, but the mean of the time in which they were busy."""
+    sums = [sum(column) for column in zip(*map(astuple, totals), strict=True)]
+    merged = Totals(**dict(zip((field.name for field in fields(Totals)), sums, strict=True)))
+    return replace(merged, busy_s=merged.busy_s / len(totals))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

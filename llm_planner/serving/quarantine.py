@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which goals an engine process is given: one goal that ends the process again and again takes no other with it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 TRIAL_S = 5.0
@@ -49,6 +50,26 @@ class Quarantine:
         """Enters a new goal."""
         self._goals[request_id] = self.waiting[request_id] = _Goal(is_urgent)
 
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._goals
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._goals)
+
+    def adopt(self, request_id: str, other: "Quarantine") -> None:
+        """Takes over a goal of another quarantine, with what is known against it; it has been given to nobody here."""
+        goal = other._goals.pop(request_id)  # noqa: SLF001 -- of the same class
+        other.waiting.pop(request_id, None)
+        goal.given_at_s, goal.has_progressed = None, False
+        self._goals[request_id] = self.waiting[request_id] = goal
+
+    def movable(self, *, with_suspects: bool) -> list[str]:
+        """Returns the goals that may go on in other processes; suspects are better tried alone."""
+        return [name for name, goal in self._goals.items() if with_suspects or not self._is_suspect(goal)]
+
+    def _is_suspect(self, goal: _Goal) -> bool:
+        return goal.num_attempts >= max(1, self._max_attempts - 1)
+
     def remove(self, request_id: str) -> None:
         """Forgets a goal that has ended."""
         self._goals.pop(request_id, None)
@@ -64,7 +85,7 @@ class Quarantine:
         """Returns the goals that the present process is to be given now; they count as given."""
         if not self.waiting:
             return []
-        suspects = {n: g for n, g in self._goals.items() if g.num_attempts >= max(1, self._max_attempts - 1)}
+        suspects = {n: g for n, g in self._goals.items() if self._is_suspect(g)}
         is_trial = any(
             goal.given_at_s is not None and now_s < goal.given_at_s + TRIAL_S and not goal.has_progressed
             for goal in suspects.values()

@@ -21,6 +21,8 @@ class ServerStatus:
         loop: The last word of the loop; None before the first.
         view: The last answer to ``PlanServer.look``; None before the first.
         error: Why it takes no goals any more; None while it does.
+        num_replicas: Engines that there shall be.
+        num_ready: Engines that plan now.
         silent_s: For how long the engine has said nothing, if that is longer than it should be; None while it answers,
             or starts.
     """
@@ -32,6 +34,8 @@ class ServerStatus:
     view: LoopView | None = None
     error: PlannerError | None = None
     silent_s: float | None = None
+    num_replicas: int = 1
+    num_ready: int = 1
 
 
 class PlanServer(Protocol):

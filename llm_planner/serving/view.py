@@ -3,13 +3,13 @@
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.goal import Goal
-from llm_planner.serving.meter import Totals
+from llm_planner.serving.meter import Totals, merged_totals
 
 MAX_GOALS = 64
 """Most goals that a view shows: more than a screen holds, and few enough for one datagram."""
@@ -100,6 +100,45 @@ def count(model: str, scheduler: Scheduler, num_goals: int) -> LoopStatus:
         engine_drift=scheduler.times.drift,
         engine_times=scheduler.times.source,
         num_shed=scheduler.num_shed,
+    )
+
+
+def merged_status(statuses: Sequence[LoopStatus]) -> LoopStatus | None:
+    """Returns how busy several loops are together: counts are sums, the drift is the largest; None without any."""
+    if len(statuses) < 2:
+        return next(iter(statuses), None)
+    drifts = [status.engine_drift for status in statuses if status.engine_drift is not None]
+    return LoopStatus(
+        model=", ".join(dict.fromkeys(status.model for status in statuses)),
+        policy=statuses[0].policy,
+        num_goals=sum(status.num_goals for status in statuses),
+        num_running=sum(status.num_running for status in statuses),
+        num_ready=sum(status.num_ready for status in statuses),
+        num_suspended=sum(status.num_suspended for status in statuses),
+        num_kv_blocks=sum(status.num_kv_blocks for status in statuses),
+        num_free_kv_blocks=sum(status.num_free_kv_blocks for status in statuses),
+        engine_drift=max(drifts, default=None),
+        engine_times=", ".join(dict.fromkeys(status.engine_times for status in statuses)),
+        num_shed=sum(status.num_shed for status in statuses),
+    )
+
+
+def merged_view(views: Sequence[LoopView]) -> LoopView | None:
+    """Returns what several loops look like together; ``busy_s`` is their mean, so that a share stays one."""
+    if len(views) < 2:
+        return next(iter(views), None)
+    status = merged_status([view.status for view in views])
+    assert status is not None
+    totals = merged_totals([view.totals for view in views])
+    goals = sorted((goal for view in views for goal in view.goals), key=lambda goal: goal.state != "running")
+    return LoopView(
+        at_s=min(view.at_s for view in views),
+        status=status,
+        max_num_seqs=sum(view.max_num_seqs for view in views),
+        num_prefix_kv_blocks=sum(view.num_prefix_kv_blocks for view in views),
+        num_offloaded_kv_blocks=sum(view.num_offloaded_kv_blocks for view in views),
+        totals=totals,
+        goals=tuple(goals[:MAX_GOALS]),
     )
 
 

@@ -389,6 +389,8 @@ def test_diagnostics_warn_of_an_engine_that_does_not_answer():
     status = ServerStatus(is_ready=True, num_restarts=0, request_ids=(), loop=None, silent_s=3.21)
     assert diagnostics._judge(status, True) == (DiagnosticStatus.WARN, "the engine has not answered for 3.2 s")
     assert diagnostics._judge(replace(status, silent_s=None), True) == (DiagnosticStatus.OK, "accepts goals")
+    fewer = replace(status, silent_s=None, num_replicas=2)
+    assert diagnostics._judge(fewer, True) == (DiagnosticStatus.WARN, "1 of 2 engines plan")
 
 
 def test_a_server_that_cannot_be_built_is_the_nodes_failure(ros):

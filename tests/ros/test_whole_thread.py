@@ -23,6 +23,7 @@ from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
+from llm_planner.serving.replica import Factories
 from tests.ros.nodes import Planner, wait_until
 from tests.ros.test_plan_action import Stranger
 from tests.ros.test_robot_node import CHAIR, Operator
@@ -67,7 +68,9 @@ class RealPlanner(Planner):
 
     def _build(self, config, book):
         book.admission = build_admission(config)
-        self.servers.append(ChildServer(partial(build_loop, config, self.sleep), book=book, clock=MonotonicClock()))
+        self.servers.append(
+            ChildServer([Factories(partial(build_loop, config, self.sleep))], book=book, clock=MonotonicClock())
+        )
         return self.servers[-1]
 
 

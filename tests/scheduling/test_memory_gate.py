@@ -50,7 +50,7 @@ def test_bounds_are_refined_by_what_was_generated_and_kept_when_memory_is_lost()
         ("a_min", 4, 20, 9, False, 10),
         ("a_l", 4, 20, 0, False, 4),
         ("a_l", 4, 20, 4, False, 20),
-        ("adaptive", 4, 20, 4, False, 20),  # alpha 0.2: as A_l
+        ("adaptive", 4, 20, 4, False, 5),  # alpha 0.2, but nothing has ended: as A_min
         ("adaptive", 10, 20, 12, False, 13),  # alpha 0.5: as A_min
         ("tardiness_safe", 8, 10, 0, False, 9),  # before anything ended, all lengths of the interval are as probable
         ("tardiness_safe", 8, 10, 9, False, 10),
@@ -62,6 +62,30 @@ def test_what_each_policy_counts_on(name, lower, upper, num_output, can_offload,
     generation = with_interval("r", lower, upper)
     generation.output_token_ids.extend([1] * num_output)
     assert make_policy(name).counted_tokens(generation, can_offload=can_offload) == counted
+
+
+@pytest.mark.parametrize(
+    ("ended", "counted"),
+    [
+        ([4] * 19, 5),  # too few
+        ([4, 20] * 10, 20),
+        ([4, 20] * 19 + [12, 11], 20),  # 95 %
+        ([4, 20] * 9 + [12, 11], 5),
+        (range(4, 25), 5),  # of every length, as with a predictor's intervals
+        ([12] * 40 + [4, 20] * 100, 20),  # what was long ago has been forgotten
+    ],
+)
+def test_adaptive_counts_as_a_l_only_after_lengths_that_were_all_of_two_points(ended, counted):
+    policy = make_policy("adaptive")
+    for tokens in ended:
+        generation = with_interval("ended", 4, 20)
+        generation.output_token_ids.extend([1] * tokens)
+        policy.note_complete(generation, ())
+    skewed, even = with_interval("skewed", 4, 20), with_interval("even", 10, 20)
+    for generation in (skewed, even):
+        generation.output_token_ids.extend([1] * 4)
+    assert policy.counted_tokens(skewed, can_offload=False) == counted
+    assert policy.counted_tokens(even, can_offload=False) == 10
 
 
 def test_a_min_serves_the_smallest_bound_first_and_a_max_the_first_that_came():

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
+from llm_planner.serving.replica import Factories
 from llm_planner.serving.view import LoopView
 from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request, succeeded
 
@@ -83,16 +84,16 @@ class Owner:
         reports: bool = True,
         timeouts: Timeouts = TIMEOUTS,
         next_factory: Callable[[], PlannerLoop] | None = None,
+        others: Sequence[Factories] = (),
     ) -> None:
         self.events: list[Event] = []
         self.reports = reports
         self.changed = threading.Condition()
         self.server = ChildServer(
-            factory,
+            [Factories(factory, next_factory), *others],
             book=GoalBook(make_admission(), self.on_event),
             clock=MonotonicClock(),
             timeouts=timeouts,
-            next_factory=next_factory,
         )
         starter = threading.Thread(target=self.server.start)  # that thread ends, the child goes on
         starter.start()
@@ -125,6 +126,11 @@ class Owner:
             time.sleep(0.01)
         return view
 
+    @property
+    def child_pid(self) -> int:
+        (child_pid,) = self.server.child_pids
+        return child_pid
+
     def result(self, request_id: str) -> PlanResult:
         self.wait_for(lambda: request_id in self.results())
         return self.results()[request_id]
@@ -141,7 +147,7 @@ def own() -> Iterator[Callable[..., Owner]]:
     yield make
     for owner in owners:
         owner.server.close()
-        assert owner.server.child_pid is None
+        assert owner.server.child_pids == []
 
 
 def test_plans_in_a_child(own):
@@ -151,7 +157,7 @@ def test_plans_in_a_child(own):
     assert owner.result("r1").plan == "".join(owner.segments("r1")) == PLAN
     assert owner.server.wait_ready(1.0)
     assert owner.server.status.is_ready
-    assert owner.server.child_pid != os.getpid()
+    assert owner.child_pid != os.getpid()
 
 
 def test_kill_9_in_mid_plan_loses_and_repeats_nothing(own):
@@ -159,7 +165,7 @@ def test_kill_9_in_mid_plan_loses_and_repeats_nothing(own):
     for name in ("r1", "r2", "r3"):
         owner.server.submit(make_request(name, "go"))
     owner.wait_for(lambda: all(len(owner.segments(n)) >= 2 for n in ("r1", "r2", "r3")))
-    os.kill(owner.server.child_pid, signal.SIGKILL)
+    os.kill(owner.child_pid, signal.SIGKILL)
     for name in ("r1", "r2", "r3"):
         result = owner.result(name)
         assert result.error_code is ErrorCode.NONE, result
@@ -173,7 +179,7 @@ def test_a_goal_whose_plan_was_complete_survives_a_crash(own):
     owner = own(functools.partial(build, step_s=0.001), reports=False)
     owner.server.submit(make_request("r1", "go"))
     owner.wait_for(lambda: any(type(e).__name__ == "PlanComplete" for e in owner.events))
-    os.kill(owner.server.child_pid, signal.SIGKILL)
+    os.kill(owner.child_pid, signal.SIGKILL)
     owner.server.report(succeeded("r1", 5))  # between two children
     assert owner.result("r1").error_code is ErrorCode.NONE
     assert "".join(owner.segments("r1")) == PLAN
@@ -195,7 +201,7 @@ def test_a_partial_plan_survives_a_crash(own, is_closed_by_the_parent):
     assert owner.server.wait_ready(30.0)
     owner.server.submit(make_request("r1", "go", **partial(0.6 if is_closed_by_the_parent else 8.0)))
     owner.wait_for(lambda: len(owner.segments("r1")) >= 1)
-    os.kill(owner.server.child_pid, signal.SIGKILL)
+    os.kill(owner.child_pid, signal.SIGKILL)
     result = owner.result("r1")
     assert result.error_code is ErrorCode.PLAN_PARTIAL
     assert "".join(owner.segments("r1")) == result.plan
@@ -326,7 +332,7 @@ def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest
     assert owner.server.status.silent_s is None
     owner.server.submit(make_request("r1", "go"))
     owner.wait_for(lambda: len(owner.segments("r1")) >= 2)
-    stop(owner.server.child_pid)
+    stop(owner.child_pid)
     while (silent_s := owner.server.status.silent_s) is None:
         assert owner.server.status.num_restarts == 0
         time.sleep(0.005)
@@ -336,7 +342,7 @@ def test_a_child_that_is_stopped_is_told_of_and_replaced_long_before_the_longest
     assert "".join(owner.segments("r1")) == result.plan == PLAN
     assert owner.server.status.num_restarts == 1
     assert owner.server.status.silent_s is None
-    assert owner.server._num_hangs == owner.server._link.num_hangs == 0
+    assert owner.server._replicas[0]._num_hangs == owner.server._replicas[0]._link.num_hangs == 0
     assert "has not answered for" in caplog.text
 
 
@@ -344,7 +350,7 @@ def test_a_child_that_goes_on_is_not_replaced(own, caplog):
     timeouts = replace(TIMEOUTS, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
     owner = own(functools.partial(build, step_s=0.01), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
-    stop(child := owner.server.child_pid)
+    stop(child := owner.child_pid)
     while owner.server.status.silent_s is None:
         time.sleep(0.005)
     os.kill(child, signal.SIGCONT)
@@ -352,7 +358,7 @@ def test_a_child_that_goes_on_is_not_replaced(own, caplog):
         time.sleep(0.005)
     owner.server.submit(make_request("r1", "go"))
     assert owner.result("r1").plan == PLAN
-    assert owner.server.child_pid == child
+    assert owner.child_pid == child
     assert "answers again" in caplog.text
 
 
@@ -361,7 +367,7 @@ def test_close_does_not_wait_for_a_child_that_is_stopped_and_reads_nothing(own):
         functools.partial(build, step_s=0.01), timeouts=replace(TIMEOUTS, hang_timeout_s=600.0, stop_timeout_s=0.1)
     )
     assert owner.server.wait_ready(30.0)
-    stop(owner.server.child_pid)
+    stop(owner.child_pid)
     for n in range(100):  # more than the pipe holds
         owner.server.submit(make_request(f"r{n}", "go", scene="x" * 60_000))
     owner.server.close()
@@ -406,7 +412,7 @@ def test_a_view_comes_when_it_is_asked_for_and_from_the_next_child_too(own):
     assert owner.server.status.view is None
     owner.server.submit(make_request("r1", "go"))
     assert owner.look().goals[0].request_id == "r1"
-    os.kill(owner.server.child_pid, signal.SIGKILL)
+    os.kill(owner.child_pid, signal.SIGKILL)
     while owner.server.status.num_restarts == 0:
         owner.server.look()  # some of these are never answered
         time.sleep(0.01)
@@ -428,7 +434,7 @@ def test_a_child_that_replaces_another_is_built_by_the_next_factory(own):
     owner = own(build_faulty, next_factory=build_later)
     assert owner.server.wait_ready(30.0)
     assert owner.server.status.loop.engine_times == "learned from the steps"
-    os.kill(owner.server.child_pid, signal.SIGKILL)
+    os.kill(owner.child_pid, signal.SIGKILL)
     deadline_s = time.monotonic() + 30.0
     while owner.server.status.loop.engine_times != "built later":
         assert time.monotonic() < deadline_s
@@ -470,7 +476,7 @@ def load_for_ever() -> PlannerLoop:
 
 def test_close_does_not_wait_for_a_child_that_is_loading(own):
     owner = own(load_for_ever, timeouts=replace(TIMEOUTS, stop_timeout_s=600.0))
-    while owner.server.child_pid is None:
+    while not owner.server.child_pids:
         time.sleep(0.01)
     closing = threading.Thread(target=owner.server.close, daemon=True)
     closing.start()
@@ -488,8 +494,8 @@ if __name__ == "__main__":
     owner = Owner(functools.partial(build, 0.001), timeouts=timeouts)
     assert owner.server.wait_ready(30.0)
     if "stopped" in sys.argv:
-        stop(owner.server.child_pid)
-    print(owner.server.child_pid, flush=True)
+        stop(owner.child_pid)
+    print(owner.child_pid, flush=True)
     if "leave" not in sys.argv:
         time.sleep(600)
 """

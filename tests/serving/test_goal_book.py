@@ -150,12 +150,12 @@ def test_what_no_engine_has_decided_about_is_refused_while_the_reflex_has_time(b
     book.open(make_request("unlimited", robot_id="unlimited"), 1.0)
     book.admit("admitted")
     book.accept(SegmentReady("served", make_segment(0)), 1.0)
-    assert book.take_overdue(decide_by_s - 1e-6, is_engine_ready=is_engine_ready) == []
-    (refused,) = book.take_overdue(decide_by_s + 1e-6, is_engine_ready=is_engine_ready)
+    assert book.take_overdue(decide_by_s - 1e-6, has_engine=lambda _: is_engine_ready) == []
+    (refused,) = book.take_overdue(decide_by_s + 1e-6, has_engine=lambda _: is_engine_ready)
     assert (refused.request_id, refused.result.error_code) == ("undecided", ErrorCode.BUDGET_INFEASIBLE)
     book.admit("undecided")  # too late: it has ended
     assert book.get("undecided") is None
-    late = book.take_overdue(1.001 + budget_s, is_engine_ready=is_engine_ready)
+    late = book.take_overdue(1.001 + budget_s, has_engine=lambda _: is_engine_ready)
     assert [(e.request_id, e.result.error_code) for e in late] == [("admitted", ErrorCode.BUDGET_EXCEEDED)]
 
 
@@ -171,9 +171,9 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
     book.admit("r1")
     for index in range(num_segments):
         book.accept(SegmentReady("r1", make_segment(index)), 1.5)
-    assert book.take_overdue(2.0, is_engine_ready=is_engine_ready) == []
-    events = book.take_overdue(2.1, is_engine_ready=is_engine_ready)
-    assert book.take_overdue(2.2, is_engine_ready=is_engine_ready) == []
+    assert book.take_overdue(2.0, has_engine=lambda _: is_engine_ready) == []
+    events = book.take_overdue(2.1, has_engine=lambda _: is_engine_ready)
+    assert book.take_overdue(2.2, has_engine=lambda _: is_engine_ready) == []
     if overrun is OverrunStrategy.SKIP_NEXT or (
         overrun is OverrunStrategy.PARTIAL and num_segments and is_engine_ready
     ):

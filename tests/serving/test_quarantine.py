@@ -128,3 +128,15 @@ def test_the_innocent_go_on(goals, max_attempts):
             unfinished.discard(name)
     assert set(ended) == poison
     assert not unfinished
+
+
+def test_a_goal_that_moves_keeps_what_is_known_against_it():
+    here, there = make_quarantine("a", "b", max_attempts=2), make_quarantine("c", max_attempts=2)
+    fail(here, 1)
+    assert here.movable(with_suspects=False) == []
+    assert here.movable(with_suspects=True) == ["a", "b"]
+    there.adopt("a", here)
+    assert ("a" in here, "a" in there, list(here)) == (False, True, ["b"])
+    there.begin_process()
+    assert there.take(0.0) == ["a"]  # a suspect: alone
+    assert there.end_process() == ["a"]

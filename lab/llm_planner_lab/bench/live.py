@@ -21,6 +21,7 @@ from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.replica import Factories
 from llm_planner.serving.server import PlanServer
 from llm_planner_lab.bench.live_stock import build_stock_loop
 from llm_planner_lab.bench.step_log import LoggedBackend, read_log
@@ -203,7 +204,7 @@ def run_live(
             priorities = {row.request_id: -1 for row in trace.requests if row.urgency == "urgent"}
             factory = partial(build_stock_loop, config, path, stock_policy, priorities)
         server: ChildServer = ChildServer(
-            factory,
+            [Factories(factory)],
             book=GoalBook(build_admission(config), lambda event: replay.receive(server, event)),
             clock=MonotonicClock(),
             timeouts=Timeouts(stop_timeout_s=20.0),

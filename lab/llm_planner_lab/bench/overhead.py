@@ -2,14 +2,15 @@
 """``llm-planner bench overhead``: what it costs to generate a plan in segments instead of at once, on a real engine.
 
 The same plans, one at a time, through the planner's own loop: under a policy that delivers whole plans, and under one
-that suspends a generation at every segment boundary and resumes it before the robot is idle (TimelyLLM, section 7).
-Robots carry segments out in virtual time, so that only the time of the planner counts: engine, scheduler, parser.
+that suspends a generation at every segment boundary and resumes it before the robot is idle (TimelyLLM, section 7.5.1;
+by task, as in its Table 4). Robots carry segments out in virtual time, so that only the time of the planner
+counts: engine, scheduler, parser.
 """
 
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,17 @@ from llm_planner_lab.bench.timely.metrics import quantile
 from llm_planner_lab.simulation.tasks import TASKS
 
 WHOLE, SEGMENTED = "fcfs", "fcfs_segment"
+PUBLISHED = {
+    1: (13.7, 3.0),
+    2: (24.1, 2.6),
+    3: (19.9, 5.6),
+    4: (19.9, 2.8),
+    5: (16.0, 3.2),
+    6: (13.1, 3.7),
+    7: (14.4, 4.1),
+    8: (14.8, 4.2),
+}
+"""Table 4 of TimelyLLM: by number of the task, milliseconds and per cent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,61 +108,90 @@ class Stopwatch:
 def run_overhead(
     config: PlannerConfig,
     num_repeats: int,
-    requests: Sequence[PlanRequest],
+    tasks: Mapping[str, Sequence[PlanRequest]],
     on_progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> dict[str, Any]:
     """Returns the JSON document: seconds for all plans, whole and segmented, and the overhead in every repeat.
 
     Both ways take turns, and which one begins changes from repeat to repeat, so that a drift of the machine favours
     neither. A first repeat warms up and does not count.
+
+    Args:
+        config: Of the planner; its policy is replaced.
+        num_repeats: How often every plan is generated, each way.
+        tasks: By name, the requests of each.
+        on_progress: Is told what is done, and which share of it.
     """
     devices: list[str] = []
     steps: Counter[str] = Counter()
     watches = {policy: Stopwatch(_loop(config, policy, devices, steps)) for policy in (WHOLE, SEGMENTED)}
     steps.clear()  # of the warm-up
+    requests = [(task, request) for task, ways in tasks.items() for request in ways]
     repeats: list[dict[str, list[Generated]]] = []
     for number in range(num_repeats + 1):
         repeats.append({WHOLE: [], SEGMENTED: []})
-        for request in requests:
+        for _, request in requests:
             for policy in (WHOLE, SEGMENTED) if number % 2 else (SEGMENTED, WHOLE):
                 again = replace(request, request_id=f"{request.request_id}/{number}")
                 repeats[-1][policy].append(watches[policy].generate(again))
         on_progress("whole and segmented plans", (number + 1) / (num_repeats + 1))
     counted = repeats[1:]
-    same = [_is_same(counted, index) for index in range(len(requests))]
-    overheads = {clock: [_overhead(r, same, clock) for r in counted] for clock in ("wall_s", "cpu_s")}
-    first = [g.result for g, is_same in zip(counted[0][SEGMENTED], same, strict=True) if is_same]
+    same = [index for index in range(len(requests)) if _is_same(counted, index)]
+    if not same:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "no plan came out well and the same both ways: ask another model")
     return {
         "model": config.engine.model,
         "device": devices[0],
         "commit": commit(),
         "policies": {"whole": WHOLE, "segmented": SEGMENTED},
         "num_repeats": num_repeats,
-        "num_plans": sum(same),
-        "num_left_out": len(same) - sum(same),
-        "num_segments": sum(len(result.segments) for result in first),
-        "num_suspensions": sum(result.metrics.num_suspensions for result in first),
+        "num_left_out": len(requests) - len(same),
         "num_steps": {policy: steps[policy] / (num_repeats + 1) for policy in (WHOLE, SEGMENTED)},
-        "num_tokens": sum(result.metrics.num_output_tokens for result in first),
-        "total_s": {policy: _median_total_s(counted, policy, same) for policy in (WHOLE, SEGMENTED)},
-        "overhead": {clock: _spread(values) for clock, values in overheads.items()},
+        **_compared(counted, same),
+        "tasks": {
+            task: _compared(counted, of_task)
+            for task in tasks
+            if (of_task := [index for index in same if requests[index][0] == task])
+        },
     }
 
 
-def table2_requests() -> list[PlanRequest]:
-    """Returns one request for each way of asking for each task of Table 2 that asks for a plan."""
-    return [
-        PlanRequest(
-            request_id=f"t{task.number}.{index}",
-            robot_id=f"t{task.number}.{index}",
-            robot_model=task.robot_model,
-            instruction=variant.instruction,
-            scene=variant.scene,
-        )
+def _compared(repeats: Sequence[dict[str, list[Generated]]], plans: Sequence[int]) -> dict[str, Any]:
+    """Returns what some of the plans took, whole and in segments, and by how much longer the latter was."""
+    results = [repeats[0][SEGMENTED][index].result for index in plans]
+    totals = {
+        clock: {policy: [_total_s(repeat[policy], plans, clock) for repeat in repeats] for policy in (WHOLE, SEGMENTED)}
+        for clock in ("wall_s", "cpu_s")
+    }
+    return {
+        "num_plans": len(plans),
+        "num_segments": sum(len(result.segments) for result in results),
+        "num_suspensions": sum(result.metrics.num_suspensions for result in results),
+        "num_tokens": sum(result.metrics.num_output_tokens for result in results),
+        "total_s": {policy: statistics.median(taken) for policy, taken in totals["wall_s"].items()},
+        "overhead_s": _spread([s - w for w, s in zip(*totals["wall_s"].values(), strict=True)]),
+        "overhead": {
+            clock: _spread([s / w - 1.0 for w, s in zip(*both.values(), strict=True)]) for clock, both in totals.items()
+        },
+    }
+
+
+def table2_requests() -> dict[str, list[PlanRequest]]:
+    """Returns one request for each way of asking for each task of Table 2 that asks for a plan, by "number title"."""
+    return {
+        f"{task.number} {task.title}": [
+            PlanRequest(
+                request_id=f"t{task.number}.{index}",
+                robot_id=f"t{task.number}.{index}",
+                robot_model=task.robot_model,
+                instruction=variant.instruction,
+                scene=variant.scene,
+            )
+            for index, variant in enumerate(task.variants)
+        ]
         for task in TASKS.values()
         if task.urgency is not Urgency.CHAT
-        for index, variant in enumerate(task.variants)
-    ]
+    }
 
 
 def _loop(config: PlannerConfig, policy: str, devices: list[str], steps: Counter[str]) -> PlannerLoop:
@@ -173,16 +214,8 @@ def _is_same(repeats: Sequence[dict[str, list[Generated]]], index: int) -> bool:
     return all(r.error_code is ErrorCode.NONE and r.plan == results[0].plan for r in results)
 
 
-def _total_s(generated: Sequence[Generated], same: Sequence[bool], clock: str) -> float:
-    return sum(float(getattr(g, clock)) for g, is_same in zip(generated, same, strict=True) if is_same)
-
-
-def _overhead(repeat: dict[str, list[Generated]], same: Sequence[bool], clock: str) -> float:
-    return _total_s(repeat[SEGMENTED], same, clock) / _total_s(repeat[WHOLE], same, clock) - 1.0
-
-
-def _median_total_s(repeats: Sequence[dict[str, list[Generated]]], policy: str, same: Sequence[bool]) -> float:
-    return statistics.median(_total_s(repeat[policy], same, "wall_s") for repeat in repeats)
+def _total_s(generated: Sequence[Generated], plans: Sequence[int], clock: str) -> float:
+    return sum(float(getattr(generated[index], clock)) for index in plans)
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:

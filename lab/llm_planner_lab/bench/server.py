@@ -34,6 +34,7 @@ from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.replica import Factories
 
 _PLAN = "exactly: mf(50);tc(90);mf(50);tc(90);mf(50);tc(90);"
 _NUM_SLOTS = 16
@@ -64,7 +65,7 @@ class _Stopwatch:
         self._ends: dict[str, float] = {}
         factory = functools.partial(build_fake_loop, step_s)
         admission = Admission(PlannerConfig(max_queued=10_000), RobotLibrary().names())
-        self.server = ChildServer(factory, book=GoalBook(admission, self._note), clock=MonotonicClock())
+        self.server = ChildServer([Factories(factory)], book=GoalBook(admission, self._note), clock=MonotonicClock())
         self.server.start()
         self.server.wait_ready(60.0)
 
@@ -141,8 +142,7 @@ def measure_recovery(num_kills: int) -> list[float]:
         watch.segment("r")
         before = watch.num_segments("r")
         started_s = time.perf_counter()
-        child_pid = watch.server.child_pid
-        assert child_pid is not None  # it has just sent a segment
+        (child_pid,) = watch.server.child_pids  # it has just sent a segment
         os.kill(child_pid, signal.SIGKILL)
         seconds.append(watch.segment("r", before) - started_s)
         watch.server.close()

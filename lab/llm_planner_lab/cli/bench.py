@@ -85,7 +85,12 @@ COMMANDS = (
     LazyCommand(
         "overhead",
         "bench_timely:overhead",
-        "Measure what it costs to generate plans in segments, suspended and resumed, instead of at once.",
+        "Measure what it costs to generate plans in segments, suspended and resumed, instead of at once; by task.",
+    ),
+    LazyCommand(
+        "replicas",
+        "bench_timely:replicas",
+        "Measure what a second engine process brings on this machine, and what becomes of goals when one is killed.",
     ),
     LazyCommand("decision", "bench_timely:decision", "Measure how long one scheduling decision takes."),
     LazyCommand(

@@ -17,6 +17,7 @@ from llm_planner_lab.bench.chat import ChatBench, run_chat
 from llm_planner_lab.bench.decision import run_decision
 from llm_planner_lab.bench.overhead import run_overhead, table2_requests
 from llm_planner_lab.bench.planner_profile import profile_planner
+from llm_planner_lab.bench.replicas import ReplicaBench, run_replicas
 from llm_planner_lab.bench.section7 import Section7, draw, rounded
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench, run_timely
 from llm_planner_lab.bench.validation import draw_validation, run_validation, summary_lines
@@ -131,12 +132,13 @@ def overhead(
     model: ModelOption = None,
     config: ConfigOption = None,
     threads: ThreadsOption = 1,
+    output: Annotated[Path | None, typer.Option(help="Directory for overhead.json and overhead.md.")] = None,
     json: JsonFile = None,
 ) -> None:
-    """Measure what it costs to generate plans in segments, suspended and resumed, instead of at once."""
+    """Measure what it costs to generate plans in segments, suspended and resumed, instead of at once; by task."""
     with live_lab() as lab:
         document = run_overhead(planner_config(model, config, threads), repeats, table2_requests(), lab.on_progress)
-    _write(document, json)
+    _write_page("overhead", document, output, json)
 
 
 def decision(
@@ -179,10 +181,7 @@ def artifact(
 ) -> None:
     """Compare policies on the workloads that the authors of TimelyLLM published; their baseline sets the engine."""
     document = run_artifact(profile, tuple(filter(None, policies.split(","))), console.print)
-    if output is not None:
-        write_report("artifact", rounded(document), output / "artifact.json", output / "artifact.md")
-    if json is not None:
-        _write(document, json)
+    _write_page("artifact", document, output, json)
 
 
 def section7(
@@ -209,6 +208,40 @@ def _sweep(text: str) -> list[dict[str, float]]:
         return [{name: float(value)} for value in values.split(",")]
     except ValueError as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep {text}: {error}") from error
+
+
+def replicas(
+    num_replicas: Annotated[int, typer.Option("--replicas", min=2, help="Engine processes, compared with one.")] = 2,
+    robots: Annotated[int, typer.Option(min=1, help="Robots that always have a goal.")] = 32,
+    duration: Annotated[float, typer.Option(min=1.0, help="Seconds of a run.")] = 20.0,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs each way.")] = 5,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    backend: BackendOption = None,
+    threads: ThreadsOption = 1,
+    output: Annotated[Path | None, typer.Option(help="Directory for replicas.json and replicas.md.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Measure what a second engine process brings on this machine, and what becomes of goals when one is killed."""
+    bench = ReplicaBench(
+        config=planner_config(model, config, threads, backend),
+        num_replicas=num_replicas,
+        num_robots=robots,
+        duration_s=duration,
+        num_repeats=repeats,
+    )
+    with live_lab() as lab:
+        document = run_replicas(bench, lab.on_progress)
+    _write_page("replicas", document, output, json)
+
+
+def _write_page(name: str, document: Any, output: Path | None, path: Path | None) -> None:  # noqa: ANN401 (JSON)
+    """Writes the page and its document into a directory, the document elsewhere, or prints it."""
+    if output is not None:
+        for written in write_report(name, rounded(document), output / f"{name}.json", output / f"{name}.md"):
+            console.print(f"wrote {written}")
+    if path is not None or output is None:
+        _write(document, path)
 
 
 def _write(document: Any, path: Path | None) -> None:  # noqa: ANN401 (JSON)

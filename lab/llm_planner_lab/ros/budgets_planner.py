@@ -23,6 +23,7 @@ from llm_planner.serving.events import Event, Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.replica import Factories
 from llm_planner.serving.server import PlanServer
 
 
@@ -96,6 +97,6 @@ def serve(arguments: Sequence[str]) -> int:
 
     def build(config: PlannerConfig, book: GoalBook) -> PlanServer:
         book.admission = build_admission(config)
-        return ChildServer(partial(_build_loop, config, path), book=book, clock=MonotonicClock())
+        return ChildServer([Factories(partial(_build_loop, config, path))], book=book, clock=MonotonicClock())
 
     return process.run(lambda: PlannerNode(build), arguments[1:])

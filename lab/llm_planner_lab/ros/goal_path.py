@@ -50,6 +50,7 @@ from llm_planner.serving.fake import FakeBackend, FakeTiming, FakeTokenizer
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.replica import Factories
 
 PATHS = ("ros", "serving")
 FIRST_SEGMENT, PLAN = "mf(50);", "mf(50);tc(90);mf(51);tc(91);"
@@ -129,7 +130,7 @@ def build_loop(log_path: str) -> PlannerLoop:
 
 def _build_server(log_path: str, config: PlannerConfig, book: GoalBook) -> ChildServer:
     book.admission = build_admission(config)
-    return ChildServer(functools.partial(build_loop, log_path), book=book, clock=MonotonicClock())
+    return ChildServer([Factories(functools.partial(build_loop, log_path))], book=book, clock=MonotonicClock())
 
 
 class _Client:

@@ -32,6 +32,7 @@ from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.replica import Factories
 from llm_planner.serving.server import PlanServer, ServerStatus
 from llm_planner_lab.tasks.sample import sample
 
@@ -131,7 +132,7 @@ def serve_long(num_slots: int) -> int:
     def build(config: PlannerConfig, book: GoalBook) -> PlanServer:
         factory = functools.partial(build_long_loop, config)
         book.admission = build_admission(config)
-        return ChildServer(factory, book=book, clock=MonotonicClock())
+        return ChildServer([Factories(factory)], book=book, clock=MonotonicClock())
 
     values = {"scheduler.max_num_seqs": num_slots, "scheduler.policy": "fcfs", "backend": "fake"}
     overrides = [Parameter(name, value=value) for name, value in values.items()]

@@ -64,7 +64,11 @@ HOOKS = (
     ),
     Hook("vllm.renderers:renderer_from_config", "loads the tokenizer", ("config",)),
     Hook("vllm.v1.executor:Executor.get_class", "starts the workers", ("vllm_config",)),
-    Hook("vllm.v1.executor:Executor.collective_rpc", "makes the workers of a pipeline ready", ("method",)),
+    Hook(
+        "vllm.v1.executor:Executor.collective_rpc",
+        "makes the workers of a pipeline ready, and times them",
+        ("method", "args"),
+    ),
     Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
     Hook(
         "vllm.v1.spec_decode.custom_class_proposer:create_custom_proposer",

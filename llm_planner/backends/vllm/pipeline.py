@@ -3,11 +3,13 @@
 
 import random
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.interfaces import Clock
+from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.prediction.pipeline_fit import LinkSample, StageSample, fit_pipeline_times
@@ -45,31 +47,69 @@ def _make_buffers(worker: Any) -> None:  # noqa: ANN401 (vLLM's worker)
 
 def divide_work(backend: "VllmBackend", settings: "EngineSettings") -> None:
     """Puts the configured pacer between our scheduler and vLLM's."""
-    times = measure_times(backend, settings.pipeline_stages)
+    times = measure_times(backend, settings.pipeline_stages, partial(compute_s, backend.engine))
     pacer = make_pacer(settings.micro_batches, settings.pipeline_stages, settings.max_num_batched_tokens, times)
     backend.divide(MicroBatches(pacer))
 
 
-def measure_times(backend: "VllmBackend", num_stages: int, clock: Clock | None = None) -> PipelineTimes:
-    """Returns how long a stage and a link take for a micro-batch: measured here and now, in about a second.
+def compute_s(core: "EngineCore", stage: int, num_tokens: int) -> float:
+    """Returns the seconds that one stage computes for a micro-batch, by itself: nothing is received or sent."""
+    return max(core.model_executor.collective_rpc(_compute_s, args=(stage, num_tokens)))
+
+
+def _compute_s(worker: Any, stage: int, num_tokens: int) -> float:  # noqa: ANN401 (vLLM's worker)
+    """Runs in every worker; those of other stages wait."""
+    import torch
+    from vllm.distributed import get_pp_group
+
+    if get_pp_group().rank_in_group != stage:
+        return 0.0
+    clock, seconds = MonotonicClock(), []
+    for _ in range(1 + REPEATS):
+        began_s = clock.now_s()
+        worker.model_runner._dummy_run(num_tokens)  # noqa: SLF001
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        seconds.append(clock.now_s() - began_s)
+    return min(seconds[1:])
+
+
+def measure_times(
+    backend: Backend, num_stages: int, compute_s: Callable[[int, int], float], clock: Clock | None = None
+) -> PipelineTimes:
+    """Returns how long a stage and a link take for a micro-batch: measured here and now, in seconds.
 
     One micro-batch alone takes the way through all stages and links; many of them follow each other at the pace of the
-    slowest part. Deviation: what tokens in caches cost is not told apart.
+    slowest part, which may be a stage or a link. So what a stage computes is measured by itself. What it takes besides,
+    for every micro-batch alike (its host), shows in the pace of single tokens, which no link holds up. What is left of
+    the way is the links'. Deviation: what tokens in caches cost is not told apart.
+
+    Args:
+        backend: With several stages, and nothing to do.
+        num_stages: >= 2.
+        compute_s: Returns what a stage computes by itself for a number of tokens.
+        clock: Tells the time.
     """
     clock, rng = clock or MonotonicClock(), random.Random(0)
     stages: list[StageSample] = []
     links: list[LinkSample] = []
-    for num_tokens in MEASURED_TOKENS:
+    host_s = 0.0
+    for num_tokens in (1, *MEASURED_TOKENS):
         _stream_s(backend, 1, num_tokens, rng, clock)  # what only the first one needs
         through_s = min(_stream_s(backend, 1, num_tokens, rng, clock) for _ in range(REPEATS))
         many_s = min(_stream_s(backend, STREAMED, num_tokens, rng, clock) for _ in range(REPEATS))
-        stage_s = max(1e-6, (many_s - through_s) / (STREAMED - 1))
-        stages.append(StageSample(num_tokens, 0, stage_s))
-        links.append(LinkSample(num_tokens, max(1e-6, (through_s - num_stages * stage_s) / (num_stages - 1))))
+        pace_s = max(1e-6, (many_s - through_s) / (STREAMED - 1))
+        alone_s = [compute_s(stage, num_tokens) for stage in range(num_stages)]
+        if num_tokens == 1:
+            host_s = max(0.0, pace_s - max(alone_s))
+            continue
+        stages.append(StageSample(num_tokens, 0, max(1e-6, min(pace_s, max(alone_s) + host_s))))
+        stages_s = sum(min(pace_s, seconds + host_s) for seconds in alone_s)
+        links.append(LinkSample(num_tokens, max(1e-6, (through_s - stages_s) / (num_stages - 1))))
     return fit_pipeline_times(stages, links)
 
 
-def _stream_s(backend: "VllmBackend", count: int, num_tokens: int, rng: random.Random, clock: Clock) -> float:
+def _stream_s(backend: Backend, count: int, num_tokens: int, rng: random.Random, clock: Clock) -> float:
     """Returns the seconds in which ``count`` micro-batches of one prompt each come through."""
     names = [f"measured {i}" for i in range(count)]
     waiting = [

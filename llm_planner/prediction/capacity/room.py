@@ -45,11 +45,13 @@ class Room:
     Args:
         data: Of the engine's profile.
         robots: The robot models that the planner knows.
+        num_replicas: Engines that share the fleet, each as quick as the profile says.
     """
 
-    def __init__(self, data: CapacityData, robots: RobotLibrary) -> None:
+    def __init__(self, data: CapacityData, robots: RobotLibrary, num_replicas: int = 1) -> None:
         self._data = data
         self._robots = robots
+        self._num_replicas = num_replicas
 
     def left(self, known: Fleet, robot_model: str, objective: Objective) -> RoomLeft:
         """Returns how many robots of a model can be added to those that are known, so that the objective holds.
@@ -70,13 +72,13 @@ class Room:
             low, high = 0, MOST_ROBOTS
             while high - low > 1:
                 middle = (low + high) // 2
-                is_kept = _used(curves, _plus(known, robot_model, middle), column, objective.share) <= 1.0
+                is_kept = self._used(curves, _plus(known, robot_model, middle), column, objective.share) <= 1.0
                 low, high = (middle, high) if is_kept else (low, middle)
             return low
 
         number = most(data.expected)
         fleet = _plus(known, robot_model, max(1, number))
-        parts, used = _parts(data.expected, fleet), _used(data.expected, fleet, column, objective.share)
+        parts, used = _parts(data.expected, fleet), self._used(data.expected, fleet, column, objective.share)
         return RoomLeft(
             num_robots=number,
             num_robots_low=most(data.slow or data.expected),
@@ -93,7 +95,12 @@ class Room:
         for name in fleet:
             self._require_curve(name)
         column = self._data.column(objective.slo_s)
-        return column is not None and _used(self._data.expected, fleet, column, objective.share) <= 1.0
+        return column is not None and self._used(self._data.expected, fleet, column, objective.share) <= 1.0
+
+    def _used(self, curves: Sequence[Curve], fleet: Fleet, column: int, share: float) -> float:
+        """Returns the share of the engines that a fleet takes."""
+        most = [(number, curve.most(column, share)) for curve, number in _parts(curves, fleet) if number > 0.0]
+        return sum(number / limit if limit else math.inf for number, limit in most) / self._num_replicas
 
     def _require_curve(self, robot_model: str) -> None:
         self._robots.get(robot_model)
@@ -131,18 +138,12 @@ def build_room(config: PlannerConfig, robots: RobotLibrary) -> Room:
             f"the capacity curves of {name} are of scheduler.policy {data.policy} and scheduler.max_num_seqs "
             f"{data.max_num_seqs}; {how}",
         )
-    return Room(data, robots)
+    return Room(data, robots, config.replicas)
 
 
 def _plus(fleet: Fleet, robot_model: str, number: int) -> Fleet:
     whole = {name: count for name, count in fleet.items() if count > 0}
     return {**whole, robot_model: whole.get(robot_model, 0) + number}
-
-
-def _used(curves: Sequence[Curve], fleet: Fleet, column: int, share: float) -> float:
-    """Returns the share of the server that a fleet takes."""
-    most = [(number, curve.most(column, share)) for curve, number in _parts(curves, fleet) if number > 0.0]
-    return sum(number / limit if limit else math.inf for number, limit in most)
 
 
 def _parts(curves: Sequence[Curve], fleet: Fleet) -> list[tuple[Curve, float]]:

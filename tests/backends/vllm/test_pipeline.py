@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM over two workers with half of the layers each: the same tokens, however the work is divided."""
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip("vllm")
 
 from llm_planner.backends.vllm.micro_batches import MicroBatches
-from llm_planner.backends.vllm.pipeline import measure_times
+from llm_planner.backends.vllm.pipeline import compute_s, measure_times
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.pipeline.pacers import PACERS, make_pacer
@@ -96,6 +98,6 @@ def test_our_share_leaves_something_for_the_next_micro_batch(pipeline):
 
 
 def test_times_are_measured(pipeline):
-    times = measure_times(pipeline, 2)
+    times = measure_times(pipeline, 2, partial(compute_s, pipeline.engine))
     assert times.computation_s(16) > 0
     assert times.computation_s(256) >= times.computation_s(16)

@@ -19,6 +19,7 @@ from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
+from llm_planner.serving.replica import Factories
 from tests.serving.builders import make_request, succeeded
 
 CONFIG = PlannerConfig(backend="vllm", engine=EngineConfig(num_kv_blocks=512, num_threads=1))
@@ -38,7 +39,7 @@ class Owner:
         self.segments = {name: [] for name in INSTRUCTIONS}
         self.results = {}
         self.server = ChildServer(
-            partial(build_loop, CONFIG),
+            [Factories(partial(build_loop, CONFIG))],
             book=GoalBook(build_admission(CONFIG), self.receive),
             clock=MonotonicClock(),
             timeouts=Timeouts(start_timeout_s=START_S),
@@ -70,7 +71,7 @@ def owner():
 
 def test_a_killed_vllm_is_replaced_and_no_goal_is_lost(owner):
     assert owner.server.wait_ready(START_S)
-    first = owner.server.child_pid
+    first = owner.server.child_pids
     for name, instruction in INSTRUCTIONS.items():
         owner.server.submit(make_request(name, instruction))
     owner.wait_for(lambda: any(owner.segments.values()), PLAN_S)
@@ -78,7 +79,7 @@ def test_a_killed_vllm_is_replaced_and_no_goal_is_lost(owner):
     assert len(owner.results) < len(INSTRUCTIONS)
     owner.wait_for(lambda: len(owner.results) == len(INSTRUCTIONS), START_S)
     assert owner.server.status.num_restarts == 1
-    assert owner.server.child_pid != first
+    assert owner.server.child_pids != first
     for name, result in owner.results.items():
         assert result.error_code is ErrorCode.NONE, result
         assert [segment.index for segment in owner.segments[name]] == list(range(len(owner.segments[name])))

@@ -40,6 +40,14 @@ def a_room(*curves, **changes):
     return Room(replace(data, **changes), ROBOTS)
 
 
+def test_replicas_share_the_fleet():
+    data = a_room()._data
+    one, two = Room(data, ROBOTS), Room(data, ROBOTS, num_replicas=2)
+    assert two.left({}, "tello", OBJECTIVE).num_robots == 2 * one.left({}, "tello", OBJECTIVE).num_robots
+    assert two.holds({"tello": 150}, OBJECTIVE)
+    assert not one.holds({"tello": 150}, OBJECTIVE)
+
+
 def estimate(value, low):
     return Estimate(
         tokens_per_s=value,

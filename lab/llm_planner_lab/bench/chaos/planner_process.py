@@ -27,6 +27,7 @@ from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared
+from llm_planner.serving.replica import Factories
 from llm_planner_lab.bench.chaos import messages
 from llm_planner_lab.bench.chaos.calls import words
 from llm_planner_lab.bench.chaos.journal import Journal
@@ -85,7 +86,7 @@ def build_server(config: PlannerConfig, book: GoalBook) -> ChildServer:
     """Returns the product's server around ``build_journaled_loop``."""
     loop = partial(build_journaled_loop, config)
     book.admission = build_admission(config)
-    return ChildServer(loop, book=book, clock=MonotonicClock())
+    return ChildServer([Factories(loop)], book=book, clock=MonotonicClock())
 
 
 class JournaledAction(PlanAction):

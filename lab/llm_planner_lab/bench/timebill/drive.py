@@ -105,7 +105,7 @@ class Driver:
 
     def _enter(self, arrival: Arrival) -> None:
         request, arrival_s = arrival.request, arrival.arrival_s
-        for event in self.book.take_overdue(arrival_s, is_engine_ready=True):
+        for event in self.book.take_overdue(arrival_s, has_engine=lambda _: True):
             self._note(event, arrival_s)
             if isinstance(event, Finished):
                 self.loop.cancel(event.request_id)
