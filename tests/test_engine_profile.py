@@ -193,10 +193,13 @@ def test_what_has_no_steps_of_its_own_is_not_measured(backend):
 
 
 def test_only_the_first_child_of_a_server_measures(monkeypatch):
-    server = assembly.build_server(PlannerConfig(backend="fake"), GoalBook(None, print))
+    server = assembly.build_server(PlannerConfig(backend="fake", replicas=2), GoalBook(None, print))
     assert isinstance(server, ChildServer)
-    assert server._factory.keywords["own_profile"] is measured_profile
-    assert server._next_factory.keywords["own_profile"] is cached_profile
+    first, second = (replica._factories for replica in server._replicas)
+    assert first.first.keywords["own_profile"] is measured_profile
+    for factory in (first.later, second.first, second.later):
+        assert factory.keywords["own_profile"] is cached_profile
+    assert [factories.first.keywords["replica"] for factories in (first, second)] == [0, 1]
 
 
 def test_with_what_was_measured_the_first_goal_gets_a_worst_case_and_eviction(start):
