@@ -97,6 +97,8 @@ LIMITS: Mapping[str, Limit] = {
         is_meant=lambda _: False,
     ),
     "engine.pipeline_stages": Limit(without=dict.fromkeys(("torch", "openai", "fake"), _ONE_PIECE), example=2),
+    "engine.nodes": _only("vllm", _ONE_PIECE, "10.0.0.1,10.0.0.2"),
+    "engine.nodes_port": _only("vllm", _ONE_PIECE, 29511),
     "engine.micro_batches": _only("vllm", _ONE_PIECE, "static"),
     "engine.max_model_len": Limit(
         without={

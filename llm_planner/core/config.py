@@ -86,6 +86,12 @@ class EngineConfig:
     pipeline_stages: int = setting(
         1, "Backend vllm: workers with a share of the layers each, one per device.", minimum=1, maximum=256
     )
+    nodes: str = setting(
+        "",
+        "Backend vllm: addresses of the machines that hold the stages, with commas, this planner's first; the others "
+        "run `llm-planner cluster worker`. An empty text: this machine alone.",
+    )
+    nodes_port: int = setting(29510, "Backend vllm: TCP port at which nodes join.", minimum=1, maximum=65535)
     micro_batches: str = setting(
         "balanced",
         "With several stages, how work is divided among micro-batches: static (vLLM's way), token_budget, both "

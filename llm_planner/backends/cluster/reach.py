@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the machines of a cluster can be reached, before anything is started on them."""
+"""Whether the machines of a cluster can be reached, before anything is started on them, and whether the head lives."""
 
 import socket
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from llm_planner.backends.cluster.description import Node
 from llm_planner.core.errors import ErrorCode, PlannerError
 
+JOIN_TIMEOUT_S, POLL_S = 3.0, 0.5
 PROBED_PORT = 22
 """Any port will do: a machine that refuses a connection is there."""
 
@@ -38,3 +40,34 @@ def _problem(address: str, port: int, timeout_s: float) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def wait_for_head(address: str, port: int) -> socket.socket:
+    """Returns a connection to the port at which nodes join, once the head listens there."""
+    while True:
+        try:
+            connection = socket.create_connection((address, port), JOIN_TIMEOUT_S)
+        except OSError:
+            time.sleep(POLL_S)
+        else:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
+                if hasattr(socket, option):  # a head that vanishes closes nothing
+                    connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+            return connection
+
+
+def wait_for_end(head: socket.socket, is_alive: Callable[[], bool]) -> None:
+    """Returns when the head has ended, or what runs here does not live any more.
+
+    vLLM's workers wait for the next step of their head for ever, whether it lives or not.
+    """
+    head.settimeout(POLL_S)
+    while is_alive():
+        try:
+            if not head.recv(1024):
+                return
+        except TimeoutError:
+            continue
+        except OSError:
+            return

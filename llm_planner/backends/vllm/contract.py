@@ -67,7 +67,7 @@ HOOKS = (
     Hook(
         "vllm.v1.executor:Executor.collective_rpc",
         "makes the workers of a pipeline ready, and times them",
-        ("method", "args"),
+        ("method", "timeout", "args"),
     ),
     Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
     Hook(

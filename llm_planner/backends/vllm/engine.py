@@ -49,6 +49,10 @@ DECIDED = {
     "max_num_seqs": "set max_queued",
     "pipeline_parallel_size": "set engine.pipeline_stages",
     "tensor_parallel_size": "set engine.tensor_parallel",
+    "nnodes": "set engine.nodes",
+    "node_rank": "set engine.nodes",
+    "master_addr": "set engine.nodes",
+    "master_port": "set engine.nodes_port",
     "gpu_memory_utilization": "set engine.gpu_memory_utilization",
     "quantization": "set engine.quantization",
     "kv_cache_dtype": "set engine.kv_cache_dtype",
@@ -101,6 +105,8 @@ class EngineSettings:
         max_num_batched_tokens: Most tokens of a step.
         max_live: Most requests that are unfinished at once, suspended ones included.
         pipeline_stages: Workers that hold a share of the layers each.
+        nodes: Addresses of the machines that hold the stages, the head first; empty: this one alone.
+        nodes_port: TCP port of the head at which they join.
         micro_batches: How work is divided among the micro-batches of a pipeline (``scheduling.pipeline.pacers``).
         max_model_len: Most tokens of a sequence; -1 takes what the KV cache holds, at most what the model takes.
         tensor_parallel: Devices that share each layer.
@@ -122,6 +128,8 @@ class EngineSettings:
     max_num_batched_tokens: int = 2048
     max_live: int = 256
     pipeline_stages: int = 1
+    nodes: tuple[str, ...] = ()
+    nodes_port: int = 29510
     micro_batches: str = "balanced"
     max_model_len: int = -1
     tensor_parallel: int = 1
@@ -176,6 +184,38 @@ def start_engine(settings: EngineSettings) -> Engine:
         PlannerError: INVALID_CONFIG without vLLM, with another version, or for settings that it refuses;
             UNSUPPORTED_ARCHITECTURE, OUT_OF_MEMORY or CHECKPOINT_INVALID if it cannot run the model.
     """
+    config = _engine_config(settings, 0)
+    try:
+        engine = _start(config)
+    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
+        raise _explain(settings, error) from error
+    if settings.adapters:
+        _load_adapters(engine, settings.adapters)
+    return engine
+
+
+def run_worker(settings: EngineSettings, node: int) -> None:
+    """Runs the workers of a machine that is not the head, until they end: with the head, or by a failure.
+
+    Args:
+        settings: The head's.
+        node: Place of this machine in ``settings.nodes``.
+
+    Raises:
+        PlannerError: As ``start_engine``.
+    """
+    config = _engine_config(settings, node)
+    from vllm.v1.executor.multiproc_executor import MultiprocExecutor
+
+    try:
+        executor = MultiprocExecutor(config, monitor_workers=False)
+    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
+        raise _explain(settings, error) from error
+    executor.start_worker_monitor(inline=True)
+
+
+def _engine_config(settings: EngineSettings, node: int) -> "VllmConfig":
+    """Returns vLLM's configuration of one machine, after what must be said before vLLM is imported."""
     require_vllm()
     # Its core runs in this process, which is a child of the planner's already; must be said before vLLM is imported.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
@@ -184,6 +224,8 @@ def start_engine(settings: EngineSettings) -> Engine:
     if settings.num_threads:
         os.environ["OMP_NUM_THREADS"] = str(settings.num_threads)
         os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"  # or vLLM takes a thread for each core
+    if settings.nodes:
+        _join_by(settings.nodes[node])
     # Its own deprecations, and that a CPU has no Triton, do not concern the user of a planner.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"vllm\.")
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)
@@ -191,17 +233,51 @@ def start_engine(settings: EngineSettings) -> Engine:
     from vllm.engine.arg_utils import EngineArgs
 
     _require_known(settings.further, [field.name for field in dataclasses.fields(EngineArgs)])
+    arguments = _arguments(settings) | _node_arguments(settings, node)
     try:
-        config = EngineArgs(**_arguments(settings)).create_engine_config()
+        return EngineArgs(**arguments).create_engine_config(headless=node > 0)
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
         raise _explain(settings, error) from error
-    try:
-        engine = _start(config)
-    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
-        raise _explain(settings, error) from error
-    if settings.adapters:
-        _load_adapters(engine, settings.adapters)
-    return engine
+
+
+def _join_by(address: str) -> None:
+    """Has vLLM and its libraries reach other machines by the network of an address of this machine.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if this machine does not have the address.
+    """
+    import psutil  # of vLLM
+
+    networks = {a.address: name for name, addresses in psutil.net_if_addrs().items() for a in addresses}
+    if address not in networks:
+        message = (
+            f"engine.nodes says that this machine is {address}, but it has no such address; start on the right one"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    os.environ["VLLM_HOST_IP"] = address
+    for library in ("GLOO", "NCCL", "TP"):
+        os.environ.setdefault(f"{library}_SOCKET_IFNAME", networks[address])
+
+
+def _node_arguments(settings: EngineSettings, node: int) -> dict[str, Any]:
+    """Returns what tells vLLM which machine of how many this is."""
+    nodes = settings.nodes
+    if not nodes:
+        return {}
+    num_workers = settings.pipeline_stages * settings.tensor_parallel
+    if len(nodes) < 2 or num_workers % len(nodes) or not 0 <= node < len(nodes):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"engine.nodes names {len(nodes)} machine(s) for {num_workers} workers (engine.pipeline_stages x "
+            f"engine.tensor_parallel), and this is node {node}; name two or more that hold as many workers each",
+        )
+    return {
+        "nnodes": len(nodes),
+        "node_rank": node,
+        "master_addr": nodes[0],
+        "master_port": settings.nodes_port,
+        "distributed_executor_backend": "mp",
+    }
 
 
 def _require_known(further: Mapping[str, Any], known: Collection[str]) -> None:

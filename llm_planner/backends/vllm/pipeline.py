@@ -47,7 +47,7 @@ def _make_buffers(worker: Any) -> None:  # noqa: ANN401 (vLLM's worker)
 
 def divide_work(backend: "VllmBackend", settings: "EngineSettings") -> None:
     """Puts the configured pacer between our scheduler and vLLM's."""
-    times = measure_times(backend, settings.pipeline_stages, partial(compute_s, backend.engine))
+    times = measure_times(backend, settings.pipeline_stages, partial(compute_s, backend.engine.core))
     pacer = make_pacer(settings.micro_batches, settings.pipeline_stages, settings.max_num_batched_tokens, times)
     backend.divide(MicroBatches(pacer))
 

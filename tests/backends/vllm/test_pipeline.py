@@ -98,6 +98,6 @@ def test_our_share_leaves_something_for_the_next_micro_batch(pipeline):
 
 
 def test_times_are_measured(pipeline):
-    times = measure_times(pipeline, 2, partial(compute_s, pipeline.engine))
+    times = measure_times(pipeline, 2, partial(compute_s, pipeline.engine.core))
     assert times.computation_s(16) > 0
     assert times.computation_s(256) >= times.computation_s(16)
