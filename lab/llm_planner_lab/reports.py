@@ -71,6 +71,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "encounters": _no_facts,
     "live_policies": _live_facts,
     "measures": _no_facts,
+    "nodes": _no_facts,
     "overhead": lambda _: {"paper": overhead.PUBLISHED},
     "overload": overload_figures.facts,
     "physics": _no_facts,

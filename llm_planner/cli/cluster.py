@@ -1,33 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner cluster``: several machines that hold one model together, for ``backend: openai`` or ``vllm``."""
 
-import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from llm_planner.backends.cluster.commands import Command, node_commands
 from llm_planner.backends.cluster.description import load_cluster
 from llm_planner.backends.cluster.reach import check_reachable, wait_for_end, wait_for_head
-from llm_planner.cli.options import ConfigOption
-from llm_planner.cli.output import console, error_console
+from llm_planner.cli.output import console
+from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
-
-if TYPE_CHECKING:
-    from llm_planner.backends.vllm.engine import EngineSettings
+from llm_planner.serving.parent_death import ends_with_parent
 
 app = typer.Typer(
     help="Several machines that serve one model together, by vLLM.\n\nExample: llm-planner cluster check cluster.yaml",
     no_args_is_help=True,
 )
 FileArgument = Annotated[Path, typer.Argument(help="Cluster file, see config/cluster.yaml.")]
-_REFUSED = 2
-"""Exit status of a worker that would do no better the next time."""
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="How long a machine may take to answer, in seconds.")]
 
 
@@ -81,20 +80,19 @@ def run(
 
 @app.command()
 def worker(
-    config: ConfigOption,
+    config: Annotated[Path, typer.Option("--config", "-c", help="The planner's configuration file.")],
     node: Annotated[int, typer.Option("--node", "-n", min=1, help="Which machine of engine.nodes this is.")],
-    once: Annotated[
-        bool, typer.Option("--once", help="End with the head, instead of waiting for its next start.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End with the engine, instead of joining the next one.")] = False,
 ) -> None:
-    """Run this machine's share of the layers for a planner of backend vllm whose engine.nodes name several machines.
+    """Hold this machine's stages for a planner of backend vllm whose engine.nodes name several machines.
 
-    The planner itself starts on the first machine, from the same configuration file. When it ends or its engine is
+    The planner itself starts on the first machine, from the same configuration file. When its engine ends or is
     restarted, this machine joins the next one. Ctrl-C ends it.
 
     Example: llm-planner cluster worker --config my_planner.yaml --node 1
     """
     from llm_planner.assembly import vllm_settings
+    from llm_planner.backends.vllm.engine import require_node, run_worker
     from llm_planner.configuration import load_config
 
     planner = load_config(config, {})
@@ -102,31 +100,32 @@ def worker(
         message = "a worker needs `backend: vllm` and engine.nodes in the configuration file of its planner"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     settings = vllm_settings(planner)
-    while True:
-        console.print(f"node {node} ({settings.nodes[node]}): waits for the planner on {settings.nodes[0]}")
-        head = wait_for_head(settings.nodes[0], settings.nodes_port)
-        process = multiprocessing.get_context("spawn").Process(target=_work, args=(settings, node))
-        process.start()  # of its own: vLLM starts anew with every head
-        try:
-            with head:
-                wait_for_end(head, process.is_alive)
-        finally:
-            process.terminate()
-            process.join()
-        if once or process.exitcode == _REFUSED:
-            raise typer.Exit(_REFUSED if process.exitcode == _REFUSED else 0)
-        console.print(f"node {node}: the engine has ended; joins the next one")
-
-
-def _work(settings: "EngineSettings", node: int) -> None:
-    """Runs in a process of its own."""
-    from llm_planner.backends.vllm.engine import run_worker
-
-    try:
+    require_node(settings, node)
+    if once:
         run_worker(settings, node)
-    except PlannerError as error:
-        error_console.print(f"[red]{error}[/]")
-        raise SystemExit(_REFUSED) from error
+        return
+    stop = StopSignal()
+    while not stop.wait(0.0):
+        console.print(f"node {node} ({settings.nodes[node]}): waits for the planner on {settings.nodes[0]}")
+        head = wait_for_head(settings.nodes[0], settings.nodes_port, stop.wait)
+        if head is None:
+            return
+        with head, _run_once(config, node) as process:
+            wait_for_end(head, lambda: process.poll() is None and not stop.wait(0.0))
+        console.print(f"node {node}: the engine has ended")
+
+
+@contextmanager
+def _run_once(config: Path, node: int) -> Iterator["subprocess.Popen[bytes]"]:
+    """Runs the worker of one engine in a process of its own: vLLM starts anew with every head."""
+    program = [sys.executable, "-c", "from llm_planner.cli.main import main; main()", "cluster", "worker", "--once"]
+    command = ends_with_parent([*program, "--config", str(config), "--node", str(node)], signal.SIGKILL)
+    process = subprocess.Popen(command)  # noqa: S603 (no shell)
+    try:
+        yield process
+    finally:
+        process.kill()  # its own workers end with it
+        process.wait()
 
 
 def _environment(command: Command) -> dict[str, str]:

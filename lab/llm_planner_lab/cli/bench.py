@@ -88,6 +88,11 @@ COMMANDS = (
         "Measure what it costs to generate plans in segments, suspended and resumed, instead of at once; by task.",
     ),
     LazyCommand(
+        "nodes",
+        "vllm:nodes",
+        "Compare our pacers with vLLM's scheduler on stages on several machines with slow links between them.",
+    ),
+    LazyCommand(
         "replicas",
         "bench_timely:replicas",
         "Measure what a second engine process brings on this machine, and what becomes of goals when one is killed.",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``llm-planner bench vllm``: vLLM under our scheduler and under its own."""
+"""``llm-planner bench vllm`` and ``nodes``: vLLM under our scheduler and under its own, on one machine and several."""
 
 from pathlib import Path
 from typing import Annotated
@@ -52,4 +52,42 @@ def vllm(
     for path in write_report("vllm", document, json, page):
         console.print(f"wrote {path}")
     if page is None and json is None:
+        print_json(document)
+
+
+def nodes(
+    num_nodes: Annotated[int, typer.Option("--nodes", min=2, help="Machines, with a stage each.")] = 2,
+    rates: Annotated[str, typer.Option(help="Megabits per second that a machine may send; a run for each.")] = "100,30",
+    model: ModelOption = None,
+    requests: Annotated[int, typer.Option(min=1, help="Generations that arrive together.")] = 32,
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens that each of them writes.")] = 40,
+    budget: Annotated[int, typer.Option(min=16, help="Most tokens of a micro-batch.")] = 256,
+    output: Annotated[Path | None, typer.Option(help="Directory for nodes.json and nodes.md.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")] = None,
+) -> None:
+    """Compare our pacers with vLLM's scheduler on stages on several machines with slow links between them.
+
+    The machines are network namespaces of this one, each held to a rate by tc: needs root, iproute2 and vLLM (make
+    setup-vllm). Takes a few minutes for each rate.
+    """
+    from llm_planner.backends.vllm.contract import require_vllm
+
+    require_vllm()
+    from llm_planner_lab.bench.vllm_nodes import NodesBench, run_nodes
+    from llm_planner_lab.reports import write_report
+
+    bench = NodesBench(
+        num_nodes=num_nodes,
+        rates_mbit=tuple(float(rate) for rate in rates.split(",")),
+        model=model or "planner-small",
+        num_requests=requests,
+        num_tokens=tokens,
+        max_num_batched_tokens=budget,
+    )
+    with progress_bar("starting vLLM on all nodes") as on_progress:
+        document = run_nodes(bench, on_progress)
+    page = None if output is None else output / "nodes.md"
+    for path in write_report("nodes", document, json or (output and output / "nodes.json"), page):
+        console.print(f"wrote {path}")
+    if output is None and json is None:
         print_json(document)

@@ -2,7 +2,6 @@
 """Whether the machines of a cluster can be reached, before anything is started on them, and whether the head lives."""
 
 import socket
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,19 +41,26 @@ def _problem(address: str, port: int, timeout_s: float) -> str | None:
     return None
 
 
-def wait_for_head(address: str, port: int) -> socket.socket:
-    """Returns a connection to the port at which nodes join, once the head listens there."""
-    while True:
+def wait_for_head(address: str, port: int, is_stopped: Callable[[float], bool]) -> socket.socket | None:
+    """Returns a connection to the port at which nodes join, once the head listens there; None if stopped before.
+
+    Args:
+        address: Of the head.
+        port: At which it listens.
+        is_stopped: Waits for that many seconds; returns whether nobody wants a connection any more.
+    """
+    while not is_stopped(0.0):
         try:
             connection = socket.create_connection((address, port), JOIN_TIMEOUT_S)
         except OSError:
-            time.sleep(POLL_S)
+            is_stopped(POLL_S)
         else:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
                 if hasattr(socket, option):  # a head that vanishes closes nothing
                     connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
             return connection
+    return None
 
 
 def wait_for_end(head: socket.socket, is_alive: Callable[[], bool]) -> None:

@@ -259,11 +259,9 @@ def _join_by(address: str) -> None:
         os.environ.setdefault(f"{library}_SOCKET_IFNAME", networks[address])
 
 
-def _node_arguments(settings: EngineSettings, node: int) -> dict[str, Any]:
-    """Returns what tells vLLM which machine of how many this is."""
+def require_node(settings: EngineSettings, node: int) -> None:
+    """Raises PlannerError INVALID_CONFIG if a machine cannot be one of those that hold the stages."""
     nodes = settings.nodes
-    if not nodes:
-        return {}
     num_workers = settings.pipeline_stages * settings.tensor_parallel
     if len(nodes) < 2 or num_workers % len(nodes) or not 0 <= node < len(nodes):
         raise PlannerError(
@@ -271,10 +269,17 @@ def _node_arguments(settings: EngineSettings, node: int) -> dict[str, Any]:
             f"engine.nodes names {len(nodes)} machine(s) for {num_workers} workers (engine.pipeline_stages x "
             f"engine.tensor_parallel), and this is node {node}; name two or more that hold as many workers each",
         )
+
+
+def _node_arguments(settings: EngineSettings, node: int) -> dict[str, Any]:
+    """Returns what tells vLLM which machine of how many this is."""
+    if not settings.nodes:
+        return {}
+    require_node(settings, node)
     return {
-        "nnodes": len(nodes),
+        "nnodes": len(settings.nodes),
         "node_rank": node,
-        "master_addr": nodes[0],
+        "master_addr": settings.nodes[0],
         "master_port": settings.nodes_port,
         "distributed_executor_backend": "mp",
     }
