@@ -91,7 +91,9 @@ class EngineConfig:
         "Backend vllm: addresses of the machines that hold the stages, with commas, this planner's first; the others "
         "run `llm-planner cluster worker`. An empty text: this machine alone.",
     )
-    nodes_port: int = setting(29510, "Backend vllm: TCP port at which nodes join.", minimum=1, maximum=65535)
+    nodes_port: int = setting(
+        29510, "Backend vllm: TCP port at which nodes join; vLLM takes the next one.", minimum=1, maximum=65534
+    )
     micro_batches: str = setting(
         "balanced",
         "With several stages, how work is divided among micro-batches: static (vLLM's way), token_budget, both "

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the machines of a cluster can be reached, before anything is started on them, and whether the head lives."""
 
+import errno
 import socket
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -39,6 +41,35 @@ def _problem(address: str, port: int, timeout_s: float) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def show_head(address: str, port: int) -> socket.socket:
+    """Lets other machines see, until this process ends, that the head lives; returns what listens there.
+
+    Raises:
+        PlannerError: ADDRESS_IN_USE or INVALID_CONFIG if this machine cannot listen there.
+    """
+    try:
+        server = socket.create_server((address, port))
+    except OSError as error:
+        in_use = error.errno == errno.EADDRINUSE
+        code = ErrorCode.ADDRESS_IN_USE if in_use else ErrorCode.INVALID_CONFIG
+        message = (
+            f"cannot listen at {address}:{port}, where nodes join: {error.strerror}; change engine.nodes or its port"
+        )
+        raise PlannerError(code, message) from error
+    threading.Thread(target=_hold, args=(server,), name="nodes", daemon=True).start()
+    return server
+
+
+def _hold(server: socket.socket) -> None:
+    """Keeps every connection open, as long as the process lives."""
+    connections = []
+    while True:
+        try:
+            connections.append(server.accept())
+        except OSError:  # closed
+            return
 
 
 def wait_for_head(address: str, port: int, is_stopped: Callable[[float], bool]) -> socket.socket | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from llm_planner.backends.cluster.reach import show_head
 from llm_planner.backends.vllm.contract import require_hooks, require_vllm
 from llm_planner.backends.vllm.drafts import PROPOSER
 from llm_planner.backends.vllm.pipeline import ready_pipeline
@@ -106,7 +107,7 @@ class EngineSettings:
         max_live: Most requests that are unfinished at once, suspended ones included.
         pipeline_stages: Workers that hold a share of the layers each.
         nodes: Addresses of the machines that hold the stages, the head first; empty: this one alone.
-        nodes_port: TCP port of the head at which they join.
+        nodes_port: TCP port of the head at which they join; vLLM takes the next one.
         micro_batches: How work is divided among the micro-batches of a pipeline (``scheduling.pipeline.pacers``).
         max_model_len: Most tokens of a sequence; -1 takes what the KV cache holds, at most what the model takes.
         tensor_parallel: Devices that share each layer.
@@ -185,6 +186,8 @@ def start_engine(settings: EngineSettings) -> Engine:
             UNSUPPORTED_ARCHITECTURE, OUT_OF_MEMORY or CHECKPOINT_INVALID if it cannot run the model.
     """
     config = _engine_config(settings, 0)
+    if settings.nodes:
+        show_head(settings.nodes[0], settings.nodes_port)
     try:
         engine = _start(config)
     except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
@@ -280,7 +283,7 @@ def _node_arguments(settings: EngineSettings, node: int) -> dict[str, Any]:
         "nnodes": len(settings.nodes),
         "node_rank": node,
         "master_addr": settings.nodes[0],
-        "master_port": settings.nodes_port,
+        "master_port": settings.nodes_port + 1,
         "distributed_executor_backend": "mp",
     }
 
