@@ -111,9 +111,12 @@ def address(number: int) -> str:
 
 
 def _remove(names: Sequence[str]) -> None:
-    for name in names:
-        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)  # noqa: S603, S607 (no shell)
-    subprocess.run(["ip", "link", "del", BRIDGE], check=False, capture_output=True)  # noqa: S603, S607
+    links = (
+        BRIDGE,
+        *(f"pl-out{number}" for number in range(len(names))),
+    )  # they outlive a namespace whose processes end late
+    for what in (*(("netns", name) for name in names), *(("link", link) for link in links)):
+        subprocess.run(["ip", what[0], "del", what[1]], check=False, capture_output=True)  # noqa: S603, S607 (no shell)
 
 
 def _ip(*arguments: str) -> None:
@@ -124,7 +127,7 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (no shell)
     if done.returncode:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"{' '.join(command)}: {done.stderr.strip()}; network namespaces need root"
+            ErrorCode.INVALID_CONFIG, f"{' '.join(command)}: {done.stderr.strip()} (network namespaces need root)"
         )
 
 

@@ -54,6 +54,7 @@ DECIDED = {
     "node_rank": "set engine.nodes",
     "master_addr": "set engine.nodes",
     "master_port": "set engine.nodes_port",
+    "distributed_executor_backend": "set engine.nodes",
     "gpu_memory_utilization": "set engine.gpu_memory_utilization",
     "quantization": "set engine.quantization",
     "kv_cache_dtype": "set engine.kv_cache_dtype",

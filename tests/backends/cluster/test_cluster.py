@@ -126,6 +126,16 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+def test_a_worker_needs_the_configuration_of_a_planner_with_nodes(tmp_path):
+    (file := tmp_path / "planner.yaml").write_text("backend: vllm\n")
+    refused = run("worker", "--config", file, "--node", 1)
+    assert refused.exception.code is ErrorCode.INVALID_CONFIG
+    assert "engine.nodes" in refused.exception.message
+    file.write_text("backend: vllm\nengine: {nodes: '10.0.0.1,10.0.0.2', pipeline_stages: 2}\n")
+    beyond = run("worker", "--config", file, "--node", 2)
+    assert "this is node 2" in beyond.exception.message
+
+
 def test_command_line(tmp_path):
     nodes = [{"address": "127.0.0.1", "gpus": 1}]
     file = write(tmp_path, nodes=nodes, vllm=str(tmp_path / "no"))

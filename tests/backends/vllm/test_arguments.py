@@ -12,7 +12,7 @@ import pytest
 
 from llm_planner.assembly import vllm_settings
 from llm_planner.backends.vllm import engine as vllm_engine
-from llm_planner.backends.vllm.engine import EngineSettings, further_arguments, start_engine
+from llm_planner.backends.vllm.engine import EngineSettings, further_arguments, require_node, start_engine
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 
@@ -41,7 +41,7 @@ def started(monkeypatch):
     names = (*vllm_engine.DECIDED, *own)
     arguments_class = dataclasses.make_dataclass("EngineArgs", [make(name, None) for name in dict.fromkeys(names)])
 
-    def create(self):
+    def create(self, headless=False):
         given.arguments = {k: v for k, v in vars(self).items() if v is not None}
         if given.error is not None:
             raise given.error
@@ -208,6 +208,33 @@ def test_drafts_are_verified_where_no_steps_are_in_flight(
     arguments = started(settings, is_cpu=is_cpu)
     assert ("speculative_config" in arguments) == is_on
     assert ("engine.lookahead" in caplog.text) == (lookahead == "auto" and not is_on)
+
+
+def test_stages_on_several_machines(started, long_model, monkeypatch):
+    shown = []
+    monkeypatch.setattr(vllm_engine, "show_head", lambda *where: shown.append(where))
+    monkeypatch.setattr(vllm_engine, "_join_by", shown.append)
+    settings = EngineSettings(model_dir=long_model, pipeline_stages=2, nodes=("10.0.0.1", "10.0.0.2"), nodes_port=4000)
+    arguments = started(settings)
+    assert shown == ["10.0.0.1", ("10.0.0.1", 4000)]
+    names = ("nnodes", "node_rank", "master_addr", "master_port", "distributed_executor_backend")
+    assert [arguments[name] for name in names] == [2, 0, "10.0.0.1", 4001, "mp"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "node"), [(("10.0.0.1",), 0), (("10.0.0.1", "10.0.0.2", "10.0.0.3"), 0), (("10.0.0.1", "10.0.0.2"), 2)]
+)
+def test_machines_that_do_not_fit_the_stages_are_refused(long_model, nodes, node):
+    settings = EngineSettings(model_dir=long_model, pipeline_stages=2, nodes=nodes)
+    with pytest.raises(PlannerError, match="as many workers each") as caught:
+        require_node(settings, node)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_this_machine_must_have_the_address_that_it_is_said_to_have():
+    pytest.importorskip("psutil")
+    with pytest.raises(PlannerError, match="no such address"):
+        vllm_engine._join_by("192.0.2.1")
 
 
 def test_a_pipeline_yields_one_token_per_step(started, long_model, caplog):

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages on two machines (network namespaces with a slow link) under our scheduling. Opt-in: root, iproute2, minutes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("vllm", reason="needs .venv-vllm: make test-vllm")
+if os.geteuid() or not (shutil.which("ip") and shutil.which("tc")):
+    pytest.skip("network namespaces need root and iproute2", allow_module_level=True)
+
+from llm_planner_lab.bench.vllm_nodes import NodesBench, namespaces, workers, write_config
+from llm_planner_lab.reports import render
+
+BENCH = NodesBench(rates_mbit=(100.0,), num_requests=4, num_tokens=6)
+ROOT = Path(__file__).resolve().parents[4]
+HEAD = """
+import json, os, signal, sys, threading, time
+from pathlib import Path
+from llm_planner.assembly import build_server
+from llm_planner.configuration import load_config
+from llm_planner.core.request import PlanRequest
+from llm_planner.core.segment import ReportStatus, SegmentReport
+from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.goal_book import GoalBook
+
+INSTRUCTION = "take off, fly 1 m forward, turn left by 90 degrees, fly 50 cm up and take a picture"
+
+
+def post(event):
+    if isinstance(event, SegmentReady):
+        texts.setdefault(event.request_id, []).append(event.segment.text)
+        report = SegmentReport(request_id=event.request_id, index=event.segment.index, status=ReportStatus.SUCCEEDED)
+        threading.Thread(target=server.report, args=(report,)).start()
+    elif isinstance(event, Finished):
+        ends[event.result.request_id] = event.result
+
+
+def ask(name):
+    server.submit(PlanRequest(request_id=name, robot_id=name, robot_model="tello", instruction=INSTRUCTION))
+
+
+def wait(name):
+    while name not in ends:
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    texts, ends = {}, {}
+    server = build_server(load_config(Path(sys.argv[1]), {}), GoalBook(post=post))
+    server.start()
+    assert server.wait_ready(400.0)
+    ask("before")
+    wait("before")
+    print("ready", flush=True)
+    ask("killed")
+    while len(texts.get("killed", ())) < 1:
+        time.sleep(0.001)
+    os.kill(int(sys.stdin.readline()), signal.SIGKILL)  # a worker of the other machine
+    wait("killed")
+    server.close()
+    print(json.dumps({
+        "plans": {name: [result.error_code.name, result.plan] for name, result in ends.items()},
+        "segments": {name: "".join(parts) for name, parts in texts.items()},
+        "num_restarts": server.status.num_restarts,
+    }), flush=True)
+"""
+
+
+def worker_of(name):
+    """The process of vLLM that holds a stage in a namespace."""
+    pids = subprocess.run(["ip", "netns", "pids", name], check=True, capture_output=True, text=True).stdout.split()
+    return next(pid for pid in pids if "VLLM" in Path(f"/proc/{pid}/comm").read_text())
+
+
+def test_goals_go_on_when_a_machine_loses_its_worker(tmp_path):
+    (script := tmp_path / "head.py").write_text(HEAD)
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'lab'}"}
+    with namespaces(2, 100.0) as names, workers(config := write_config(tmp_path, BENCH), names):
+        command = ["ip", "netns", "exec", names[0], sys.executable, str(script), str(config)]
+        with subprocess.Popen(command, env=environment, stdin=-1, stdout=-1, stderr=-3, text=True) as head:
+            try:
+                assert any(line == "ready\n" for line in iter(head.stdout.readline, ""))
+                head.stdin.write(f"{worker_of(names[1])}\n")
+                head.stdin.flush()
+                document = json.loads(head.stdout.readline())
+            finally:
+                head.send_signal(signal.SIGKILL)
+    code, plan = document["plans"]["before"]
+    assert code == "NONE"
+    assert document["plans"]["killed"] == ["NONE", plan]
+    assert document["segments"] == {"before": plan, "killed": plan}
+    assert document["num_restarts"] == 1
+
+
+def test_the_page_shows_every_rate_and_scheduler():
+    one = {"completion_s": 1.0, "tokens_per_s": 9.0, "throughput_ratio": 1.25, "fastest_tokens_per_s": 9.0}
+    one |= {"fastest_ratio": 1.0, "calls": 3, "empty_call_share": 0.5}
+    times = {"base": 1.0, "per_token": 0.1}
+    run = {"num_requests": 4, "num_tokens": 6, "num_turns": 5, "stage_ms": times, "link_ms": times}
+    run["schedulers"] = dict.fromkeys(("stock", "token_budget", "both", "balanced"), one)
+    document = {"commit": "c", "vllm": "0", "model": "m", "num_nodes": 2, "cores": 2}
+    page = render("nodes", document | {"runs": [run | {"rate_mbit": rate} for rate in (100.0, 10.0)]})
+    assert "## 100 Mbit/s" in page
+    assert page.count("| ours | 1.00 | 9 | 1.25 |") == 2
