@@ -5,6 +5,7 @@ The machines are network namespaces of this one, joined by a bridge, and what ea
 bucket (tc-tbf). They share this machine's processor. Needs root, ``ip`` and ``tc``.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -35,15 +36,15 @@ class NodesBench:
     """What is run.
 
     Attributes:
-        num_nodes: Machines, with a stage each.
-        rates_mbit: What a machine may send per second, one run for each.
+        num_nodes: Numbers of machines, with a stage each.
+        rates_mbit: What a machine may send per second; one run for each, with each number of machines.
         model: Checkpoint.
         num_requests: That arrive together.
         num_tokens: That each of them writes.
         max_num_batched_tokens: Of a micro-batch.
     """
 
-    num_nodes: int = 2
+    num_nodes: tuple[int, ...] = (2,)
     rates_mbit: tuple[float, ...] = (100.0, 30.0)
     model: str = "planner-small"
     num_requests: int = 32
@@ -58,10 +59,11 @@ def run_nodes(bench: NodesBench, on_progress: Progress = lambda _what, _share: N
         PlannerError: NOT_INSTALLED or INVALID_CONFIG without what it needs; ENGINE_FAILED if a node ended.
     """
     runs = []
-    for place, rate_mbit in enumerate(bench.rates_mbit):
-        on_progress(f"{rate_mbit:g} Mbit/s", place / len(bench.rates_mbit))
-        with namespaces(bench.num_nodes, rate_mbit) as names, tempfile.TemporaryDirectory() as directory:
-            config = write_config(Path(directory), bench)
+    cases = list(itertools.product(bench.num_nodes, bench.rates_mbit))
+    for place, (num_nodes, rate_mbit) in enumerate(cases):
+        on_progress(f"{num_nodes} nodes, {rate_mbit:g} Mbit/s", place / len(cases))
+        with namespaces(num_nodes, rate_mbit) as names, tempfile.TemporaryDirectory() as directory:
+            config = write_config(Path(directory), bench, num_nodes)
             with workers(config, names):
                 runs.append({"rate_mbit": rate_mbit, **_head(config, bench, names[0])})
     return {
@@ -69,7 +71,6 @@ def run_nodes(bench: NodesBench, on_progress: Progress = lambda _what, _share: N
         "vllm": installed_version(),
         "commit": commit(),
         "cores": os.cpu_count(),
-        "num_nodes": bench.num_nodes,
         "runs": runs,
     }
 
@@ -131,13 +132,13 @@ def _run(*command: str) -> None:
         )
 
 
-def write_config(directory: Path, bench: NodesBench) -> Path:
+def write_config(directory: Path, bench: NodesBench, num_nodes: int) -> Path:
     """Writes the configuration file that planner and workers share; returns where it is."""
-    nodes = ",".join(address(number) for number in range(bench.num_nodes))
+    nodes = ",".join(address(number) for number in range(num_nodes))
     engine = {
         "model": bench.model,
         "nodes": nodes,
-        "pipeline_stages": bench.num_nodes,
+        "pipeline_stages": num_nodes,
         "num_kv_blocks": 512,
         "num_threads": 1,
         "profile": "",

@@ -53,7 +53,7 @@ class PipelineRun:
     def run(self) -> dict[str, Any]:
         """Returns medians per scheduler, and how their throughput compares with vLLM's own."""
         stages = self._backend.info.num_stages
-        times = measure_times(self._backend, stages, partial(compute_s, self._backend.engine.core))
+        times = measure_times(self._backend, stages, partial(compute_s, self._backend.engine.core), seed=1)
         names = (BASELINE, TOKEN_BUDGET, BOTH, BALANCED)
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
         for turn in range(NUM_TURNS):

@@ -56,7 +56,7 @@ def vllm(
 
 
 def nodes(
-    num_nodes: Annotated[int, typer.Option("--nodes", min=2, help="Machines, with a stage each.")] = 2,
+    num_nodes: Annotated[str, typer.Option("--nodes", help="Numbers of machines, with a stage each.")] = "2",
     rates: Annotated[str, typer.Option(help="Megabits per second that a machine may send; a run for each.")] = "100,30",
     model: ModelOption = None,
     requests: Annotated[int, typer.Option(min=1, help="Generations that arrive together.")] = 32,
@@ -77,7 +77,7 @@ def nodes(
     from llm_planner_lab.reports import write_report
 
     bench = NodesBench(
-        num_nodes=num_nodes,
+        num_nodes=tuple(int(number) for number in num_nodes.split(",")),
         rates_mbit=tuple(float(rate) for rate in rates.split(",")),
         model=model or "planner-small",
         num_requests=requests,

@@ -75,7 +75,12 @@ def _compute_s(worker: Any, stage: int, num_tokens: int) -> float:  # noqa: ANN4
 
 
 def measure_times(
-    backend: Backend, num_stages: int, compute_s: Callable[[int, int], float], clock: Clock | None = None
+    backend: Backend,
+    num_stages: int,
+    compute_s: Callable[[int, int], float],
+    clock: Clock | None = None,
+    *,
+    seed: int = 0,
 ) -> PipelineTimes:
     """Returns how long a stage and a link take for a micro-batch: measured here and now, in seconds.
 
@@ -89,8 +94,9 @@ def measure_times(
         num_stages: >= 2.
         compute_s: Returns what a stage computes by itself for a number of tokens.
         clock: Tells the time.
+        seed: Of the prompts; another one than before, or they are found in the prefix cache.
     """
-    clock, rng = clock or MonotonicClock(), random.Random(0)
+    clock, rng = clock or MonotonicClock(), random.Random(seed)
     stages: list[StageSample] = []
     links: list[LinkSample] = []
     host_s = 0.0

@@ -62,7 +62,7 @@ def test_a_port_that_is_taken_or_an_address_of_another_machine_is_named(port):
     with pytest.raises(PlannerError, match="nodes join") as caught:
         show_head(HERE, port)
     assert caught.value.code is ErrorCode.ADDRESS_IN_USE
-    with pytest.raises(PlannerError, match="engine.nodes") as caught:
+    with pytest.raises(PlannerError, match="change engine") as caught:
         show_head("192.0.2.1", port)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
     server.close()

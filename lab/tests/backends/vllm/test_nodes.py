@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages on two machines (network namespaces with a slow link) under our scheduling. Opt-in: root, iproute2, minutes."""
+"""Stages on two machines (network namespaces, a slow link) under our scheduling. Opt-in: root, iproute2, minutes."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def worker_of(name):
 def test_goals_go_on_when_a_machine_loses_its_worker(tmp_path):
     (script := tmp_path / "head.py").write_text(HEAD)
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'lab'}"}
-    with namespaces(2, 100.0) as names, workers(config := write_config(tmp_path, BENCH), names):
+    with namespaces(2, 100.0) as names, workers(config := write_config(tmp_path, BENCH, 2), names):
         command = ["ip", "netns", "exec", names[0], sys.executable, str(script), str(config)]
         with subprocess.Popen(command, env=environment, stdin=-1, stdout=-1, stderr=-3, text=True) as head:
             try:
@@ -103,9 +103,9 @@ def test_the_page_shows_every_rate_and_scheduler():
     one = {"completion_s": 1.0, "tokens_per_s": 9.0, "throughput_ratio": 1.25, "fastest_tokens_per_s": 9.0}
     one |= {"fastest_ratio": 1.0, "calls": 3, "empty_call_share": 0.5}
     times = {"base": 1.0, "per_token": 0.1}
-    run = {"num_requests": 4, "num_tokens": 6, "num_turns": 5, "stage_ms": times, "link_ms": times}
+    run = {"num_stages": 2, "num_requests": 4, "num_tokens": 6, "num_turns": 5, "stage_ms": times, "link_ms": times}
     run["schedulers"] = dict.fromkeys(("stock", "token_budget", "both", "balanced"), one)
-    document = {"commit": "c", "vllm": "0", "model": "m", "num_nodes": 2, "cores": 2}
+    document = {"commit": "c", "vllm": "0", "model": "m", "cores": 2}
     page = render("nodes", document | {"runs": [run | {"rate_mbit": rate} for rate in (100.0, 10.0)]})
-    assert "## 100 Mbit/s" in page
+    assert "## 2 machines, 100 Mbit/s" in page
     assert page.count("| ours | 1.00 | 9 | 1.25 |") == 2
