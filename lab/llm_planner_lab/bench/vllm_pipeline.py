@@ -5,12 +5,10 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 from llm_planner.backends.vllm.backend import VllmBackend
 from llm_planner.backends.vllm.micro_batches import MicroBatches
-from llm_planner.backends.vllm.pipeline import compute_s, measure_times
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pipeline_times import PipelineTimes
@@ -53,7 +51,8 @@ class PipelineRun:
     def run(self) -> dict[str, Any]:
         """Returns medians per scheduler, and how their throughput compares with vLLM's own."""
         stages = self._backend.info.num_stages
-        times = measure_times(self._backend, stages, partial(compute_s, self._backend.engine.core), seed=1)
+        times = self._backend.pipeline_times
+        assert times is not None  # it has several stages
         names = (BASELINE, TOKEN_BUDGET, BOTH, BALANCED)
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
         for turn in range(NUM_TURNS):

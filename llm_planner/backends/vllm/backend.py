@@ -19,6 +19,7 @@ from llm_planner.backends.vllm.roster import Roster
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
+from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
 from llm_planner.engine.hardware import device_name
 from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
@@ -42,7 +43,10 @@ class VllmBackend:
 
     Attributes:
         drafts: What is drafted behind new requests from now on; None for nothing.
+        pipeline_times: As they were measured at the start; None without a pipeline.
     """
+
+    pipeline_times: PipelineTimes | None = None
 
     def __init__(
         self,

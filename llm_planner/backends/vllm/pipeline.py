@@ -50,6 +50,7 @@ def divide_work(backend: "VllmBackend", settings: "EngineSettings") -> None:
     times = measure_times(backend, settings.pipeline_stages, partial(compute_s, backend.engine.core))
     pacer = make_pacer(settings.micro_batches, settings.pipeline_stages, settings.max_num_batched_tokens, times)
     backend.divide(MicroBatches(pacer))
+    backend.pipeline_times = times
 
 
 def compute_s(core: "EngineCore", stage: int, num_tokens: int) -> float:
@@ -79,8 +80,6 @@ def measure_times(
     num_stages: int,
     compute_s: Callable[[int, int], float],
     clock: Clock | None = None,
-    *,
-    seed: int = 0,
 ) -> PipelineTimes:
     """Returns how long a stage and a link take for a micro-batch: measured here and now, in seconds.
 
@@ -90,13 +89,13 @@ def measure_times(
     the way is the links'. Deviation: what tokens in caches cost is not told apart.
 
     Args:
-        backend: With several stages, and nothing to do.
+        backend: With several stages, just started: a pacer would divide what is measured, and prompts that were seen
+            before are found in the prefix cache.
         num_stages: >= 2.
         compute_s: Returns what a stage computes by itself for a number of tokens.
         clock: Tells the time.
-        seed: Of the prompts; another one than before, or they are found in the prefix cache.
     """
-    clock, rng = clock or MonotonicClock(), random.Random(seed)
+    clock, rng = clock or MonotonicClock(), random.Random(0)
     stages: list[StageSample] = []
     links: list[LinkSample] = []
     host_s = 0.0
