@@ -111,7 +111,8 @@ class ChildServer:
                 goal = self._book.get(request.request_id)
                 if goal is not None and goal.decide_by_s is not None:
                     self._alarm.set(goal.decide_by_s)
-            self._chosen(request, [r for r in self._replicas if r.has_started and r.error is None]).give(request)
+            working = [r for r in self._replicas if r.has_started and r.error is None]
+            self._chosen(request, working or self._replicas[:1]).give(request)
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> bool:
         """Ends a goal at once, whatever its child does; returns False if it has ended already."""

@@ -4,19 +4,24 @@
 import functools
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.serving.child import ChildServer
+from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
+from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.replica import Factories
-from tests.serving.builders import StubPreparer, make_loop, make_request
+from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request
 from tests.serving.test_child import PLAN, Owner, build, build_nothing, start_slowly
 
 WAIT_S = 30.0
@@ -79,6 +84,16 @@ def test_before_any_engine_is_ready_goals_wait_for_the_first(own):
     assert not owner.server.status.is_ready
     assert owner.server.cancel("a")
     assert homes(owner) == [["b"], []]
+
+
+def test_a_goal_may_come_before_the_server_is_started():
+    served = threading.Event()
+    book = GoalBook(make_admission(), lambda event: served.set() if isinstance(event, SegmentReady) else None)
+    server = ChildServer([Factories(SLOW), Factories(SLOW)], book=book, clock=MonotonicClock())
+    server.submit(make_request("a", "go"))
+    server.start()
+    assert served.wait(WAIT_S)
+    server.close()
 
 
 def test_goals_of_an_engine_that_dies_go_on_in_the_other_without_waiting_for_the_next(own):
