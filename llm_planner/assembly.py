@@ -304,6 +304,7 @@ def build_engine(config: PlannerConfig) -> Backend:
     Raises:
         PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
     """
+    config = replica_config(config, 0)
     engine = config.engine
     if config.backend == "vllm":
         return _open_vllm(config)
@@ -351,8 +352,12 @@ def replica_config(config: PlannerConfig, number: int) -> PlannerConfig:
     """Returns the configuration of one replica: its device, its server's address, and its share of the processor.
 
     Raises:
-        PlannerError: INVALID_CONFIG if devices or addresses are not one for all, or one for each.
+        PlannerError: INVALID_CONFIG if devices or addresses are not one for all, or one for each, or if all replicas
+            would share the machines of ``engine.nodes``.
     """
+    if config.replicas > 1 and config.engine.nodes:
+        message = f"replicas is {config.replicas}, but engine.nodes hold one engine: leave one of them out"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     engine = dataclasses.replace(
         config.engine, device=_for_replica("engine.device", config.engine.device, config.replicas, number)
     )

@@ -216,6 +216,12 @@ def test_devices_or_servers_that_are_not_one_for_each_replica_are_refused(config
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
+def test_replicas_do_not_share_the_machines_of_one_engine():
+    engine = EngineConfig(nodes="10.0.0.1,10.0.0.2", pipeline_stages=2)
+    with pytest.raises(PlannerError, match="hold one engine"):
+        require_usable(PlannerConfig(backend="vllm", replicas=2, engine=engine))
+
+
 def test_a_plain_file_becomes_parameters_of_a_node(tmp_path):
     path = tmp_path / "planner.yaml"
     path.write_text("backend: vllm\ntemperature: 1\nengine: {num_threads: 1}\nrobot_models: [a]\n", encoding="utf-8")

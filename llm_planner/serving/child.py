@@ -200,7 +200,7 @@ class ChildServer:
         if goal is None or goal.result is not None or not others:
             return False
         _log.warning("goal %s goes on elsewhere: %s", request_id, finished.result.error_msg)
-        self._chosen(goal.request, others).take_over(replica, [request_id])
+        self._chosen(goal.request, others).take_over(replica, request_id)
         return True
 
     def _start_next(self) -> None:
@@ -224,7 +224,7 @@ class ChildServer:
         for request_id in replica.quarantine.movable(with_suspects=replica.error is not None):
             goal = self._book.get(request_id)
             if goal is not None:
-                self._chosen(goal.request, others).take_over(replica, [request_id])
+                self._chosen(goal.request, others).take_over(replica, request_id)
 
     # --- Which replica has a goal
 

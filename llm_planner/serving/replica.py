@@ -116,10 +116,9 @@ class Replica:
         self.quarantine.add(request.request_id, is_urgent=request.urgency is Urgency.URGENT)
         self._hand_over(self._clock.now_s())
 
-    def take_over(self, other: "Replica", request_ids: list[str]) -> None:
-        """Goes on with goals of a replica that no longer works on them."""
-        for request_id in request_ids:
-            self.quarantine.adopt(request_id, other.quarantine)
+    def take_over(self, other: "Replica", request_id: str) -> None:
+        """Goes on with a goal of a replica that no longer works on it."""
+        self.quarantine.adopt(request_id, other.quarantine)
         self._hand_over(self._clock.now_s())
 
     def forget(self, request_id: str) -> None:

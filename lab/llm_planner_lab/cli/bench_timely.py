@@ -197,19 +197,6 @@ def section7(
     write_report("timely", documents, output / "timely.json", output / "timely.md", indent=None)
 
 
-def _sweep(text: str) -> list[dict[str, float]]:
-    """Returns the changes that a sweep goes through; one empty change without a sweep."""
-    if not text:
-        return [{}]
-    name, _, values = text.partition("=")
-    if name not in {"load", "max_num_seqs"}:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep takes load=... or max_num_seqs=..., got {text!r}")
-    try:
-        return [{name: float(value)} for value in values.split(",")]
-    except ValueError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep {text}: {error}") from error
-
-
 def replicas(
     num_replicas: Annotated[int, typer.Option("--replicas", min=2, help="Engine processes, compared with one.")] = 2,
     robots: Annotated[int, typer.Option(min=1, help="Robots that always have a goal.")] = 32,
@@ -233,6 +220,19 @@ def replicas(
     with live_lab() as lab:
         document = run_replicas(bench, lab.on_progress)
     _write_page("replicas", document, output, json)
+
+
+def _sweep(text: str) -> list[dict[str, float]]:
+    """Returns the changes that a sweep goes through; one empty change without a sweep."""
+    if not text:
+        return [{}]
+    name, _, values = text.partition("=")
+    if name not in {"load", "max_num_seqs"}:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep takes load=... or max_num_seqs=..., got {text!r}")
+    try:
+        return [{name: float(value)} for value in values.split(",")]
+    except ValueError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep {text}: {error}") from error
 
 
 def _write_page(name: str, document: Any, output: Path | None, path: Path | None) -> None:  # noqa: ANN401 (JSON)

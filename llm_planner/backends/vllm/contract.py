@@ -70,6 +70,12 @@ HOOKS = (
         ("method", "timeout", "args"),
     ),
     Hook("vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run", "makes their buffers", ("num_tokens",)),
+    Hook("vllm.distributed:get_pp_group", "tells a worker its stage", ()),
+    Hook(
+        "vllm.v1.executor.multiproc_executor:MultiprocExecutor.start_worker_monitor",
+        "holds the stages of a machine",
+        ("inline",),
+    ),
     Hook(
         "vllm.v1.spec_decode.custom_class_proposer:create_custom_proposer",
         "has the workers verify drafts",

@@ -280,6 +280,9 @@ def _node_arguments(settings: EngineSettings, node: int) -> dict[str, Any]:
     if not settings.nodes:
         return {}
     require_node(settings, node)
+    if settings.adapters:
+        message = "robot models name adapters, which workers of engine.nodes do not load: leave one of them out"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     return {
         "nnodes": len(settings.nodes),
         "node_rank": node,

@@ -231,6 +231,14 @@ def test_machines_that_do_not_fit_the_stages_are_refused(long_model, nodes, node
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
+def test_adapters_on_several_machines_are_refused(started, long_model, adapters, monkeypatch):
+    monkeypatch.setattr(vllm_engine, "_join_by", lambda address: address)
+    settings = EngineSettings(model_dir=long_model, pipeline_stages=2, nodes=("a", "b"), adapters=adapters(8))
+    with pytest.raises(PlannerError, match="adapters") as caught:
+        started(settings)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
 def test_this_machine_must_have_the_address_that_it_is_said_to_have():
     pytest.importorskip("psutil")
     with pytest.raises(PlannerError, match="no such address"):

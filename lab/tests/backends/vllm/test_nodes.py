@@ -16,7 +16,6 @@ if os.geteuid() or not (shutil.which("ip") and shutil.which("tc")):
     pytest.skip("network namespaces need root and iproute2", allow_module_level=True)
 
 from llm_planner_lab.bench.vllm_nodes import NodesBench, namespaces, workers, write_config
-from llm_planner_lab.reports import render
 
 BENCH = NodesBench(rates_mbit=(100.0,), num_requests=4, num_tokens=6)
 ROOT = Path(__file__).resolve().parents[4]
@@ -97,15 +96,3 @@ def test_goals_go_on_when_a_machine_loses_its_worker(tmp_path):
     assert document["plans"]["killed"] == ["NONE", plan]
     assert document["segments"] == {"before": plan, "killed": plan}
     assert document["num_restarts"] == 1
-
-
-def test_the_page_shows_every_rate_and_scheduler():
-    one = {"completion_s": 1.0, "tokens_per_s": 9.0, "throughput_ratio": 1.25, "fastest_tokens_per_s": 9.0}
-    one |= {"fastest_ratio": 1.0, "calls": 3, "empty_call_share": 0.5}
-    times = {"base": 1.0, "per_token": 0.1}
-    run = {"num_stages": 2, "num_requests": 4, "num_tokens": 6, "num_turns": 5, "stage_ms": times, "link_ms": times}
-    run["schedulers"] = dict.fromkeys(("stock", "token_budget", "both", "balanced"), one)
-    document = {"commit": "c", "vllm": "0", "model": "m", "cores": 2}
-    page = render("nodes", document | {"runs": [run | {"rate_mbit": rate} for rate in (100.0, 10.0)]})
-    assert "## 2 machines, 100 Mbit/s" in page
-    assert page.count("| ours | 1.00 | 9 | 1.25 |") == 2
