@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint
-from llm_planner.prediction.calibration import IntervalCalibration
+from llm_planner.prediction.calibration import GroupedCalibration, IntervalCalibration
 
 CONFIG_NAME = "length.json"
 HEAD_NAME = "length_head.safetensors"
@@ -27,7 +27,8 @@ class LengthConfig:
         num_buckets: Buckets; together they reach to the longest response.
         max_input_tokens: Longest input; longer prompts are compressed.
         head_input_tokens: Of a compressed prompt, how many tokens are its beginning.
-        levels: Of ``prediction.calibration.IntervalCalibration``.
+        levels: Of ``prediction.calibration.IntervalCalibration``, for prompts that are longer than those of ``groups``.
+        groups: Shorter prompts, by length in ascending order: their most tokens and their levels.
     """
 
     target_model: str
@@ -38,14 +39,25 @@ class LengthConfig:
     max_input_tokens: int
     head_input_tokens: int
     levels: tuple[float, ...]
+    groups: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.bucket_tokens, self.num_buckets) < 1:
             raise ValueError("bucket_tokens and num_buckets must be >= 1")
         if not 0 <= self.head_input_tokens < self.max_input_tokens:
             raise ValueError("head_input_tokens must be >= 0 and less than max_input_tokens")
-        if len(self.levels) != len(IntervalCalibration().levels) or list(self.levels) != sorted(self.levels):
-            raise ValueError("levels must be numbers that never fall, as many as a calibration has")
+        bounds = [bound for bound, _ in self.groups]
+        if bounds != sorted(set(bounds)):
+            raise ValueError("groups must be in ascending order of their prompts' lengths")
+        for levels in (self.levels, *(levels for _, levels in self.groups)):
+            if len(levels) != len(IntervalCalibration().levels) or list(levels) != sorted(levels):
+                raise ValueError("levels must be numbers that never fall, as many as a calibration has")
+
+    @property
+    def calibration(self) -> GroupedCalibration:
+        """What gives intervals their nominal coverage."""
+        shorter = tuple((bound, IntervalCalibration(levels)) for bound, levels in self.groups)
+        return GroupedCalibration(shorter, IntervalCalibration(self.levels))
 
     def save(self, directory: Path) -> None:
         """Writes ``length.json``."""

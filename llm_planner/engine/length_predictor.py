@@ -17,7 +17,6 @@ from llm_planner.engine.hardware import select_device, select_dtype
 from llm_planner.engine.length_config import HEAD_NAME, load_length_config
 from llm_planner.engine.model import Model
 from llm_planner.engine.model_config import read_model_config
-from llm_planner.prediction.calibration import IntervalCalibration
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.prediction.prompt_compression import compress_prompt
 
@@ -45,7 +44,7 @@ class TorchLengthPredictor:
         )
         self._body = Model(shape, Checkpoint(directory, shape), data_type, self._device)
         self._max_input_tokens = min(self.config.max_input_tokens, shape.max_model_len)
-        self._calibration = IntervalCalibration(self.config.levels)
+        self._calibration = self.config.calibration
 
     def predict(self, prompt_token_ids: Sequence[int]) -> LengthDistribution:
         """Returns the distribution of the response's length; the prompt is in the target model's tokens.
@@ -59,8 +58,9 @@ class TorchLengthPredictor:
             probabilities = self._logits(
                 compress_prompt(prompt_token_ids, self._max_input_tokens, self.config.head_input_tokens)
             ).softmax(-1)
+        calibration = self._calibration.of(len(prompt_token_ids))
         return LengthDistribution.from_buckets(
-            probabilities.cpu().numpy(), self.config.bucket_tokens, calibration=self._calibration
+            probabilities.cpu().numpy(), self.config.bucket_tokens, calibration=calibration
         )
 
     def _logits(self, token_ids: Sequence[int]) -> torch.Tensor:

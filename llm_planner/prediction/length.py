@@ -95,7 +95,7 @@ class LengthDistribution:
         """Returns the interval that holds the length with probability ``nominal`` in 0..1.
 
         Central, with the level that held this share of lengths in calibration (``prediction.calibration``). One
-        calibration serves all requests: coverage is an average over them, not a guarantee for each.
+        calibration serves all prompts of a group: coverage is an average over them, not a guarantee for each.
         """
         tail = (1.0 - self.calibration.level(nominal)) / 2.0
         upper = int(np.searchsorted(self.cumulative, 1.0 - tail, side="right").clip(0, self.max_tokens - 1)) + 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.prediction.calibration import calibrate
+from llm_planner.prediction.calibration import calibrate, calibrate_groups
 from llm_planner.prediction.length import LengthDistribution, LengthInterval
 
 # Length 1 with 1/2, 2 with 1/4, 3 with 1/8, 4 with 1/8.
@@ -146,3 +146,13 @@ def test_what_is_left_is_the_conditioned_length_without_what_came(distribution, 
         assert left.quantile(0.9) == max(1, total.quantile(0.9) - generated)
     else:
         assert left.quantile(1.0) == 1
+
+
+def test_each_group_of_prompts_has_levels_of_its_own():
+    short = [(prompt, 0.2) for prompt in range(1, 33) for _ in range(10)]
+    long = [(prompt, 0.8) for prompt in range(33, 65) for _ in range(10)]
+    few = [(1000, 0.5)] * 199
+    grouped = calibrate_groups([*short, *long, *few], (32, 64))
+    levels = [grouped.of(num_tokens).level(0.9) for num_tokens in (1, 32, 33, 64, 65)]
+    assert levels[:4] == [0.2, 0.2, 0.8, 0.8]
+    assert levels[4] == calibrate([score for _, score in (*short, *long, *few)]).level(0.9)  # too few for its own

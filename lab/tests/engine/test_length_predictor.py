@@ -63,6 +63,13 @@ def test_levels_reach_the_intervals(tmp_path, target):
     assert (lower, upper) == (1, 32)
 
 
+def test_levels_are_those_of_the_length_of_the_prompt(tmp_path, target):
+    save_predictor(tmp_path / "grouped", target, groups=((len(PROMPT), (1.0,) * 1001),))
+    predictor = TorchLengthPredictor(tmp_path / "grouped")
+    assert predictor.predict(PROMPT).interval(0.5) == (1, 32)
+    assert predictor.predict((*PROMPT, PROMPT[0])).interval(0.5) != (1, 32)
+
+
 @pytest.mark.parametrize("prompt", [(), (5, 100_000), (-1,)])
 def test_a_prompt_in_other_tokens_is_refused(directory, prompt):
     with pytest.raises(PlannerError, match="another vocabulary"):
@@ -122,6 +129,8 @@ def test_a_head_of_another_size_is_found(directory):
         ({"bucket_tokens": 0}, "bucket_tokens"),
         ({"levels": [0.5]}, "levels"),
         ({"levels": [1.0, *[0.5] * 1000]}, "levels"),
+        ({"groups": [[32, [0.5]]]}, "levels"),
+        ({"groups": [[64, [0.5] * 1001], [32, [0.5] * 1001]]}, "groups"),
         ({"head_input_tokens": 40}, "head_input_tokens"),
         ({"num_buckets": "many"}, "num_buckets"),
         ({"target_model": None}, "target_model"),

@@ -60,6 +60,8 @@ class Figures:
             "interval_coverage_90": self.served.coverage[0.9],
             "interval_coverage": {f"{nominal:g}": share for nominal, share in self.served.coverage.items()},
             "interval_width_90_tokens": self.served.width_90,
+            "interval_90_by_prompt": [asdict(group) for group in self.served.groups],
+            "bound_99_9": self.served.bound_999,
             "predict_ms": dict(zip(("p50", "p99"), self.served.predict_ms, strict=True)),
             "num_prompts": {"train": self.num_train, "calibration": self.num_calibration, "test": self.num_test},
             "num_truncated": self.num_truncated,

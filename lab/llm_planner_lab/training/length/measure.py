@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of predictors on held-out prompts."""
 
+import itertools
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from llm_planner.prediction.calibration import IntervalCalibration, calibrate
-from llm_planner.prediction.length import LengthPredictor
+from llm_planner.prediction.calibration import GroupedCalibration, calibrate_groups
+from llm_planner.prediction.length import LengthInterval, LengthPredictor
 from llm_planner_lab.training.length.data import Example, collate
 from llm_planner_lab.training.length.network import LengthNetwork
 from llm_planner_lab.training.length.objectives import Objective
 
 _BATCH_SIZE = 32
+GROUPS = (32, 64, 256)  # most prompt tokens of each group that is calibrated by itself; the last has no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,40 @@ def predict_lengths(
     return predicted
 
 
-def fit_calibration(predictor: LengthPredictor, examples: Sequence[Example]) -> IntervalCalibration:
-    """Returns the levels that give intervals their nominal coverage on examples like these."""
-    return calibrate(predictor.predict(e.token_ids).nonconformity(e.num_tokens) for e in examples)
+def fit_calibration(predictor: LengthPredictor, examples: Sequence[Example]) -> GroupedCalibration:
+    """Returns the levels that give intervals their nominal coverage in each group of examples like these."""
+    scored = [(len(e.token_ids), predictor.predict(e.token_ids).nonconformity(e.num_tokens)) for e in examples]
+    return calibrate_groups(scored, GROUPS)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """90 % intervals of prompts of similar length.
+
+    Attributes:
+        max_prompt_tokens: The longest of them; None for no limit.
+        num_prompts: How many they are.
+        coverage_90: Share of lengths inside.
+        width_90: Median width, in tokens.
+    """
+
+    max_prompt_tokens: int | None
+    num_prompts: int
+    coverage_90: float
+    width_90: float
+
+
+def _groups(examples: Sequence[Example], intervals: Sequence[LengthInterval]) -> list[GroupFigures]:
+    """Returns the figures of each group that has an example."""
+    edges = (0, *GROUPS, math.inf)
+    groups = []
+    for above, most in itertools.pairwise(edges):
+        pairs = [(e, i) for e, i in zip(examples, intervals, strict=True) if above < len(e.token_ids) <= most]
+        if pairs:
+            coverage = statistics.fmean(i.lower <= e.num_tokens <= i.upper for e, i in pairs)
+            width = statistics.median(i.upper - i.lower + 1 for _, i in pairs)
+            groups.append(GroupFigures(int(most) if most < math.inf else None, len(pairs), coverage, width))
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +107,8 @@ class ServedFigures:
         ended: Errors of the expected length of those responses that ended before the limit; None if none did.
         coverage: Share of lengths inside the interval, by nominal coverage.
         width_90: Median width of 90 % intervals, in tokens.
+        groups: The same by length of the prompt.
+        bound_999: Share of lengths up to the upper end of 99.8 % intervals, on which budgets for whole plans count.
         predict_ms: Median and 99th percentile of the time of one prediction, one at a time.
     """
 
@@ -81,6 +117,8 @@ class ServedFigures:
     ended: Errors | None
     coverage: dict[float, float]
     width_90: float
+    groups: list[GroupFigures]
+    bound_999: float
     predict_ms: tuple[float, float]
 
 
@@ -118,5 +156,7 @@ def measure_served(
             for nominal in nominals
         },
         width_90=statistics.median(i.upper - i.lower + 1 for i in intervals[0.9]),
+        groups=_groups(examples, intervals[0.9]),
+        bound_999=statistics.fmean(n <= d.interval(0.998).upper for d, n in zip(told, true, strict=True)),
         predict_ms=(statistics.median(took_ms), float(np.percentile(took_ms, 99))),
     )

@@ -15,7 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint
 from llm_planner.engine.length_config import HEAD_NAME, LengthConfig
 from llm_planner.engine.length_predictor import TorchLengthPredictor
-from llm_planner.prediction.calibration import IntervalCalibration
+from llm_planner.prediction.calibration import GroupedCalibration, IntervalCalibration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.training.length.boosting import HOW_TO_INSTALL, boosted_lengths, is_installed
 from llm_planner_lab.training.length.collect import collect_lengths
@@ -97,7 +97,7 @@ class LengthRun:
         buckets = Buckets.of(lengths, self._bucket_tokens, self._num_buckets)
         network, steps = self._train("rlp", self._options.recipe, buckets, parts)
         finished = self._options.work / "predictor"
-        self._write(network, finished, IntervalCalibration())
+        self._write(network, finished, GroupedCalibration())
         calibration = fit_calibration(TorchLengthPredictor(finished, device="cpu"), parts.calibration)
         self._write(network, finished, calibration)
         predictor, max_tokens = TorchLengthPredictor(finished, device="cpu"), self._options.max_tokens
@@ -178,7 +178,7 @@ class LengthRun:
             self._console.print(f"no boosted trees: {HOW_TO_INSTALL}")
         return errors
 
-    def _write(self, network: LengthNetwork, directory: Path, calibration: IntervalCalibration) -> None:
+    def _write(self, network: LengthNetwork, directory: Path, calibration: GroupedCalibration) -> None:
         options = self._options
         save_network(network, directory)
         for name in _TOKENIZER_FILES:
@@ -192,7 +192,8 @@ class LengthRun:
             num_buckets=self._num_buckets,
             max_input_tokens=options.recipe.start.max_input_tokens,
             head_input_tokens=options.recipe.head_input_tokens,
-            levels=tuple(round(level, 6) for level in calibration.levels),
+            levels=_rounded(calibration.longest),
+            groups=tuple((bound, _rounded(shorter)) for bound, shorter in calibration.shorter),
         ).save(directory)
 
     def _publish(self, network: LengthNetwork, figures: Figures, finished: Path) -> None:
@@ -217,3 +218,7 @@ class LengthRun:
         with Progress(*columns, console=self._console) as progress:
             task = progress.add_task(title, total=total)
             yield lambda done: progress.update(task, completed=done)
+
+
+def _rounded(calibration: IntervalCalibration) -> tuple[float, ...]:
+    return tuple(round(level, 6) for level in calibration.levels)

@@ -53,4 +53,4 @@ def test_responses_that_ran_into_the_limit_are_also_left_out():
 
 def test_calibration_widens_what_was_too_narrow():
     examples = [Example((5,), 5 + n % 4) for n in range(200)]  # half of the lengths are beyond what is told
-    assert fit_calibration(Told(), examples).level(0.9) == 1.0
+    assert fit_calibration(Told(), examples).of(1).level(0.9) == 1.0

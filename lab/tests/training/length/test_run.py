@@ -54,6 +54,8 @@ def test_figures_name_the_predictor_and_its_baselines(trained):
     assert all(set(errors) == {"mae", "rmse", "r2"} for errors in trained["rlp"].values())
     assert 0.0 <= trained["interval_coverage_90"] <= 1.0
     assert trained["num_prompts"] == {"train": 32, "calibration": 4, "test": 4}
+    assert sum(group["num_prompts"] for group in trained["interval_90_by_prompt"]) == 4
+    assert 0.0 <= trained["bound_99_9"] <= 1.0
 
 
 def test_the_directory_tells_what_it_is(target, trained):
