@@ -296,10 +296,16 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
     plan = one.plan + two.plan
     if ("pick(" in two.plan or "push(" in two.plan) and _ends_with_a_full_hand(one.plan):
         return one
+    if _begins_with_a_full_hand(two.plan):  # whatever the first one leaves in it is something else
+        return one
     if one.robot == "tello" and not is_within_limits(AMOUNT.sub(r"\1", plan)):
         return one
     sentence = one.sentence.rstrip(" .!") + rng.choice(_JOINERS) + two.sentence[:1].lower() + two.sentence[1:]
     return replace(one, sentence=sentence, plan=plan)
+
+
+def _begins_with_a_full_hand(plan: str) -> bool:
+    return "place(" in plan and "pick(" not in plan.partition("place(")[0]
 
 
 def _ends_with_a_full_hand(plan: str) -> bool:

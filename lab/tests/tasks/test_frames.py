@@ -64,6 +64,15 @@ def test_a_hand_that_is_full_picks_and_pushes_nothing_else(second):
     assert not any(plan.startswith("pick(") and plan.count("(") > 1 for plan in plans)
 
 
+def test_what_the_hand_holds_is_not_placed_behind_another_order():
+    frames = [frame("wave", "3{open();close();}", "indy7"), frame("now down with the <cup>", "place(<cup>,bin);", "indy7")]
+    speaker, rng = Speaker.of(frames), random.Random(0)
+    plans = [speaker.sample(rng).plan for _ in range(300)]
+    assert any("place(" in plan for plan in plans)
+    assert any("open();" in plan and plan.count("{") == 2 for plan in plans)  # others are joined
+    assert not any("open();" in plan and "place(" in plan.partition("open();")[2] for plan in plans)
+
+
 def test_the_order_that_a_scene_holds_is_not_in_the_plan():
     speaker, rng = Speaker.of([frame("land", "ld();"), frame("up", "mu(50);")]), random.Random(0)
     tasks = [speaker.sample(rng) for _ in range(1000)]
