@@ -56,15 +56,17 @@ def _train(options: TrainOptions, rank: int) -> None:
 
         def observe(report: Report) -> None:
             bar.update(task, completed=report.progress, description=f"task loss {report.task_loss:.3f}")
-            if report.exact_match is not None:
-                console.print(_line(report))
+            if report.exact_match is not None or not console.is_terminal:  # a log has no bar
+                console.print(_line(report), soft_wrap=True)
 
         trainer.run(observe)
 
 
 def _line(report: Report) -> str:
-    return (
-        f"step {report.step}  {report.num_tokens / 1e6:.1f} M tokens  task loss {report.task_loss:.3f}  "
-        f"induction loss {report.induction_loss:.3f}  held-out exact match {report.exact_match:.3f}  "
-        f"other authors {report.spoken_match:.3f}"
+    line = (
+        f"step {report.step}  {report.progress:.0%}  {report.num_tokens / 1e6:.1f} M tokens  "
+        f"task loss {report.task_loss:.3f}  induction loss {report.induction_loss:.3f}"
     )
+    if report.exact_match is None:
+        return line
+    return f"{line}  held-out exact match {report.exact_match:.3f}  other authors {report.spoken_match:.3f}"
