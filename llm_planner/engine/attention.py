@@ -30,6 +30,11 @@ def slot_of(blocks: Sequence[int], index: int, block_size: int) -> int:
     return blocks[index // block_size] * block_size + index % block_size
 
 
+def reaches(cache: KVCache, num_tokens: int) -> list[int | None]:
+    """Returns the window of each layer, or None where it holds all ``num_tokens`` of a sequence."""
+    return [None if window is None or window >= num_tokens else window for window in cache.config.windows]
+
+
 class PrefillAttention:
     """New tokens ``kv_len .. kv_len + num_tokens`` of one sequence, causal among themselves."""
 
@@ -39,26 +44,49 @@ class PrefillAttention:
         self._slots = torch.tensor(
             [slot_of(blocks, i, cache.block_size) for i in range(kv_len, end)], dtype=torch.long, device=device
         )
-        self._end = end
-        self._blocks = self._mask = None
-        if kv_len:
-            self._blocks = torch.tensor(blocks[: -(-end // cache.block_size)], dtype=torch.long, device=device)
-            self._mask = torch.ones(num_tokens, end, dtype=torch.bool, device=device).tril(kv_len)
+        self._reaches = reaches(cache, end)
+        self._views = {reach: _View(cache, blocks, kv_len, num_tokens, reach) for reach in set(self._reaches)}
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``."""
         self._cache.write(layer, self._slots, keys, values)
-        if self._blocks is None:
-            all_keys, all_values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
-        else:
-            gathered = self._cache.gather(layer, self._blocks, 1)
-            all_keys, all_values = (kv[:, :, : self._end] for kv in gathered)
+        view = self._views[self._reaches[layer]]
+        all_keys, all_values = view.read(layer, keys, values)
         attended = scaled_dot_product_attention(
             queries.transpose(0, 1)[None],
             all_keys,
             all_values,
-            attn_mask=self._mask,
-            is_causal=self._mask is None,
+            attn_mask=view.mask,
+            is_causal=view.mask is None,
             enable_gqa=True,
         )
         return attended[0].transpose(0, 1).flatten(1)
+
+
+class _View:
+    """What the layers of one reach see of a sequence: the blocks from the first one that is in any query's window on.
+
+    Attributes:
+        mask: (num_tokens, num_keys), true where a query attends; None if causal order says it all.
+    """
+
+    def __init__(self, cache: KVCache, blocks: Sequence[int], kv_len: int, num_tokens: int, reach: int | None) -> None:
+        device, end = cache.pool.device, kv_len + num_tokens
+        first = 0 if reach is None else max(0, kv_len + 1 - reach) // cache.block_size
+        start = first * cache.block_size
+        self._cache = cache
+        self._num_keys = end - start
+        self._blocks = self.mask = None
+        if kv_len:
+            self._blocks = torch.tensor(blocks[first : -(-end // cache.block_size)], dtype=torch.long, device=device)
+        if kv_len or reach is not None:
+            self.mask = torch.ones(num_tokens, self._num_keys, dtype=torch.bool, device=device).tril(kv_len - start)
+        if self.mask is not None and reach is not None:
+            self.mask = self.mask.triu(kv_len - start + 1 - reach)
+
+    def read(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns keys and values, each (1, num_kv_heads, num_keys, head_dim), given those of the new tokens."""
+        if self._blocks is None:
+            return keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
+        all_keys, all_values = self._cache.gather(layer, self._blocks, 1)
+        return all_keys[:, :, : self._num_keys], all_values[:, :, : self._num_keys]

@@ -36,6 +36,9 @@ class TorchLengthPredictor:
     def __init__(self, directory: Path, *, device: str = "auto", dtype: str = "auto") -> None:
         self.config = load_length_config(directory)
         shape = read_model_config(directory)
+        if not shape.has_plain_attention:
+            message = f"{directory}: a length predictor cannot have sliding_window"
+            raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
         self._vocab_size = shape.vocab_size
         self._device = select_device(device)
         data_type = select_dtype(dtype, shape, self._device)

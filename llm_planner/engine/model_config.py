@@ -26,12 +26,14 @@ _LARGEST = {  # far above any model: names and shapes of all weights are made of
     "num_kv_heads": 10_000,
     "head_dim": 10_000,
     "max_model_len": 10**8,
+    "sliding_window": 10**9,
 }
+_KINDS = ("full_attention", "sliding_attention")
+_MIXED = frozenset(("qwen2", "qwen3"))  # families whose layers differ by ``layer_types``
 _LARGE = 1 << 26  # elements of weight matrices
 # Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
     "hidden_act": ("silu",),
-    "use_sliding_window": (False,),
     "quantization_config": (),
     "partial_rotary_factor": (1.0,),
 }
@@ -54,6 +56,7 @@ class ModelConfig:
     Attributes:
         family: A value of ``ARCHITECTURES``.
         max_model_len: Most positions that the model was made for.
+        windows: Per layer, to how many tokens one attends, itself and those before it; None for all.
         qkv_bias: Whether the query, key and value projections have a bias; ``o_bias`` and ``mlp_bias`` alike.
         qk_norm: Whether query and key heads are normalised (Qwen3).
         is_tied: Whether the output layer is the embedding.
@@ -70,6 +73,7 @@ class ModelConfig:
     num_kv_heads: int
     head_dim: int
     max_model_len: int
+    windows: tuple[int | None, ...]
     rms_norm_eps: float
     rope_theta: float
     rope_scaling: RopeScaling | None
@@ -84,6 +88,11 @@ class ModelConfig:
     def group_size(self) -> int:
         """Query heads that share one KV head."""
         return self.num_heads // self.num_kv_heads
+
+    @property
+    def has_plain_attention(self) -> bool:
+        """Whether every token attends to all before it, wherever their KV lies, by scores of the usual scale."""
+        return not any(self.windows)
 
     @property
     def is_large(self) -> bool:
@@ -112,11 +121,6 @@ def read_model_config(model_dir: Path) -> ModelConfig:
         for name, neutral in _NEUTRAL.items():
             if values.get(name) is not None and values[name] not in neutral:
                 raise _unsupported(path, f"{name} = {values[name]!r}"[:200])
-        window = values.get("sliding_window", 4096)  # where a Mistral does not state it, transformers takes 4096
-        if family == "mistral" and window is not None:
-            raise _unsupported(path, f"sliding_window = {window!r}"[:200])
-        if any(kind != "full_attention" for kind in values.get("layer_types") or ()):
-            raise _unsupported(path, f"layer_types = {sorted(set(values['layer_types']))}"[:200])
         return _parse(values, family, path)
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: missing or wrong value: {error!r}") from error
@@ -151,25 +155,30 @@ def _family(values: Mapping[str, Any], path: Path) -> str:
 def _unsupported(path: Path, what: str) -> PlannerError:
     return PlannerError(
         ErrorCode.UNSUPPORTED_ARCHITECTURE,
-        f"{path}: {what} is not supported; the engine runs {sorted(ARCHITECTURES)} with full attention, SiLU, plain or "
-        "llama3 rotary embeddings and unquantized weights",
+        f"{path}: {what} is not supported; the engine runs {sorted(ARCHITECTURES)} with full or sliding-window "
+        "attention, SiLU, plain or llama3 rotary embeddings and unquantized weights",
     )
 
 
 def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
-    hidden_size, num_heads = int(values["hidden_size"]), int(values["num_attention_heads"])
+    hidden_size = _bounded("hidden_size", values["hidden_size"])
+    num_heads = _bounded("num_heads", values["num_attention_heads"])
+    num_layers = _bounded("num_layers", values["num_hidden_layers"])
+    max_model_len = _bounded("max_model_len", values["max_position_embeddings"])
+    windows = _windows(values, family, num_layers, path)
     rope_theta, rope_scaling = _rope(values, path)
     has_bias = bool(values.get("attention_bias", False))
     config = ModelConfig(
         family=family,
-        vocab_size=int(values["vocab_size"]),
+        vocab_size=_bounded("vocab_size", values["vocab_size"]),
         hidden_size=hidden_size,
-        intermediate_size=int(values["intermediate_size"]),
-        num_layers=int(values["num_hidden_layers"]),
+        intermediate_size=_bounded("intermediate_size", values["intermediate_size"]),
+        num_layers=num_layers,
         num_heads=num_heads,
-        num_kv_heads=int(values.get("num_key_value_heads") or num_heads),
-        head_dim=int(values.get("head_dim") or hidden_size // num_heads),
-        max_model_len=int(values["max_position_embeddings"]),
+        num_kv_heads=_bounded("num_kv_heads", values.get("num_key_value_heads") or num_heads),
+        head_dim=_bounded("head_dim", values.get("head_dim") or hidden_size // num_heads),
+        max_model_len=max_model_len,
+        windows=tuple(None if window is None or window >= max_model_len else window for window in windows),
         rms_norm_eps=float(values["rms_norm_eps"]),
         rope_theta=rope_theta,
         rope_scaling=rope_scaling,
@@ -180,15 +189,35 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         is_tied=bool(values.get("tie_word_embeddings", False)),
         dtype=str(values.get("dtype") or values.get("torch_dtype") or "float32"),
     )
-    for name, largest in _LARGEST.items():
-        if not 1 <= getattr(config, name) <= largest:
-            raise ValueError(f"{name} must be from 1 to {largest}")
     scaling = (1.0,) if rope_scaling is None else astuple(rope_scaling)
     if not all(math.isfinite(number) and number > 0 for number in (config.rms_norm_eps, rope_theta, *scaling)):
         raise ValueError("rms_norm_eps and the numbers of rotary embeddings must be finite and positive")
     if config.num_heads % config.num_kv_heads or config.head_dim % 2:
         raise ValueError("query heads must be a multiple of KV heads, and the head size even")
     return config
+
+
+def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
+    if not 1 <= (size := int(value)) <= _LARGEST[name]:
+        raise ValueError(f"{name} must be from 1 to {_LARGEST[name]}")
+    return size
+
+
+def _windows(values: Mapping[str, Any], family: str, num_layers: int, path: Path) -> list[int | None]:
+    """Returns the window of each layer, as transformers reads it."""
+    window, first = values.get("sliding_window", 4096), 0
+    if family in _MIXED:
+        window, first = window if values.get("use_sliding_window") else None, int(values.get("max_window_layers", 28))
+    elif family == "llama":
+        window = None
+    kinds = [_KINDS[window is not None and layer >= first] for layer in range(num_layers)]
+    stated = values.get("layer_types") or kinds
+    if len(stated) != num_layers or not set(stated) <= set(_KINDS) or (family not in _MIXED and stated != kinds):
+        raise _unsupported(path, f"layer_types = {sorted(set(stated))}"[:200])
+    if window is None:
+        return [None] * num_layers
+    size = _bounded("sliding_window", window)
+    return [size if kind == _KINDS[True] else None for kind in stated]
 
 
 def _rope(values: Mapping[str, Any], path: Path) -> tuple[float, RopeScaling | None]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token identity with transformers (fp32, greedy)."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -20,27 +22,71 @@ CASES = {
         "mistral",
         {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
     ),
+    "mistral-window": ("mistral", {"sliding_window": 24}),
+    "mistral-window-of-a-block": ("mistral", {"sliding_window": 16}),
+    "mistral-window-of-the-context": ("mistral", {"sliding_window": 512}),
     "qwen2": ("qwen2", {"num_key_value_heads": 4}),
+    "qwen2-window-in-upper-layers": (
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 20, "max_window_layers": 1},
+    ),
+    "qwen3-window-by-layer-types": (
+        "qwen3",
+        {
+            "use_sliding_window": True,
+            "sliding_window": 33,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("qwen3", {"head_dim": 32}),
     "qwen3-tied-bias": ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
 }
 
 
-def reference(path, prompt, num_tokens, dtype=torch.float32):
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+def reference_with_logits(path, prompt, num_tokens, dtype=torch.float32):
+    """Returns greedy tokens, and the logits (num_tokens, vocab_size) that chose them.
+
+    Attention is written out ("eager"): transformers' other implementations leave out soft-capping.
+    """
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="eager")
     output = model.generate(
-        torch.tensor([prompt]), max_new_tokens=num_tokens, do_sample=False, eos_token_id=None, pad_token_id=0
+        torch.tensor([prompt]),
+        max_new_tokens=num_tokens,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
     )
-    return output[0, len(prompt) :].tolist()
+    return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits)
+
+
+def reference(path, prompt, num_tokens, dtype=torch.float32):
+    return reference_with_logits(path, prompt, num_tokens, dtype)[0]
+
+
+def generate_with_logits(backend, num_tokens, prompt):
+    """Returns the tokens of one sequence and the logits of all its steps."""
+    run, logits = backend._runner.run, []
+
+    def run_and_keep(chunks):
+        ready, computed = run(chunks)
+        logits.extend([] if computed is None else [computed])
+        return ready, computed
+
+    with patch.object(backend._runner, "run", run_and_keep):
+        tokens = generate(backend, sequence(prompt=prompt), max_tokens=num_tokens)["a"]
+    return tokens, torch.cat(logits)
 
 
 def assert_identical(backend, path, prompt, num_tokens):
-    expected = reference(path, prompt, num_tokens)
+    expected, expected_logits = reference_with_logits(path, prompt, num_tokens)
     assert len(set(expected)) > 2, "the random model repeats itself: the comparison would prove little"
-    tokens = generate(backend, sequence(prompt=prompt), max_tokens=num_tokens)["a"]
+    tokens, logits = generate_with_logits(backend, num_tokens, prompt)
     assert tokens == expected[: len(tokens)]
     assert len(tokens) == num_tokens or expected[len(tokens)] in backend.tokenizer.eos_token_ids
+    torch.testing.assert_close(logits.cpu(), expected_logits[: len(logits)], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -67,6 +113,12 @@ def test_rope_scaling_changes_the_output(tmp_path):
     plain = save_model(tmp_path / "plain", seed=5)
     scaled = save_model(tmp_path / "scaled", seed=5, rope_parameters=LLAMA3_ROPE)
     assert reference(plain, PROMPT, 30) != reference(scaled, PROMPT, 30)
+
+
+def test_a_window_changes_the_output(tmp_path):
+    whole = save_model(tmp_path / "whole", "mistral", seed=5, sliding_window=None)
+    window = save_model(tmp_path / "window", "mistral", seed=5, sliding_window=24)
+    assert reference(whole, PROMPT, 30) != reference(window, PROMPT, 30)
 
 
 def test_sharded_checkpoint_equals_transformers(tmp_path):
