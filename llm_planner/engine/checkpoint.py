@@ -33,6 +33,9 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         "post_attention_layernorm.weight": (hidden,),
     }
 
+    if config.has_post_norms:
+        layer["pre_feedforward_layernorm.weight"] = layer["post_feedforward_layernorm.weight"] = (hidden,)
+
     def linear(name: str, out_size: int, in_size: int, *, bias: bool) -> None:
         layer[f"{name}.weight"] = (out_size, in_size)
         if bias:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
-from llm_planner.engine.attention import reaches, slot_of
+from llm_planner.engine.attention import attend, reaches, slot_of, soft_cap
 from llm_planner.engine.kv_cache import KVCache
 
 
@@ -136,7 +135,7 @@ class _PaddedGroup:
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         keys, values = self.gather(layer)
-        return scaled_dot_product_attention(queries, keys, values, attn_mask=self.mask)
+        return attend(queries, keys, values, self.mask, self._cache.config)
 
 
 class _SharedGroup:
@@ -152,14 +151,16 @@ class _SharedGroup:
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         num_rows, num_kv_heads, group_size, head_dim = queries.shape
-        queries = queries * head_dim**-0.5
+        config = self._cache.config
+        queries = queries * config.attention_scale
         shared_keys, shared_values = self._cache.read_shared(layer, self._shared)
         own_keys, own_values = self._own.gather(layer)
-        own_scores = queries @ own_keys.transpose(2, 3)
+        own_scores = soft_cap(queries @ own_keys.transpose(2, 3), config.attention_softcap)
         if self._own.mask is not None:
             own_scores += self._own.mask
         # From here on (num_kv_heads, num_rows * group_size, ...): all rows are one matrix per KV head.
         shared_scores = queries.transpose(0, 1).reshape(num_kv_heads, -1, head_dim).bmm(shared_keys.transpose(1, 2))
+        shared_scores = soft_cap(shared_scores, config.attention_softcap)
         scores = torch.cat((shared_scores, own_scores.transpose(0, 1).flatten(1, 2)), dim=-1)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(queries.dtype)
         num_shared = shared_scores.shape[-1]

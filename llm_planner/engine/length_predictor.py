@@ -37,7 +37,8 @@ class TorchLengthPredictor:
         self.config = load_length_config(directory)
         shape = read_model_config(directory)
         if not shape.has_plain_attention:
-            message = f"{directory}: a length predictor cannot have sliding_window"
+            fields = "sliding_window, attn_logit_softcapping or query_pre_attn_scalar"
+            message = f"{directory}: {fields} is not supported in a length predictor"
             raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
         self._vocab_size = shape.vocab_size
         self._device = select_device(device)

@@ -5,12 +5,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from llm_planner import documents
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 ARCHITECTURES = {
+    "Gemma2ForCausalLM": "gemma2",
+    "Gemma3ForCausalLM": "gemma3_text",
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
     "Qwen2ForCausalLM": "qwen2",
@@ -29,13 +31,15 @@ _LARGEST = {  # far above any model: names and shapes of all weights are made of
     "sliding_window": 10**9,
 }
 _KINDS = ("full_attention", "sliding_attention")
-_MIXED = frozenset(("qwen2", "qwen3"))  # families whose layers differ by ``layer_types``
+_GEMMA = frozenset(("gemma2", "gemma3_text"))
+_QWEN = frozenset(("qwen2", "qwen3"))
+ACTIVATIONS = ("silu", "gelu_pytorch_tanh")
 _LARGE = 1 << 26  # elements of weight matrices
 # Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
-    "hidden_act": ("silu",),
     "quantization_config": (),
     "partial_rotary_factor": (1.0,),
+    "use_bidirectional_attention": (False,),
 }
 
 
@@ -57,10 +61,18 @@ class ModelConfig:
         family: A value of ``ARCHITECTURES``.
         max_model_len: Most positions that the model was made for.
         windows: Per layer, to how many tokens one attends, itself and those before it; None for all.
+        activation: One of ``ACTIVATIONS``, of the gate of the feed-forward layers.
+        attention_scale: Factor of the products of queries and keys.
+        attention_softcap: Scores s of attention become c tanh(s / c); None leaves them. ``logit_softcap`` alike.
+        embedding_scale: Factor of the embeddings at the input; rounded to the data type.
         qkv_bias: Whether the query, key and value projections have a bias; ``o_bias`` and ``mlp_bias`` alike.
-        qk_norm: Whether query and key heads are normalised (Qwen3).
+        qk_norm: Whether query and key heads are normalised (Qwen3, Gemma 3).
+        has_post_norms: Whether the outputs of attention and of the feed-forward layers are normalised (Gemma).
+        norms_add_one: Whether weights of norms are stored less one (Gemma).
         is_tied: Whether the output layer is the embedding.
         rope_scaling: None for plain rotary embeddings.
+        rope_divisors: Of each frequency, (head_dim / 2,); empty for plain rotary embeddings.
+        local_rope_theta: Base of plain rotary embeddings in layers with a window; None if it is that of the others.
         dtype: Data type that the checkpoint declares, e.g. ``bfloat16``.
     """
 
@@ -74,13 +86,22 @@ class ModelConfig:
     head_dim: int
     max_model_len: int
     windows: tuple[int | None, ...]
+    activation: str
+    attention_scale: float
+    attention_softcap: float | None
+    logit_softcap: float | None
+    embedding_scale: float
     rms_norm_eps: float
     rope_theta: float
     rope_scaling: RopeScaling | None
+    rope_divisors: tuple[float, ...]
+    local_rope_theta: float | None
     qkv_bias: bool
     o_bias: bool
     mlp_bias: bool
     qk_norm: bool
+    has_post_norms: bool
+    norms_add_one: bool
     is_tied: bool
     dtype: str
 
@@ -92,7 +113,9 @@ class ModelConfig:
     @property
     def has_plain_attention(self) -> bool:
         """Whether every token attends to all before it, wherever their KV lies, by scores of the usual scale."""
-        return not any(self.windows)
+        has_windows = any(window is not None and window < self.max_model_len for window in self.windows)
+        is_usual = self.attention_scale == self.head_dim**-0.5 and self.attention_softcap is None
+        return is_usual and not has_windows
 
     @property
     def is_large(self) -> bool:
@@ -149,25 +172,20 @@ def _family(values: Mapping[str, Any], path: Path) -> str:
             return ARCHITECTURES[name]
         if not values.get("architectures") and name in ARCHITECTURES.values():
             return str(name)
-    raise _unsupported(path, f"architecture {names}")
+    raise _unsupported(path, f"{'architectures' if values.get('architectures') else 'model_type'} = {names}"[:400])
 
 
 def _unsupported(path: Path, what: str) -> PlannerError:
-    return PlannerError(
-        ErrorCode.UNSUPPORTED_ARCHITECTURE,
-        f"{path}: {what} is not supported; the engine runs {sorted(ARCHITECTURES)} with full or sliding-window "
-        "attention, SiLU, plain or llama3 rotary embeddings and unquantized weights",
-    )
+    message = f"{path}: {what} is not supported; the engine runs {sorted(ARCHITECTURES)}, as docs/engine.md says"
+    return PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
 
 
 def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
     hidden_size = _bounded("hidden_size", values["hidden_size"])
     num_heads = _bounded("num_heads", values["num_attention_heads"])
     num_layers = _bounded("num_layers", values["num_hidden_layers"])
-    max_model_len = _bounded("max_model_len", values["max_position_embeddings"])
-    windows = _windows(values, family, num_layers, path)
-    rope_theta, rope_scaling = _rope(values, path)
-    has_bias = bool(values.get("attention_bias", False))
+    is_gemma, has_bias = family in _GEMMA, bool(values.get("attention_bias", False))
+    head_dim = _bounded("head_dim", values.get("head_dim") or (256 if is_gemma else hidden_size // num_heads))
     config = ModelConfig(
         family=family,
         vocab_size=_bounded("vocab_size", values["vocab_size"]),
@@ -176,25 +194,54 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=_bounded("num_kv_heads", values.get("num_key_value_heads") or num_heads),
-        head_dim=_bounded("head_dim", values.get("head_dim") or hidden_size // num_heads),
-        max_model_len=max_model_len,
-        windows=tuple(None if window is None or window >= max_model_len else window for window in windows),
+        head_dim=head_dim,
+        max_model_len=_bounded("max_model_len", values["max_position_embeddings"]),
+        windows=_windows(values, family, num_layers, path),
+        activation=_activation(values, path, is_gemma=is_gemma),
+        attention_scale=float(values.get("query_pre_attn_scalar", 256) if is_gemma else head_dim) ** -0.5,
+        attention_softcap=_softcap(values, "attn_logit_softcapping", family, 50.0),
+        logit_softcap=_softcap(values, "final_logit_softcapping", family, 30.0),
+        embedding_scale=hidden_size**0.5 if is_gemma else 1.0,
         rms_norm_eps=float(values["rms_norm_eps"]),
-        rope_theta=rope_theta,
-        rope_scaling=rope_scaling,
+        **_rope(values, family, head_dim, path),
         qkv_bias=family == "qwen2" or has_bias,
         o_bias=family != "qwen2" and has_bias,
         mlp_bias=family == "llama" and bool(values.get("mlp_bias", False)),
-        qk_norm=family == "qwen3",
-        is_tied=bool(values.get("tie_word_embeddings", False)),
+        qk_norm=family in {"qwen3", "gemma3_text"},
+        has_post_norms=is_gemma,
+        norms_add_one=is_gemma,
+        is_tied=bool(values.get("tie_word_embeddings", is_gemma)),
         dtype=str(values.get("dtype") or values.get("torch_dtype") or "float32"),
     )
-    scaling = (1.0,) if rope_scaling is None else astuple(rope_scaling)
-    if not all(math.isfinite(number) and number > 0 for number in (config.rms_norm_eps, rope_theta, *scaling)):
-        raise ValueError("rms_norm_eps and the numbers of rotary embeddings must be finite and positive")
+    if family == "gemma3_text" and config.attention_softcap is not None:  # transformers reads the field, and ignores it
+        raise _unsupported(path, f"attn_logit_softcapping = {config.attention_softcap}")
+    _check_numbers(config)
+    return config
+
+
+def _check_numbers(config: ModelConfig) -> None:
+    numbers = [config.rms_norm_eps, config.attention_scale, config.rope_theta, *config.rope_divisors]
+    numbers += () if config.rope_scaling is None else astuple(config.rope_scaling)
+    numbers += [n for n in (config.attention_softcap, config.logit_softcap, config.local_rope_theta) if n is not None]
+    if not all(math.isfinite(number) and number > 0 for number in numbers):
+        raise ValueError(
+            "rms_norm_eps, soft caps, scales and the numbers of rotary embeddings must be finite and positive"
+        )
     if config.num_heads % config.num_kv_heads or config.head_dim % 2:
         raise ValueError("query heads must be a multiple of KV heads, and the head size even")
-    return config
+
+
+def _activation(values: Mapping[str, Any], path: Path, *, is_gemma: bool) -> str:
+    field, default = ("hidden_activation", "gelu_pytorch_tanh") if is_gemma else ("hidden_act", "silu")
+    activation = values.get(field) or default
+    if activation not in ACTIVATIONS:
+        raise _unsupported(path, f"{field} = {activation!r}"[:200])
+    return str(activation)
+
+
+def _softcap(values: Mapping[str, Any], field: str, family: str, default: float) -> float | None:
+    cap = values.get(field, default if family == "gemma2" else None) if family in _GEMMA else None
+    return None if cap is None else float(cap)
 
 
 def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
@@ -203,37 +250,70 @@ def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
     return size
 
 
-def _windows(values: Mapping[str, Any], family: str, num_layers: int, path: Path) -> list[int | None]:
+def _windows(values: Mapping[str, Any], family: str, num_layers: int, path: Path) -> tuple[int | None, ...]:
     """Returns the window of each layer, as transformers reads it."""
-    window, first = values.get("sliding_window", 4096), 0
-    if family in _MIXED:
-        window, first = window if values.get("use_sliding_window") else None, int(values.get("max_window_layers", 28))
-    elif family == "llama":
+    window, first, pattern = values.get("sliding_window", 4096), 0, num_layers + 1
+    if family == "llama" or (family in _QWEN and not values.get("use_sliding_window")):
         window = None
-    kinds = [_KINDS[window is not None and layer >= first] for layer in range(num_layers)]
+    elif family in _QWEN:
+        first = int(values.get("max_window_layers", 28))
+    elif family in _GEMMA:  # every second, or sixth, layer has none
+        pattern = 2 if family == "gemma2" else int(values.get("sliding_window_pattern", 6))
+        if window is None:
+            raise _unsupported(path, "sliding_window = None")
+    kinds = [
+        _KINDS[window is not None and layer >= first and (layer + 1) % pattern != 0] for layer in range(num_layers)
+    ]
     stated = values.get("layer_types") or kinds
-    if len(stated) != num_layers or not set(stated) <= set(_KINDS) or (family not in _MIXED and stated != kinds):
+    is_mixed = family in _QWEN | _GEMMA
+    if len(stated) != num_layers or not set(stated) <= set(_KINDS) or not (is_mixed or stated == kinds):
         raise _unsupported(path, f"layer_types = {sorted(set(stated))}"[:200])
-    if window is None:
-        return [None] * num_layers
-    size = _bounded("sliding_window", window)
-    return [size if kind == _KINDS[True] else None for kind in stated]
+    size = None if window is None else _bounded("sliding_window", window)
+    return tuple(size if kind == _KINDS[True] else None for kind in stated)
 
 
-def _rope(values: Mapping[str, Any], path: Path) -> tuple[float, RopeScaling | None]:
-    """Returns the base and the scaling, from the spelling of transformers 5 (``rope_parameters``) or of 4."""
-    parameters = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    theta = float(parameters.get("rope_theta") or values.get("rope_theta") or 10000.0)
-    kind = parameters.get("rope_type") or parameters.get("type") or "default"
+class _Rope(TypedDict):
+    """The fields of ``ModelConfig`` on rotary embeddings."""
+
+    rope_theta: float
+    rope_scaling: RopeScaling | None
+    rope_divisors: tuple[float, ...]
+    local_rope_theta: float | None
+
+
+def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> _Rope:
+    """Reads the spelling of transformers 5 (``rope_parameters``) or of 4 (``rope_theta``, ``rope_scaling``)."""
+    parameters, theta, local_theta = values.get("rope_parameters") or {}, 10000.0, None
+    if family == "gemma3_text":
+        local, parameters = parameters.get("sliding_attention") or {}, parameters.get("full_attention") or {}
+        theta, local_theta = 1e6, float(local.get("rope_theta") or values.get("rope_local_base_freq") or 10000.0)
+        if _rope_type(local) != "default":
+            raise _unsupported(path, f"rope_type = {_rope_type(local)!r} of sliding_attention"[:200])
+    parameters = parameters or values.get("rope_scaling") or {}
+    rope = _Rope(
+        rope_theta=float(parameters.get("rope_theta") or values.get("rope_theta") or theta),
+        rope_scaling=None,
+        rope_divisors=(),
+        local_rope_theta=local_theta,
+    )
     if parameters.get("partial_rotary_factor") not in {None, 1.0}:
         raise _unsupported(path, f"partial_rotary_factor = {parameters['partial_rotary_factor']}")
-    if kind == "default":
-        return theta, None
-    if kind != "llama3":
-        raise _unsupported(path, f"rope scaling {kind!r}")
-    return theta, RopeScaling(
-        factor=float(parameters["factor"]),
-        low_freq_factor=float(parameters["low_freq_factor"]),
-        high_freq_factor=float(parameters["high_freq_factor"]),
-        original_max_len=int(parameters["original_max_position_embeddings"]),
-    )
+    match _rope_type(parameters):
+        case "default":
+            pass
+        case "linear":
+            rope["rope_divisors"] = (float(parameters["factor"]),) * (head_dim // 2)
+        case "llama3":
+            rope["rope_scaling"] = RopeScaling(
+                factor=float(parameters["factor"]),
+                low_freq_factor=float(parameters["low_freq_factor"]),
+                high_freq_factor=float(parameters["high_freq_factor"]),
+                original_max_len=int(parameters["original_max_position_embeddings"]),
+            )
+        case kind:
+            raise _unsupported(path, f"rope_type = {kind!r}"[:200])
+    return rope
+
+
+def _rope_type(parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 (of a file)
+    return parameters.get("rope_type") or parameters.get("type") or "default"

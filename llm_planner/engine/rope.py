@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embeddings (RoFormer, arXiv 2104.09864), with the frequency scaling of Llama 3.1."""
+"""Rotary position embeddings (RoFormer, arXiv 2104.09864), with divided frequencies or the scaling of Llama 3.1."""
 
 import math
 from collections.abc import Sequence
@@ -49,6 +49,8 @@ def rotate(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.T
 def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
     exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
     inverse = 1.0 / config.rope_theta**exponents
+    if config.rope_divisors:
+        inverse /= torch.tensor(config.rope_divisors)
     return inverse if config.rope_scaling is None else _scale_llama3(inverse, config.rope_scaling)
 
 

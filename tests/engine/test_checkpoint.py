@@ -12,7 +12,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import Checkpoint, expected_shapes
 from llm_planner.engine.model_config import read_model_config
-from tests.engine.builders import generate, save_model, sequence
+from tests.engine.builders import FAMILIES, generate, save_model, sequence
 
 
 @pytest.fixture
@@ -94,7 +94,19 @@ def test_refused_broken_json(model_dir, name, text):
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "yarn"),
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
-        ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "linear"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
+        ({"architectures": ["Gemma3ForConditionalGeneration"]}, "architectures = ['Gemma3ForConditionalGeneration']"),
+        ({"architectures": ["Gemma2ForCausalLM"], "hidden_activation": "relu"}, "hidden_activation = 'relu'"),
+        ({"architectures": ["Gemma2ForCausalLM"], "sliding_window": None}, "sliding_window = None"),
+        ({"architectures": ["Gemma3ForCausalLM"], "use_bidirectional_attention": True}, "use_bidirectional_attention"),
+        ({"architectures": ["Gemma3ForCausalLM"], "attn_logit_softcapping": 50.0}, "attn_logit_softcapping = 50.0"),
+        (
+            {
+                "architectures": ["Gemma3ForCausalLM"],
+                "rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 8.0}},
+            },
+            "sliding_attention",
+        ),
     ],
 )
 def test_refused_architecture(model_dir, values, words):
@@ -112,6 +124,9 @@ def test_refused_architecture(model_dir, values, words):
         {"num_key_value_heads": 3},
         {"head_dim": 15},
         {"architectures": ["MistralForCausalLM"], "sliding_window": 0},
+        {"architectures": ["Gemma2ForCausalLM"], "final_logit_softcapping": 0.0},
+        {"architectures": ["Gemma2ForCausalLM"], "query_pre_attn_scalar": 0},
+        {"architectures": ["Gemma3ForCausalLM"], "sliding_window_pattern": 0},
         {"architectures": ["MistralForCausalLM"], "sliding_window": "wide"},
         {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4}},
     ],
@@ -193,7 +208,14 @@ def test_model_type_stands_in_for_architectures(model_dir):
     assert read_model_config(model_dir) == expected
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_a_gemma_configuration_in_the_spelling_of_transformers_4(model_dir):
+    expected = read_model_config(save_model(model_dir / "gemma", "gemma3_text", num_hidden_layers=7))
+    edit_config(model_dir / "gemma", rope_parameters=None, rope_theta=1e6, rope_local_base_freq=1e4, layer_types=None)
+    assert read_model_config(model_dir / "gemma") == expected
+    assert [window is None for window in expected.windows] == [False] * 5 + [True, False]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_expected_weights_are_those_that_transformers_saves(tmp_path, family):
     path = save_model(tmp_path / "model", family)
     saved = {name: tuple(tensor.shape) for name, tensor in load_file(path / "model.safetensors").items()}

@@ -16,6 +16,13 @@ CASES = {
         "llama",
         {"tie_word_embeddings": True, "rope_parameters": LLAMA3_ROPE, "attention_bias": True, "mlp_bias": True},
     ),
+    "llama-gelu-rope-linear": (
+        "llama",
+        {
+            "hidden_act": "gelu_pytorch_tanh",
+            "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0},
+        },
+    ),
     "llama-one-kv-head": ("llama", {"num_key_value_heads": 1}),
     "mistral": ("mistral", {"sliding_window": None}),
     "mistral-rope-base": (
@@ -39,6 +46,32 @@ CASES = {
         },
     ),
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
+    "gemma2": (
+        "gemma2",
+        {
+            "sliding_window": 24,
+            "query_pre_attn_scalar": 20,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
+    "gemma2-uncapped-bias": (
+        "gemma2",
+        {"attn_logit_softcapping": None, "final_logit_softcapping": None, "attention_bias": True},
+    ),
+    "gemma3": ("gemma3_text", {"sliding_window": 24, "num_hidden_layers": 4, "sliding_window_pattern": 3}),
+    "gemma3-rope-linear": (
+        "gemma3_text",
+        {
+            "layer_types": ["full_attention", "sliding_attention"],
+            "num_key_value_heads": 1,
+            "query_pre_attn_scalar": 24,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+            },
+        },
+    ),
     "qwen3": ("qwen3", {"head_dim": 32}),
     "qwen3-tied-bias": ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
 }
@@ -97,7 +130,7 @@ def test_greedy_tokens_equal_transformers(case, tmp_path):
 
 
 @pytest.mark.usefixtures("layout")
-@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3"])
+@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3", "gemma2"])
 def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
     family, overrides = CASES[case]
     path = save_model(tmp_path / "model", family, seed=len(case), **overrides)

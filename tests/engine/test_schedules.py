@@ -33,7 +33,11 @@ KINDS = (
     },
     {"prompt_token_ids": (101,), "grammar": FORCING, "sampling": SamplingParams(temperature=0.9, seed=5)},
 )
-OTHERS = {"mistral": {"sliding_window": 10}}  # a window of no whole number of blocks, shorter than the prefix
+OTHERS = {
+    "mistral": {"sliding_window": 10},  # no whole number of blocks, and shorter than the prefix
+    "gemma2": {"sliding_window": 10, "attn_logit_softcapping": 2.0},
+    "gemma3_text": {"sliding_window": 10, "layer_types": ["sliding_attention", "full_attention"]},
+}
 
 
 class Request:
