@@ -15,13 +15,17 @@ from llm_planner.engine.model_config import ModelConfig, read_json
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-PRODUCTS = {
-    "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "output": ("self_attn.o_proj",),
-    "gate_up": ("mlp.gate_proj", "mlp.up_proj"),
-    "down": ("mlp.down_proj",),
-}
-"""The matrix products of a decoder layer, and the linear layers of the checkpoint that are fused in each."""
+
+
+def products(config: ModelConfig) -> dict[str, tuple[str, ...]]:
+    """Returns the matrix products of a decoder layer, and which linear layers of the checkpoint each one joins."""
+    is_fused = config.has_fused_weights
+    return {
+        "qkv": ("self_attn.qkv_proj",) if is_fused else tuple(f"self_attn.{name}_proj" for name in "qkv"),
+        "output": ("self_attn.o_proj",),
+        "gate_up": ("mlp.gate_up_proj",) if is_fused else ("mlp.gate_proj", "mlp.up_proj"),
+        "down": ("mlp.down_proj",),
+    }
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -41,13 +45,16 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         if bias:
             layer[f"{name}.bias"] = (out_size,)
 
-    linear("self_attn.q_proj", q_size, hidden, bias=config.qkv_bias)
-    linear("self_attn.k_proj", kv_size, hidden, bias=config.qkv_bias)
-    linear("self_attn.v_proj", kv_size, hidden, bias=config.qkv_bias)
-    linear("self_attn.o_proj", hidden, q_size, bias=config.o_bias)
-    linear("mlp.gate_proj", mlp, hidden, bias=config.mlp_bias)
-    linear("mlp.up_proj", mlp, hidden, bias=config.mlp_bias)
-    linear("mlp.down_proj", hidden, mlp, bias=config.mlp_bias)
+    sizes = {
+        "qkv": ((q_size, kv_size, kv_size), hidden, config.qkv_bias),
+        "output": ((hidden,), q_size, config.o_bias),
+        "gate_up": ((mlp, mlp), hidden, config.mlp_bias),
+        "down": ((hidden,), mlp, config.mlp_bias),
+    }
+    for product, names in products(config).items():
+        out_sizes, in_size, bias = sizes[product]
+        for name, out_size in zip(names, out_sizes if len(names) > 1 else (sum(out_sizes),), strict=True):
+            linear(name, out_size, in_size, bias=bias)
     if config.qk_norm:
         layer["self_attn.q_norm.weight"] = layer["self_attn.k_norm.weight"] = (config.head_dim,)
 

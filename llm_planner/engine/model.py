@@ -13,7 +13,7 @@ from torch.nn.functional import embedding, gelu, rms_norm, silu
 
 from llm_planner.engine.adapter import AdaptedRows, add
 from llm_planner.engine.attention import Attention, soft_cap
-from llm_planner.engine.checkpoint import PRODUCTS, Checkpoint
+from llm_planner.engine.checkpoint import Checkpoint, products
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
@@ -153,7 +153,7 @@ class _Loader:
         return self.tensor(f"{name}.weight")
 
     def fused(self, prefix: str, product: str, *, bias: bool) -> Linear:
-        names = [f"{prefix}{name}" for name in PRODUCTS[product]]
+        names = [f"{prefix}{name}" for name in products(self.config)[product]]
         weight = torch.cat([self.tensor(f"{name}.weight") for name in names])
         biases = torch.cat([self.tensor(f"{name}.bias") for name in names]) if bias else None
         return make_linear(weight, biases, keeps_plain=not self.config.is_large)

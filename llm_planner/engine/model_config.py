@@ -15,6 +15,7 @@ ARCHITECTURES = {
     "Gemma3ForCausalLM": "gemma3_text",
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
+    "Phi3ForCausalLM": "phi3",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
 }
@@ -66,12 +67,14 @@ class ModelConfig:
         attention_softcap: Scores s of attention become c tanh(s / c); None leaves them. ``logit_softcap`` alike.
         embedding_scale: Factor of the embeddings at the input; rounded to the data type.
         qkv_bias: Whether the query, key and value projections have a bias; ``o_bias`` and ``mlp_bias`` alike.
+        has_fused_weights: Whether the checkpoint holds query-key-value and gate-up weights as one (Phi-3).
         qk_norm: Whether query and key heads are normalised (Qwen3, Gemma 3).
         has_post_norms: Whether the outputs of attention and of the feed-forward layers are normalised (Gemma).
         norms_add_one: Whether weights of norms are stored less one (Gemma).
         is_tied: Whether the output layer is the embedding.
         rope_scaling: None for plain rotary embeddings.
         rope_divisors: Of each frequency, (head_dim / 2,); empty for plain rotary embeddings.
+        rope_amplitude: Factor of rotated queries and keys.
         local_rope_theta: Base of plain rotary embeddings in layers with a window; None if it is that of the others.
         dtype: Data type that the checkpoint declares, e.g. ``bfloat16``.
     """
@@ -95,7 +98,9 @@ class ModelConfig:
     rope_theta: float
     rope_scaling: RopeScaling | None
     rope_divisors: tuple[float, ...]
+    rope_amplitude: float
     local_rope_theta: float | None
+    has_fused_weights: bool
     qkv_bias: bool
     o_bias: bool
     mlp_bias: bool
@@ -184,7 +189,7 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
     hidden_size = _bounded("hidden_size", values["hidden_size"])
     num_heads = _bounded("num_heads", values["num_attention_heads"])
     num_layers = _bounded("num_layers", values["num_hidden_layers"])
-    is_gemma, has_bias = family in _GEMMA, bool(values.get("attention_bias", False))
+    is_gemma, has_bias = family in _GEMMA, family != "phi3" and bool(values.get("attention_bias", False))
     head_dim = _bounded("head_dim", values.get("head_dim") or (256 if is_gemma else hidden_size // num_heads))
     config = ModelConfig(
         family=family,
@@ -195,7 +200,6 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         num_heads=num_heads,
         num_kv_heads=_bounded("num_kv_heads", values.get("num_key_value_heads") or num_heads),
         head_dim=head_dim,
-        max_model_len=_bounded("max_model_len", values["max_position_embeddings"]),
         windows=_windows(values, family, num_layers, path),
         activation=_activation(values, path, is_gemma=is_gemma),
         attention_scale=float(values.get("query_pre_attn_scalar", 256) if is_gemma else head_dim) ** -0.5,
@@ -204,6 +208,7 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         embedding_scale=hidden_size**0.5 if is_gemma else 1.0,
         rms_norm_eps=float(values["rms_norm_eps"]),
         **_rope(values, family, head_dim, path),
+        has_fused_weights=family == "phi3",
         qkv_bias=family == "qwen2" or has_bias,
         o_bias=family != "qwen2" and has_bias,
         mlp_bias=family == "llama" and bool(values.get("mlp_bias", False)),
@@ -220,13 +225,21 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
 
 
 def _check_numbers(config: ModelConfig) -> None:
-    numbers = [config.rms_norm_eps, config.attention_scale, config.rope_theta, *config.rope_divisors]
+    numbers = [
+        config.rms_norm_eps,
+        config.attention_scale,
+        config.rope_theta,
+        config.rope_amplitude,
+        *config.rope_divisors,
+    ]
     numbers += () if config.rope_scaling is None else astuple(config.rope_scaling)
     numbers += [n for n in (config.attention_softcap, config.logit_softcap, config.local_rope_theta) if n is not None]
     if not all(math.isfinite(number) and number > 0 for number in numbers):
         raise ValueError(
             "rms_norm_eps, soft caps, scales and the numbers of rotary embeddings must be finite and positive"
         )
+    if len(config.rope_divisors) not in {0, config.head_dim // 2}:
+        raise ValueError("short_factor must have one number per frequency")
     if config.num_heads % config.num_kv_heads or config.head_dim % 2:
         raise ValueError("query heads must be a multiple of KV heads, and the head size even")
 
@@ -252,7 +265,7 @@ def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
 
 def _windows(values: Mapping[str, Any], family: str, num_layers: int, path: Path) -> tuple[int | None, ...]:
     """Returns the window of each layer, as transformers reads it."""
-    window, first, pattern = values.get("sliding_window", 4096), 0, num_layers + 1
+    window, first, pattern = values.get("sliding_window", None if family == "phi3" else 4096), 0, num_layers + 1
     if family == "llama" or (family in _QWEN and not values.get("use_sliding_window")):
         window = None
     elif family in _QWEN:
@@ -273,11 +286,13 @@ def _windows(values: Mapping[str, Any], family: str, num_layers: int, path: Path
 
 
 class _Rope(TypedDict):
-    """The fields of ``ModelConfig`` on rotary embeddings."""
+    """The fields of ``ModelConfig`` on rotary embeddings, and how far they reach."""
 
+    max_model_len: int
     rope_theta: float
     rope_scaling: RopeScaling | None
     rope_divisors: tuple[float, ...]
+    rope_amplitude: float
     local_rope_theta: float | None
 
 
@@ -291,9 +306,11 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
             raise _unsupported(path, f"rope_type = {_rope_type(local)!r} of sliding_attention"[:200])
     parameters = parameters or values.get("rope_scaling") or {}
     rope = _Rope(
+        max_model_len=_bounded("max_model_len", values["max_position_embeddings"]),
         rope_theta=float(parameters.get("rope_theta") or values.get("rope_theta") or theta),
         rope_scaling=None,
         rope_divisors=(),
+        rope_amplitude=1.0,
         local_rope_theta=local_theta,
     )
     if parameters.get("partial_rotary_factor") not in {None, 1.0}:
@@ -310,6 +327,13 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
                 high_freq_factor=float(parameters["high_freq_factor"]),
                 original_max_len=int(parameters["original_max_position_embeddings"]),
             )
+        case "longrope" | "su" | "yarn" if family == "phi3":  # three names of the same
+            original = _bounded("max_model_len", values.get("original_max_position_embeddings", 4096))
+            stretch = float(parameters.get("factor") or rope["max_model_len"] / original)
+            usual = math.sqrt(1 + math.log(stretch) / math.log(original)) if stretch > 1 else 1.0
+            rope["rope_amplitude"] = float(parameters.get("attention_factor") or usual)
+            rope["rope_divisors"] = tuple(map(float, parameters["short_factor"]))
+            rope["max_model_len"] = min(original, rope["max_model_len"])  # behind it the keys would all be others
         case kind:
             raise _unsupported(path, f"rope_type = {kind!r}"[:200])
     return rope

@@ -23,6 +23,7 @@ class RotaryTable:
 
     def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
         self._inverse = _inverse_frequencies(config)
+        self._amplitude = config.rope_amplitude
         self._max_rows = config.max_model_len
         self.cos = self.sin = torch.empty(0, 1, config.head_dim, dtype=dtype, device=device)
 
@@ -36,7 +37,7 @@ class RotaryTable:
 
     def _grow(self, num_rows: int) -> None:
         angles = torch.arange(len(self.cos), num_rows, dtype=torch.float32)[:, None] * self._inverse
-        cos, sin = angles.cos(), angles.sin()
+        cos, sin = angles.cos() * self._amplitude, angles.sin() * self._amplitude
         self.cos = torch.cat((self.cos, torch.cat((cos, cos), dim=-1)[:, None].to(self.cos)))
         self.sin = torch.cat((self.sin, torch.cat((-sin, sin), dim=-1)[:, None].to(self.sin)))
 

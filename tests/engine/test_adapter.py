@@ -23,6 +23,8 @@ CASES = {
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True}, {"rank": 1}),
     "two of three": ("qwen2", {}, {"targets": ("q_proj", "v_proj")}),
     "the last layer's end": ("qwen3", {}, {"targets": ("o_proj", "up_proj"), "rank": 7}),
+    "fused": ("phi3", {}, {"targets": ("qkv_proj", "gate_up_proj", "down_proj")}),
+    "behind norms": ("gemma3_text", {}, {"targets": ("q_proj", "o_proj", "down_proj")}),
     "stabilized": ("llama", {}, {"use_rslora": True, "rank": 16, "lora_alpha": 4.5}),
 }
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");" | "g(" /[a-z_]+/ ");")+\n'

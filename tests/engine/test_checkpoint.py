@@ -96,6 +96,7 @@ def test_refused_broken_json(model_dir, name, text):
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
         ({"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
         ({"architectures": ["Gemma3ForConditionalGeneration"]}, "architectures = ['Gemma3ForConditionalGeneration']"),
+        ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "rope_theta": 1e4}}, "longrope"),
         ({"architectures": ["Gemma2ForCausalLM"], "hidden_activation": "relu"}, "hidden_activation = 'relu'"),
         ({"architectures": ["Gemma2ForCausalLM"], "sliding_window": None}, "sliding_window = None"),
         ({"architectures": ["Gemma3ForCausalLM"], "use_bidirectional_attention": True}, "use_bidirectional_attention"),
@@ -124,6 +125,10 @@ def test_refused_architecture(model_dir, values, words):
         {"num_key_value_heads": 3},
         {"head_dim": 15},
         {"architectures": ["MistralForCausalLM"], "sliding_window": 0},
+        {
+            "architectures": ["Phi3ForCausalLM"],
+            "rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 7, "rope_theta": 1e4},
+        },
         {"architectures": ["Gemma2ForCausalLM"], "final_logit_softcapping": 0.0},
         {"architectures": ["Gemma2ForCausalLM"], "query_pre_attn_scalar": 0},
         {"architectures": ["Gemma3ForCausalLM"], "sliding_window_pattern": 0},
@@ -213,6 +218,14 @@ def test_a_gemma_configuration_in_the_spelling_of_transformers_4(model_dir):
     edit_config(model_dir / "gemma", rope_parameters=None, rope_theta=1e6, rope_local_base_freq=1e4, layer_types=None)
     assert read_model_config(model_dir / "gemma") == expected
     assert [window is None for window in expected.windows] == [False] * 5 + [True, False]
+
+
+def test_a_context_with_longrope_ends_where_its_frequencies_change(tmp_path):
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    path = save_model(tmp_path / "model", "phi3", original_max_position_embeddings=128, rope_parameters=rope)
+    assert read_model_config(path).max_model_len == 128
+    edit_config(path, rope_parameters=None, rope_scaling={"type": "su", **rope}, rope_theta=1e4)
+    assert read_model_config(path).rope_divisors == (1.0,) * 8
 
 
 @pytest.mark.parametrize("family", FAMILIES)

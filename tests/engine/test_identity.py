@@ -10,6 +10,12 @@ from transformers import AutoModelForCausalLM
 from llm_planner.engine.backend import TorchBackend
 from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, sequence
 
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0],
+    "long_factor": [2.0] * 8,
+}
 CASES = {
     "llama": ("llama", {}),
     "llama-tied-rope-llama3-biases": (
@@ -71,6 +77,11 @@ CASES = {
                 "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
             },
         },
+    ),
+    "phi3": ("phi3", {"num_key_value_heads": 1}),
+    "phi3-window-rope-long": (
+        "phi3",
+        {"sliding_window": 24, "original_max_position_embeddings": 256, "rope_parameters": LONGROPE},
     ),
     "qwen3": ("qwen3", {"head_dim": 32}),
     "qwen3-tied-bias": ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
