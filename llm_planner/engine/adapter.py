@@ -205,7 +205,7 @@ def _adapted(settings: AdapterConfig, products: Sequence[str], directory: Path) 
         if not any(_is_target(product, target) for product in products):
             message = (
                 f"{directory / CONFIG_NAME}: target_modules names {target[:100]!r}, which is no linear layer inside "
-                "the decoder layers of the model"
+                "the decoder layers of the model (or one of an expert)"
             )
             raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
     return [product for product in products if any(_is_target(product, target) for target in settings.targets)]

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 def products(config: ModelConfig) -> dict[str, tuple[str, ...]]:
     """Returns the matrix products of a decoder layer, and which linear layers of the checkpoint each one joins."""
-    is_fused = config.has_fused_weights
-    return {
-        "qkv": ("self_attn.qkv_proj",) if is_fused else tuple(f"self_attn.{name}_proj" for name in "qkv"),
-        "output": ("self_attn.o_proj",),
-        "gate_up": ("mlp.gate_up_proj",) if is_fused else ("mlp.gate_proj", "mlp.up_proj"),
-        "down": ("mlp.down_proj",),
-    }
+    qkv = ("qkv_proj",) if config.has_fused_weights else ("q_proj", "k_proj", "v_proj")
+    attention = {"qkv": tuple(f"self_attn.{name}" for name in qkv), "output": ("self_attn.o_proj",)}
+    return attention if config.num_experts else attention | feed_forward_products(config, "mlp.")
+
+
+def feed_forward_products(config: ModelConfig, prefix: str) -> dict[str, tuple[str, ...]]:
+    """As ``products``, of the feed-forward part of a layer or of one expert."""
+    gate_up = ("gate_up_proj",) if config.has_fused_weights else ("gate_proj", "up_proj")
+    return {"gate_up": tuple(f"{prefix}{name}" for name in gate_up), "down": (f"{prefix}down_proj",)}
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -37,6 +40,8 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         "post_attention_layernorm.weight": (hidden,),
     }
 
+    if config.num_experts:
+        layer["mlp.gate.weight"] = (config.num_experts, hidden)
     if config.has_post_norms:
         layer["pre_feedforward_layernorm.weight"] = layer["post_feedforward_layernorm.weight"] = (hidden,)
 
@@ -51,7 +56,8 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         "gate_up": ((mlp, mlp), hidden, config.mlp_bias),
         "down": ((hidden,), mlp, config.mlp_bias),
     }
-    for product, names in products(config).items():
+    experts = [feed_forward_products(config, f"mlp.experts.{expert}.") for expert in range(config.num_experts)]
+    for product, names in chain(products(config).items(), *(expert.items() for expert in experts)):
         out_sizes, in_size, bias = sizes[product]
         for name, out_size in zip(names, out_sizes if len(names) > 1 else (sum(out_sizes),), strict=True):
             linear(name, out_size, in_size, bias=bias)

@@ -13,7 +13,7 @@ from torch.nn.functional import embedding, gelu, rms_norm, silu
 
 from llm_planner.engine.adapter import AdaptedRows, add
 from llm_planner.engine.attention import Attention, soft_cap
-from llm_planner.engine.checkpoint import Checkpoint, products
+from llm_planner.engine.checkpoint import Checkpoint, feed_forward_products, products
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
@@ -24,10 +24,19 @@ _ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    """Weights of the feed-forward part of a layer, or of one expert."""
+
+    gate_up: Linear
+    down: Linear
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """Weights of one decoder layer; ``qk_norm`` is (num_heads + num_kv_heads, head_dim).
 
+    A layer without a router has one feed-forward part, else one for each expert.
     A ``*_norm`` is applied to what goes into attention or the feed-forward part, a ``*_post_norm`` to what comes out.
     """
 
@@ -37,8 +46,8 @@ class Layer:
     output: Linear
     attention_post_norm: torch.Tensor | None
     mlp_norm: torch.Tensor
-    gate_up: Linear
-    down: Linear
+    router: Linear | None
+    feed_forwards: tuple[FeedForward, ...]
     mlp_post_norm: torch.Tensor | None
 
 
@@ -124,10 +133,30 @@ class Model:
 
     def _mlp(self, index: int, layer: Layer, x: torch.Tensor, adapted: Sequence[AdaptedRows]) -> torch.Tensor:
         normed = self._rms(x, layer.mlp_norm)
-        gate, up = add(adapted, index, "gate_up", normed, layer.gate_up(normed)).chunk(2, dim=-1)
-        inner = self._activate(gate) * up
-        output = add(adapted, index, "down", inner, layer.down(inner))
+        if layer.router is None:
+            output = self._feed_forward(index, layer.feed_forwards[0], normed, adapted)
+        else:
+            output = self._route(index, layer.router, layer.feed_forwards, normed)
         return output if layer.mlp_post_norm is None else self._rms(output, layer.mlp_post_norm)
+
+    def _route(self, index: int, router: Linear, experts: Sequence[FeedForward], normed: torch.Tensor) -> torch.Tensor:
+        """Returns the sum of what the experts of each token make of it, by the router's weights."""
+        weights, chosen = router(normed).softmax(dim=-1, dtype=torch.float32).topk(self.config.num_experts_per_token)
+        if self.config.normalizes_routing:
+            weights = weights / weights.sum(dim=-1, keepdim=True)
+        weights, output = weights.to(normed.dtype), torch.zeros_like(normed)
+        for expert in chosen.unique().tolist():
+            rows, places = (chosen == expert).nonzero(as_tuple=True)
+            part = self._feed_forward(index, experts[expert], normed[rows], ())
+            output.index_add_(0, rows, part * weights[rows, places, None])
+        return output
+
+    def _feed_forward(
+        self, index: int, weights: FeedForward, x: torch.Tensor, adapted: Sequence[AdaptedRows]
+    ) -> torch.Tensor:
+        gate, up = add(adapted, index, "gate_up", x, weights.gate_up(x)).chunk(2, dim=-1)
+        inner = self._activate(gate) * up
+        return add(adapted, index, "down", inner, weights.down(inner))
 
     def _rms(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         normed = rms_norm(x.to(weight.dtype), (self.config.hidden_size,), weight, self.config.rms_norm_eps)
@@ -152,25 +181,29 @@ class _Loader:
             return 1 + self.checkpoint.load(f"{name}.weight", torch.float32, self.device)
         return self.tensor(f"{name}.weight")
 
-    def fused(self, prefix: str, product: str, *, bias: bool) -> Linear:
-        names = [f"{prefix}{name}" for name in products(self.config)[product]]
-        weight = torch.cat([self.tensor(f"{name}.weight") for name in names])
-        biases = torch.cat([self.tensor(f"{name}.bias") for name in names]) if bias else None
+    def fused(self, prefix: str, names: Sequence[str], *, bias: bool = False) -> Linear:
+        weight = torch.cat([self.tensor(f"{prefix}{name}.weight") for name in names])
+        biases = torch.cat([self.tensor(f"{prefix}{name}.bias") for name in names]) if bias else None
         return make_linear(weight, biases, keeps_plain=not self.config.is_large)
 
+    def feed_forward(self, prefix: str, mlp: str) -> FeedForward:
+        joined, bias = feed_forward_products(self.config, mlp), self.config.mlp_bias
+        return FeedForward(*(self.fused(prefix, joined[product], bias=bias) for product in ("gate_up", "down")))
+
     def layer(self, prefix: str) -> Layer:
-        config, qk_norm = self.config, None
+        config, joined, qk_norm = self.config, products(self.config), None
+        experts = [f"mlp.experts.{expert}." for expert in range(config.num_experts)]
         if config.qk_norm:
             q_norm, k_norm = (self.norm(f"{prefix}self_attn.{name}_norm") for name in "qk")
             qk_norm = torch.cat((q_norm.expand(config.num_heads, -1), k_norm.expand(config.num_kv_heads, -1)))
         return Layer(
             attention_norm=self.norm(f"{prefix}input_layernorm"),
-            qkv=self.fused(prefix, "qkv", bias=config.qkv_bias),
+            qkv=self.fused(prefix, joined["qkv"], bias=config.qkv_bias),
             qk_norm=qk_norm,
-            output=self.fused(prefix, "output", bias=config.o_bias),
+            output=self.fused(prefix, joined["output"], bias=config.o_bias),
             attention_post_norm=self.norm(f"{prefix}post_attention_layernorm") if config.has_post_norms else None,
             mlp_norm=self.norm(f"{prefix}{'pre_feedforward' if config.has_post_norms else 'post_attention'}_layernorm"),
-            gate_up=self.fused(prefix, "gate_up", bias=config.mlp_bias),
-            down=self.fused(prefix, "down", bias=config.mlp_bias),
+            router=self.fused(prefix, ["mlp.gate"]) if experts else None,
+            feed_forwards=tuple(self.feed_forward(prefix, mlp) for mlp in experts or ["mlp."]),
             mlp_post_norm=self.norm(f"{prefix}post_feedforward_layernorm") if config.has_post_norms else None,
         )

@@ -18,6 +18,7 @@ ARCHITECTURES = {
     "Phi3ForCausalLM": "phi3",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3",
+    "Qwen3MoeForCausalLM": "qwen3_moe",
 }
 MAX_JSON_BYTES = 64_000_000  # a tokenizer of 256,000 tokens takes 33 MB
 _LARGEST = {  # far above any model: names and shapes of all weights are made of these before a file is opened
@@ -29,18 +30,22 @@ _LARGEST = {  # far above any model: names and shapes of all weights are made of
     "num_kv_heads": 10_000,
     "head_dim": 10_000,
     "max_model_len": 10**8,
+    "num_experts": 1_000,
     "sliding_window": 10**9,
 }
 _KINDS = ("full_attention", "sliding_attention")
 _GEMMA = frozenset(("gemma2", "gemma3_text"))
 _QWEN = frozenset(("qwen2", "qwen3"))
 ACTIVATIONS = ("silu", "gelu_pytorch_tanh")
+_MOST_EXPERTS = 100_000
 _LARGE = 1 << 26  # elements of weight matrices
 # Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
     "quantization_config": (),
     "partial_rotary_factor": (1.0,),
     "use_bidirectional_attention": (False,),
+    "decoder_sparse_step": (1,),
+    "mlp_only_layers": ([],),
 }
 
 
@@ -60,7 +65,11 @@ class ModelConfig:
 
     Attributes:
         family: A value of ``ARCHITECTURES``.
+        intermediate_size: Of the feed-forward part of a layer, or of each expert.
         max_model_len: Most positions that the model was made for.
+        num_experts: Feed-forward parts of each layer to which a router sends tokens; 0 for one that all tokens take.
+        num_experts_per_token: To how many of them it sends a token.
+        normalizes_routing: Whether the weights of these add up to one.
         windows: Per layer, to how many tokens one attends, itself and those before it; None for all.
         activation: One of ``ACTIVATIONS``, of the gate of the feed-forward layers.
         attention_scale: Factor of the products of queries and keys.
@@ -88,6 +97,9 @@ class ModelConfig:
     num_kv_heads: int
     head_dim: int
     max_model_len: int
+    num_experts: int
+    num_experts_per_token: int
+    normalizes_routing: bool
     windows: tuple[int | None, ...]
     activation: str
     attention_scale: float
@@ -126,7 +138,7 @@ class ModelConfig:
     def is_large(self) -> bool:
         """Whether its weight matrices are far beyond a processor's cache, so that memory decides how fast it is."""
         attention = 2 * (self.num_heads + self.num_kv_heads) * self.head_dim
-        layer = self.hidden_size * (attention + 3 * self.intermediate_size)
+        layer = self.hidden_size * (attention + 3 * self.intermediate_size * max(1, self.num_experts))
         vocabulary = self.vocab_size * self.hidden_size * (1 if self.is_tied else 2)
         return self.num_layers * layer + vocabulary > _LARGE
 
@@ -189,17 +201,25 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
     hidden_size = _bounded("hidden_size", values["hidden_size"])
     num_heads = _bounded("num_heads", values["num_attention_heads"])
     num_layers = _bounded("num_layers", values["num_hidden_layers"])
+    num_experts = 0
+    if family == "qwen3_moe":  # transformers 5 writes the second name
+        num_experts = _bounded("num_experts", values.get("num_experts", values.get("num_local_experts")))
     is_gemma, has_bias = family in _GEMMA, family != "phi3" and bool(values.get("attention_bias", False))
     head_dim = _bounded("head_dim", values.get("head_dim") or (256 if is_gemma else hidden_size // num_heads))
     config = ModelConfig(
         family=family,
         vocab_size=_bounded("vocab_size", values["vocab_size"]),
         hidden_size=hidden_size,
-        intermediate_size=_bounded("intermediate_size", values["intermediate_size"]),
+        intermediate_size=_bounded(
+            "intermediate_size", values["moe_intermediate_size" if num_experts else "intermediate_size"]
+        ),
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=_bounded("num_kv_heads", values.get("num_key_value_heads") or num_heads),
         head_dim=head_dim,
+        num_experts=num_experts,
+        num_experts_per_token=_bounded("num_experts", values["num_experts_per_tok"]) if num_experts else 0,
+        normalizes_routing=bool(values.get("norm_topk_prob", False)),
         windows=_windows(values, family, num_layers, path),
         activation=_activation(values, path, is_gemma=is_gemma),
         attention_scale=float(values.get("query_pre_attn_scalar", 256) if is_gemma else head_dim) ** -0.5,
@@ -212,7 +232,7 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         qkv_bias=family == "qwen2" or has_bias,
         o_bias=family != "qwen2" and has_bias,
         mlp_bias=family == "llama" and bool(values.get("mlp_bias", False)),
-        qk_norm=family in {"qwen3", "gemma3_text"},
+        qk_norm=family in {"qwen3", "qwen3_moe", "gemma3_text"},
         has_post_norms=is_gemma,
         norms_add_one=is_gemma,
         is_tied=bool(values.get("tie_word_embeddings", is_gemma)),
@@ -237,6 +257,10 @@ def _check_numbers(config: ModelConfig) -> None:
     if not all(math.isfinite(number) and number > 0 for number in numbers):
         raise ValueError(
             "rms_norm_eps, soft caps, scales and the numbers of rotary embeddings must be finite and positive"
+        )
+    if config.num_experts_per_token > config.num_experts or config.num_layers * config.num_experts > _MOST_EXPERTS:
+        raise ValueError(
+            f"num_experts_per_tok exceeds num_experts, or all layers have more than {_MOST_EXPERTS} experts"
         )
     if len(config.rope_divisors) not in {0, config.head_dim // 2}:
         raise ValueError("short_factor must have one number per frequency")
@@ -266,7 +290,7 @@ def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
 def _windows(values: Mapping[str, Any], family: str, num_layers: int, path: Path) -> tuple[int | None, ...]:
     """Returns the window of each layer, as transformers reads it."""
     window, first, pattern = values.get("sliding_window", None if family == "phi3" else 4096), 0, num_layers + 1
-    if family == "llama" or (family in _QWEN and not values.get("use_sliding_window")):
+    if family == "llama" or (family in _QWEN | {"qwen3_moe"} and not values.get("use_sliding_window")):
         window = None
     elif family in _QWEN:
         first = int(values.get("max_window_layers", 28))

@@ -22,6 +22,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from llm_planner.core.step import SchedulerOutput, Sequence
@@ -48,6 +50,7 @@ FAMILIES = {
     "phi3": (Phi3Config, Phi3ForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
 }
 
 
@@ -95,6 +98,9 @@ def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **override
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "head_dim": 16,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 48,
         "max_position_embeddings": 512,
         "bos_token_id": 1,
         "eos_token_id": 2,

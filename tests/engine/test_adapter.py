@@ -113,6 +113,14 @@ def test_one_adapter(case, tmp_path):
     assert tokens["a"] != reference(path, None)[0][: len(tokens["a"])]
 
 
+def test_experts_take_no_adapter(tmp_path):
+    path = save_model(tmp_path / "model", "qwen3_moe")
+    TorchBackend(path, num_kv_blocks=4, adapters=[save_adapter(tmp_path / "attention", path, targets=("q_proj",))])
+    adapter = save_adapter(tmp_path / "experts", path, targets=("q_proj", "gate_proj"))
+    with pytest.raises(PlannerError, match="'gate_proj', which is no linear layer"):
+        TorchBackend(path, num_kv_blocks=4, adapters=[adapter])
+
+
 @pytest.mark.parametrize("order", ["xy-xy-", "xxyy--", "x-----"])
 def test_several_in_one_batch(backend, llama_dir, adapters, order):
     chosen = {"x": adapters[0], "y": adapters[1], "-": None}

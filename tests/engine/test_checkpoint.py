@@ -97,6 +97,8 @@ def test_refused_broken_json(model_dir, name, text):
         ({"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
         ({"architectures": ["Gemma3ForConditionalGeneration"]}, "architectures = ['Gemma3ForConditionalGeneration']"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "rope_theta": 1e4}}, "longrope"),
+        ({"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 2}, "decoder_sparse_step = 2"),
+        ({"architectures": ["Qwen3MoeForCausalLM"], "mlp_only_layers": [0]}, "mlp_only_layers = [0]"),
         ({"architectures": ["Gemma2ForCausalLM"], "hidden_activation": "relu"}, "hidden_activation = 'relu'"),
         ({"architectures": ["Gemma2ForCausalLM"], "sliding_window": None}, "sliding_window = None"),
         ({"architectures": ["Gemma3ForCausalLM"], "use_bidirectional_attention": True}, "use_bidirectional_attention"),
@@ -129,6 +131,9 @@ def test_refused_architecture(model_dir, values, words):
             "architectures": ["Phi3ForCausalLM"],
             "rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 7, "rope_theta": 1e4},
         },
+        {"architectures": ["Qwen3MoeForCausalLM"], "num_experts_per_tok": 9},
+        {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 0},
+        {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 1000, "num_hidden_layers": 1000},
         {"architectures": ["Gemma2ForCausalLM"], "final_logit_softcapping": 0.0},
         {"architectures": ["Gemma2ForCausalLM"], "query_pre_attn_scalar": 0},
         {"architectures": ["Gemma3ForCausalLM"], "sliding_window_pattern": 0},
@@ -211,6 +216,13 @@ def test_model_type_stands_in_for_architectures(model_dir):
     expected = read_model_config(model_dir)
     edit_config(model_dir, architectures=None)
     assert read_model_config(model_dir) == expected
+
+
+def test_experts_are_counted_in_either_spelling(tmp_path):
+    path = save_model(tmp_path / "model", "qwen3_moe")
+    expected = read_model_config(path)
+    edit_config(path, num_local_experts=None, num_experts=8)
+    assert read_model_config(path) == expected
 
 
 def test_a_gemma_configuration_in_the_spelling_of_transformers_4(model_dir):

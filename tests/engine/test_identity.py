@@ -84,6 +84,12 @@ CASES = {
         {"sliding_window": 24, "original_max_position_embeddings": 256, "rope_parameters": LONGROPE},
     ),
     "qwen3": ("qwen3", {"head_dim": 32}),
+    "qwen3-moe": ("qwen3_moe", {"norm_topk_prob": True}),
+    "qwen3-moe-as-weighted-bias": ("qwen3_moe", {"norm_topk_prob": False, "attention_bias": True}),
+    "qwen3-moe-window": (
+        "qwen3_moe",
+        {"num_experts_per_tok": 1, "use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1},
+    ),
     "qwen3-tied-bias": ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
 }
 
@@ -141,7 +147,7 @@ def test_greedy_tokens_equal_transformers(case, tmp_path):
 
 
 @pytest.mark.usefixtures("layout")
-@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3", "gemma2"])
+@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3", "qwen3-moe", "gemma2"])
 def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
     family, overrides = CASES[case]
     path = save_model(tmp_path / "model", family, seed=len(case), **overrides)

@@ -36,6 +36,7 @@ KINDS = (
 OTHERS = {
     "mistral": {"sliding_window": 10},  # no whole number of blocks, and shorter than the prefix
     "phi3": {},
+    "qwen3_moe": {},
     "gemma2": {"sliding_window": 10, "attn_logit_softcapping": 2.0},
     "gemma3_text": {"sliding_window": 10, "layer_types": ["sliding_attention", "full_attention"]},
 }
