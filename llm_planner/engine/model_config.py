@@ -37,11 +37,11 @@ _KINDS = ("full_attention", "sliding_attention")
 _GEMMA = frozenset(("gemma2", "gemma3_text"))
 _QWEN = frozenset(("qwen2", "qwen3"))
 ACTIVATIONS = ("silu", "gelu_pytorch_tanh")
+_LAYOUTS = {"gptq": ["gptq", "gptq_v2"], "awq": ["gemm"]}
 _MOST_EXPERTS = 100_000
 _LARGE = 1 << 26  # elements of weight matrices
 # Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
-    "quantization_config": (),
     "partial_rotary_factor": (1.0,),
     "use_bidirectional_attention": (False,),
     "decoder_sparse_step": (1,),
@@ -57,6 +57,21 @@ class RopeScaling:
     low_freq_factor: float
     high_freq_factor: float
     original_max_len: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How the linear layers of a checkpoint are stored in 4 bits.
+
+    Attributes:
+        method: ``gptq`` or ``awq``.
+        group_size: Inputs that share a scale and a zero point; None for all of them.
+        zero_offset: What is missing in stored zero points.
+    """
+
+    method: str
+    group_size: int | None
+    zero_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +100,7 @@ class ModelConfig:
         rope_divisors: Of each frequency, (head_dim / 2,); empty for plain rotary embeddings.
         rope_amplitude: Factor of rotated queries and keys.
         local_rope_theta: Base of plain rotary embeddings in layers with a window; None if it is that of the others.
+        quantization: Of the linear layers, but not the output layer and routers; None if they are stored as numbers.
         dtype: Data type that the checkpoint declares, e.g. ``bfloat16``.
     """
 
@@ -120,6 +136,7 @@ class ModelConfig:
     has_post_norms: bool
     norms_add_one: bool
     is_tied: bool
+    quantization: Quantization | None
     dtype: str
 
     @property
@@ -236,6 +253,7 @@ def _parse(values: Mapping[str, Any], family: str, path: Path) -> ModelConfig:
         has_post_norms=is_gemma,
         norms_add_one=is_gemma,
         is_tied=bool(values.get("tie_word_embeddings", is_gemma)),
+        quantization=_quantization(values, path),
         dtype=str(values.get("dtype") or values.get("torch_dtype") or "float32"),
     )
     if family == "gemma3_text" and config.attention_softcap is not None:  # transformers reads the field, and ignores it
@@ -264,8 +282,40 @@ def _check_numbers(config: ModelConfig) -> None:
         )
     if len(config.rope_divisors) not in {0, config.head_dim // 2}:
         raise ValueError("short_factor must have one number per frequency")
+    widths = (config.hidden_size, config.intermediate_size, config.num_kv_heads * config.head_dim)
+    if config.quantization is not None and any(width % 8 for width in widths):
+        raise ValueError("layers of quantized weights must have sizes that are multiples of 8")
     if config.num_heads % config.num_kv_heads or config.head_dim % 2:
         raise ValueError("query heads must be a multiple of KV heads, and the head size even")
+
+
+def _quantization(values: Mapping[str, Any], path: Path) -> Quantization | None:
+    stated = values.get("quantization_config")
+    if stated is None:
+        return None
+    method = stated.get("quant_method")
+    layout = str(
+        stated.get("version" if method == "awq" else "checkpoint_format") or _LAYOUTS.get(method, [""])[0]
+    ).lower()
+    accepted = {
+        "quant_method": method in _LAYOUTS,
+        "bits": stated.get("bits") == 4,
+        "version" if method == "awq" else "checkpoint_format": layout in _LAYOUTS.get(method, ()),
+        "zero_point": stated.get("zero_point", True) is True,
+        "modules_to_not_convert": set(stated.get("modules_to_not_convert") or ()) <= {"lm_head", "gate", "mlp.gate"},
+        "lm_head": not stated.get("lm_head"),
+        "dynamic": not stated.get("dynamic"),
+        "is_marlin_format": not stated.get("is_marlin_format"),
+    }
+    for field, is_accepted in accepted.items():
+        if not is_accepted:
+            raise _unsupported(path, f"quantization_config.{field} = {stated.get(field)!r}"[:200])
+    group_size = int(stated.get("group_size", 128))
+    if group_size != -1 and not 1 <= group_size <= _LARGEST["hidden_size"]:
+        raise ValueError("group_size must be -1 or positive")
+    return Quantization(
+        method=method, group_size=None if group_size == -1 else group_size, zero_offset=1 if layout == "gptq" else 0
+    )
 
 
 def _activation(values: Mapping[str, Any], path: Path, *, is_gemma: bool) -> str:

@@ -12,7 +12,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import Checkpoint, expected_shapes
 from llm_planner.engine.model_config import read_model_config
-from tests.engine.builders import FAMILIES, generate, save_model, sequence
+from tests.engine.builders import FAMILIES, generate, save_model, save_quantized, sequence
 
 
 @pytest.fixture
@@ -90,7 +90,28 @@ def test_refused_broken_json(model_dir, name, text):
         ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_attention"),
         ({"architectures": ["Qwen2ForCausalLM"], "layer_types": ["full_attention", "chunked_attention"]}, "chunked"),
         ({"architectures": ["Qwen2ForCausalLM"], "layer_types": ["full_attention"]}, "layer_types"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config.quant_method = None"),
+        (
+            {"quantization_config": {"quant_method": "bitsandbytes"}},
+            "quantization_config.quant_method = 'bitsandbytes'",
+        ),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "quantization_config.bits = 3"),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}},
+            "quantization_config.checkpoint_format = 'marlin'",
+        ),
+        (
+            {"quantization_config": {"quant_method": "awq", "bits": 4, "version": "gemv"}},
+            "quantization_config.version = 'gemv'",
+        ),
+        (
+            {"quantization_config": {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["q_proj"]}},
+            "quantization_config.modules_to_not_convert = ['q_proj']",
+        ),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4, "lm_head": True}},
+            "quantization_config.lm_head = True",
+        ),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "yarn"),
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
@@ -126,6 +147,9 @@ def test_refused_architecture(model_dir, values, words):
         {"num_hidden_layers": -1},
         {"num_key_value_heads": 3},
         {"head_dim": 15},
+        {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 0}},
+        {"quantization_config": {"quant_method": "gptq", "bits": 4}, "intermediate_size": 110},
+        {"quantization_config": "gptq"},
         {"architectures": ["MistralForCausalLM"], "sliding_window": 0},
         {
             "architectures": ["Phi3ForCausalLM"],
@@ -166,7 +190,25 @@ def test_refused_quantized_weights(model_dir):
         weights["model.norm.weight"] = weights["model.norm.weight"].to(torch.int8)
 
     edit_weights(model_dir, quantize)
-    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "quantized")
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "stored as I8")
+
+
+def test_refused_whole_weights_where_quantized_ones_are_stated(model_dir):
+    edit_config(model_dir, quantization_config={"quant_method": "awq", "bits": 4, "group_size": 16})
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "missing")
+
+
+def test_refused_quantized_weights_with_a_bias_that_the_configuration_does_not_name(model_dir, tmp_path):
+    path = save_quantized(tmp_path / "quantized", model_dir, "gptq")
+    edit_weights(path, lambda w: w["model.layers.1.mlp.down_proj.bias"].fill_(1))
+    assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "model.layers.1.mlp.down_proj.bias")
+
+
+@pytest.mark.parametrize("group", [-1, 4])
+def test_quantized_weights_of_a_group_that_is_not_there(model_dir, tmp_path, group):
+    path = save_quantized(tmp_path / "quantized", model_dir, "gptq")
+    edit_weights(path, lambda w: w["model.layers.0.self_attn.q_proj.g_idx"][3:4].fill_(group))
+    assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "q_proj.g_idx")
 
 
 def test_refused_missing_shard(tmp_path):

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, sequence
+from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, save_quantized, sequence
 
 LONGROPE = {
     "rope_type": "longrope",
@@ -157,6 +157,24 @@ def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
     together = generate(backend, *(sequence(name, prompt) for name, prompt in prompts.items()), max_tokens=30)
     for name, prompt in prompts.items():
         assert generate(backend, sequence(name, prompt), max_tokens=30)[name] == together[name]
+
+
+QUANTIZED = {
+    "gptq": ("llama", "gptq", {"desc_act": False, "sym": False}),
+    "gptq-in-order-of-activations": ("qwen2", "gptq", {"desc_act": True, "is_ordered": False}),
+    "gptq-v2-without-groups": ("llama", "gptq", {"checkpoint_format": "gptq_v2", "group_size": -1}),
+    "gptq-experts": ("qwen3_moe", "gptq", {"checkpoint_format": "gptq"}),
+    "awq": ("qwen2", "awq", {"version": "gemm", "zero_point": True, "modules_to_not_convert": None}),
+    "awq-fused": ("phi3", "awq", {"version": "GEMM", "group_size": 8}),
+}
+
+
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_quantized_weights_equal_their_numbers_in_transformers(case, tmp_path):
+    family, method, settings = QUANTIZED[case]
+    plain = save_model(tmp_path / "plain", family, seed=len(case))
+    quantized = save_quantized(tmp_path / "quantized", plain, method, **settings)
+    assert_identical(TorchBackend(quantized, num_kv_blocks=16), plain, PROMPT, 40)
 
 
 def test_rope_scaling_changes_the_output(tmp_path):
