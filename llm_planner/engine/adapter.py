@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.engine.checkpoint import PRODUCTS, check_weights, expected_shapes, open_weights
+from llm_planner.engine.checkpoint import check_weights, expected_shapes, open_weights, products
 from llm_planner.engine.model_config import ModelConfig, read_json
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
@@ -74,7 +74,7 @@ class Adapter:
     """One adapter on one device.
 
     Attributes:
-        layers: Per decoder layer, what is added to each of the products of ``checkpoint.PRODUCTS``; None for nothing.
+        layers: Per decoder layer, what is added to each of the products of ``checkpoint.products``; None for nothing.
     """
 
     layers: tuple[Mapping[str, LowRank | None], ...]
@@ -171,9 +171,10 @@ def load_adapter(directory: Path, config: ModelConfig, dtype: torch.dtype, devic
         message = f"adapter {directory} has no {WEIGHTS_NAME}; save it with safe_serialization"
         raise PlannerError(ErrorCode.MODEL_NOT_FOUND, message)
     shapes = expected_shapes(config)
-    products = [f"model.layers.{i}.{m}" for i in range(config.num_layers) for ms in PRODUCTS.values() for m in ms]
+    fused = products(config)
+    modules = [f"model.layers.{i}.{m}" for i in range(config.num_layers) for ms in fused.values() for m in ms]
     expected: dict[str, tuple[int, ...]] = {}
-    for module in _adapted(settings, products, directory):
+    for module in _adapted(settings, modules, directory):
         out_size, in_size = shapes[f"{module}.weight"]
         expected |= zip(weight_names(module), ((settings.rank, in_size), (out_size, settings.rank)), strict=True)
     opened = open_weights(path)
@@ -194,9 +195,7 @@ def load_adapter(directory: Path, config: ModelConfig, dtype: torch.dtype, devic
         parts = torch.cat(downs, dim=1), torch.block_diag(*ups)
         return LowRank(*(part.to(device=device, dtype=dtype).contiguous() for part in parts))
 
-    layers = (
-        {name: low_rank(index, modules) for name, modules in PRODUCTS.items()} for index in range(config.num_layers)
-    )
+    layers = ({name: low_rank(index, names) for name, names in fused.items()} for index in range(config.num_layers))
     return Adapter(tuple(layers))
 
 
@@ -206,7 +205,7 @@ def _adapted(settings: AdapterConfig, products: Sequence[str], directory: Path) 
         if not any(_is_target(product, target) for product in products):
             message = (
                 f"{directory / CONFIG_NAME}: target_modules names {target[:100]!r}, which is no linear layer inside "
-                "the decoder layers of the model"
+                "the decoder layers of the model (or one of an expert)"
             )
             raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
     return [product for product in products if any(_is_target(product, target) for target in settings.targets)]

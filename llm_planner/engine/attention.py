@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over the paged cache: what a layer asks for, and the answer for one sequence with many new tokens."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -8,6 +9,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from llm_planner.engine.kv_cache import KVCache
+from llm_planner.engine.model_config import ModelConfig
 
 
 class Attention(Protocol):
@@ -30,6 +32,36 @@ def slot_of(blocks: Sequence[int], index: int, block_size: int) -> int:
     return blocks[index // block_size] * block_size + index % block_size
 
 
+def reaches(cache: KVCache, num_tokens: int) -> list[int | None]:
+    """Returns the window of each layer, or None where it holds all ``num_tokens`` of a sequence."""
+    return [None if window is None or window >= num_tokens else window for window in cache.config.windows]
+
+
+def soft_cap(scores: torch.Tensor, cap: float | None) -> torch.Tensor:
+    """Returns scores pressed into -cap .. cap (Gemma 2, arXiv 2408.00118, section 2), or as they are without one."""
+    return scores if cap is None else (scores / cap).tanh() * cap
+
+
+def attend(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, config: ModelConfig
+) -> torch.Tensor:
+    """Returns the attended values of queries (num_seqs, num_kv_heads, num_queries, head_dim).
+
+    Args:
+        queries: Those of all query heads that share a KV head are its queries.
+        keys: (num_seqs, num_kv_heads, num_keys, head_dim)
+        values: As ``keys``.
+        mask: Added to the scores (num_seqs, num_kv_heads, num_queries, num_keys).
+        config: Scale and soft cap of the scores.
+    """
+    if config.attention_softcap is None:
+        return scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=config.attention_scale)
+    scores = soft_cap(queries @ keys.transpose(2, 3) * config.attention_scale, config.attention_softcap)
+    if mask is not None:
+        scores = scores + mask
+    return scores.softmax(dim=-1, dtype=torch.float32).to(values.dtype) @ values
+
+
 class PrefillAttention:
     """New tokens ``kv_len .. kv_len + num_tokens`` of one sequence, causal among themselves."""
 
@@ -39,26 +71,60 @@ class PrefillAttention:
         self._slots = torch.tensor(
             [slot_of(blocks, i, cache.block_size) for i in range(kv_len, end)], dtype=torch.long, device=device
         )
-        self._end = end
-        self._blocks = self._mask = None
-        if kv_len:
-            self._blocks = torch.tensor(blocks[: -(-end // cache.block_size)], dtype=torch.long, device=device)
-            self._mask = torch.ones(num_tokens, end, dtype=torch.bool, device=device).tril(kv_len)
+        self._reaches = reaches(cache, end)
+        self._views = {reach: _View(cache, blocks, kv_len, num_tokens, reach) for reach in set(self._reaches)}
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``."""
         self._cache.write(layer, self._slots, keys, values)
-        if self._blocks is None:
-            all_keys, all_values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
-        else:
-            gathered = self._cache.gather(layer, self._blocks, 1)
-            all_keys, all_values = (kv[:, :, : self._end] for kv in gathered)
+        config, view = self._cache.config, self._views[self._reaches[layer]]
+        all_keys, all_values = view.read(layer, keys, values)
+        if config.attention_softcap is not None:
+            grouped = queries.unflatten(1, (-1, config.group_size)).permute(1, 2, 0, 3).flatten(1, 2)[None]
+            attended = attend(grouped, all_keys, all_values, view.mask, config)
+            return attended[0].unflatten(1, (config.group_size, -1)).permute(2, 0, 1, 3).flatten(1)
         attended = scaled_dot_product_attention(
             queries.transpose(0, 1)[None],
             all_keys,
             all_values,
-            attn_mask=self._mask,
-            is_causal=self._mask is None,
+            attn_mask=view.mask,
+            is_causal=view.mask is None,
+            scale=config.attention_scale,
             enable_gqa=True,
         )
         return attended[0].transpose(0, 1).flatten(1)
+
+
+class _View:
+    """What the layers of one reach see of a sequence: the blocks from the first one that is in any query's window on.
+
+    Attributes:
+        mask: (num_tokens, num_keys), true where a query attends; None if causal order says it all. With a soft cap,
+            what is added to the scores (group_size * num_tokens, num_keys).
+    """
+
+    def __init__(self, cache: KVCache, blocks: Sequence[int], kv_len: int, num_tokens: int, reach: int | None) -> None:
+        device, end = cache.pool.device, kv_len + num_tokens
+        first = 0 if reach is None else max(0, kv_len + 1 - reach) // cache.block_size
+        start = first * cache.block_size
+        self._cache = cache
+        self._num_keys = end - start
+        self._blocks: torch.Tensor | None = None
+        self.mask: torch.Tensor | None = None
+        if kv_len:
+            self._blocks = torch.tensor(blocks[first : -(-end // cache.block_size)], dtype=torch.long, device=device)
+        is_capped = cache.config.attention_softcap is not None
+        if not kv_len and reach is None and not is_capped:
+            return
+        is_seen = torch.ones(num_tokens, self._num_keys, dtype=torch.bool, device=device).tril(kv_len - start)
+        self.mask = is_seen if reach is None else is_seen.triu(kv_len - start + 1 - reach)
+        if is_capped:
+            added = torch.zeros_like(self.mask, dtype=cache.pool.dtype).masked_fill_(~self.mask, -math.inf)
+            self.mask = added.repeat(cache.config.group_size, 1)
+
+    def read(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns keys and values, each (1, num_kv_heads, num_keys, head_dim), given those of the new tokens."""
+        if self._blocks is None:
+            return keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
+        all_keys, all_values = self._cache.gather(layer, self._blocks, 1)
+        return all_keys[:, :, : self._num_keys], all_values[:, :, : self._num_keys]

@@ -99,7 +99,7 @@ class TorchBackend:
             block_size=block_size,
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
-            can_evict=True,
+            can_evict=config.has_plain_attention,
             can_insert=True,
             device=self._runner.device_name,
         )
@@ -243,7 +243,7 @@ class TorchBackend:
         if sequence.request_id in self._states:
             raise RequestError("another request of this name is not released yet")
         state = self._states[sequence.request_id] = self._opener.open(sequence)
-        state.evictable = self._evictor.prospect(sequence)
+        state.evictable = self._evictor.prospect(sequence) if self._info.can_evict else None
 
     def _insert(self, request_id: str, token_ids: Seq[int]) -> None:
         self._opener.insert(self._state(request_id), token_ids, self.tokenizer.eos_token_ids)

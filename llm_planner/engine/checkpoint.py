@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,24 @@ from safetensors import SafetensorError, safe_open
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.model_config import ModelConfig, read_json
+from llm_planner.engine.quantization import PACKED, dequantize, stored_shapes
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
-_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-PRODUCTS = {
-    "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "output": ("self_attn.o_proj",),
-    "gate_up": ("mlp.gate_proj", "mlp.up_proj"),
-    "down": ("mlp.down_proj",),
-}
-"""The matrix products of a decoder layer, and the linear layers of the checkpoint that are fused in each."""
+_TYPES = frozenset({"F64", "F32", "F16", "BF16", "I32"})
+
+
+def products(config: ModelConfig) -> dict[str, tuple[str, ...]]:
+    """Returns the matrix products of a decoder layer, and which linear layers of the checkpoint each one joins."""
+    qkv = ("qkv_proj",) if config.has_fused_weights else ("q_proj", "k_proj", "v_proj")
+    attention = {"qkv": tuple(f"self_attn.{name}" for name in qkv), "output": ("self_attn.o_proj",)}
+    return attention if config.num_experts else attention | feed_forward_products(config, "mlp.")
+
+
+def feed_forward_products(config: ModelConfig, prefix: str) -> dict[str, tuple[str, ...]]:
+    """As ``products``, of the feed-forward part of a layer or of one expert."""
+    gate_up = ("gate_up_proj",) if config.has_fused_weights else ("gate_proj", "up_proj")
+    return {"gate_up": tuple(f"{prefix}{name}" for name in gate_up), "down": (f"{prefix}down_proj",)}
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -33,18 +41,27 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         "post_attention_layernorm.weight": (hidden,),
     }
 
+    if config.num_experts:
+        layer["mlp.gate.weight"] = (config.num_experts, hidden)
+    if config.has_post_norms:
+        layer["pre_feedforward_layernorm.weight"] = layer["post_feedforward_layernorm.weight"] = (hidden,)
+
     def linear(name: str, out_size: int, in_size: int, *, bias: bool) -> None:
         layer[f"{name}.weight"] = (out_size, in_size)
         if bias:
             layer[f"{name}.bias"] = (out_size,)
 
-    linear("self_attn.q_proj", q_size, hidden, bias=config.qkv_bias)
-    linear("self_attn.k_proj", kv_size, hidden, bias=config.qkv_bias)
-    linear("self_attn.v_proj", kv_size, hidden, bias=config.qkv_bias)
-    linear("self_attn.o_proj", hidden, q_size, bias=config.o_bias)
-    linear("mlp.gate_proj", mlp, hidden, bias=config.mlp_bias)
-    linear("mlp.up_proj", mlp, hidden, bias=config.mlp_bias)
-    linear("mlp.down_proj", hidden, mlp, bias=config.mlp_bias)
+    sizes = {
+        "qkv": ((q_size, kv_size, kv_size), hidden, config.qkv_bias),
+        "output": ((hidden,), q_size, config.o_bias),
+        "gate_up": ((mlp, mlp), hidden, config.mlp_bias),
+        "down": ((hidden,), mlp, config.mlp_bias),
+    }
+    experts = [feed_forward_products(config, f"mlp.experts.{expert}.") for expert in range(config.num_experts)]
+    for product, names in chain(products(config).items(), *(expert.items() for expert in experts)):
+        out_sizes, in_size, bias = sizes[product]
+        for name, out_size in zip(names, out_sizes if len(names) > 1 else (sum(out_sizes),), strict=True):
+            linear(name, out_size, in_size, bias=bias)
     if config.qk_norm:
         layer["self_attn.q_norm.weight"] = layer["self_attn.k_norm.weight"] = (config.head_dim,)
 
@@ -57,29 +74,51 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def _stored_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """As ``expected_shapes``, with the tensors that hold quantized weights in place of these."""
+    shapes = expected_shapes(config)
+    if config.quantization is None:
+        return shapes
+    for weight in [name for name in shapes if name.startswith("model.layers.") and name.endswith("_proj.weight")]:
+        shapes |= stored_shapes(weight.removesuffix(".weight"), shapes.pop(weight), config.quantization)
+    return shapes
+
+
 class Checkpoint:
     """Opened weight files. Construction checks them all; ``load`` then reads one tensor.
 
     Raises:
         PlannerError: MODEL_NOT_FOUND if there are no safetensors, CHECKPOINT_INVALID if a file is truncated or
-            corrupt, or a weight is missing, unexpected, of another shape, or not a floating-point tensor.
+            corrupt, or a weight is missing, unexpected, of another shape or type.
     """
 
     def __init__(self, model_dir: Path, config: ModelConfig) -> None:
         self._dir = model_dir
         self._files = {path.name: open_weights(path) for path in _weight_files(model_dir)}
         self._file_of = {name: file for file, opened in self._files.items() for name in opened.keys()}  # noqa: SIM118
+        self._quantization = config.quantization
         self._check(config)
 
     def load(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """Returns one weight, converted and placed."""
-        tensor = self._files[self._file_of[name]].get_tensor(name)
+        module = name.removesuffix(".weight")
+        if self._quantization is not None and f"{module}.qweight" in self._file_of:
+            tensor = dequantize(module, self._quantization, self._read, self._dir)
+        else:
+            tensor = self._read(name)
         return tensor.to(device=device, dtype=dtype)
+
+    def _read(self, name: str) -> torch.Tensor:
+        tensor: torch.Tensor = self._files[self._file_of[name]].get_tensor(name)
+        return tensor
 
     def _check(self, config: ModelConfig) -> None:
         # Old exports carry the rotary buffer, and tied models may carry the output layer a second time.
-        expected = expected_shapes(config)
+        expected = _stored_shapes(config)
         ignorable = {n for n in self._file_of if n.endswith("rotary_emb.inv_freq") or n == "lm_head.weight"}
+        if config.quantization is not None:  # AutoGPTQ writes zeros where a layer has no bias
+            extra = {name for name in self._file_of.keys() - expected.keys() if name.endswith("_proj.bias")}
+            ignorable |= {name for name in extra if not self._read(name).any()}
         held = self._file_of.keys() - (ignorable - expected.keys())
         check_weights(self._dir, {name: self._files[self._file_of[name]].get_slice(name) for name in held}, expected)
 
@@ -93,7 +132,7 @@ def check_weights(source: Path, found: Mapping[str, Any], expected: Mapping[str,
         expected: Shapes by name.
 
     Raises:
-        PlannerError: CHECKPOINT_INVALID if one is missing, unexpected, of another shape, or no floating-point tensor.
+        PlannerError: CHECKPOINT_INVALID if one is missing, unexpected, of another shape or type.
     """
     problem = _first_problem(found, expected)
     if problem is not None:
@@ -108,8 +147,8 @@ def _first_problem(found: Mapping[str, Any], expected: Mapping[str, tuple[int, .
     for name, shape in expected.items():
         if tuple(found[name].get_shape()) != shape:
             return f"{name} has shape {tuple(found[name].get_shape())}, but the configuration implies {shape}"
-        if found[name].get_dtype() not in _FLOATS:
-            return f"{name} is stored as {found[name].get_dtype()}; quantized weights are not supported"
+        if (found[name].get_dtype() == "I32") != name.endswith(PACKED) or found[name].get_dtype() not in _TYPES:
+            return f"{name} is stored as {found[name].get_dtype()}, which the configuration does not say"
     return None
 
 

@@ -6,23 +6,34 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
-from llm_planner.engine.attention import slot_of
+from llm_planner.engine.attention import attend, reaches, slot_of, soft_cap
 from llm_planner.engine.kv_cache import KVCache
 
 
 class DecodeRow(NamedTuple):
-    """One sequence of a decode batch: its block table, how much of it is a shared prefix, and its KV length."""
+    """One sequence of a decode batch: its block table, how much of it is a shared prefix, and its KV length.
+
+    ``num_hidden`` tokens of the first block lie before its window.
+    """
 
     blocks: Sequence[int]
     num_shared_blocks: int
     kv_len: int
+    num_hidden: int = 0
 
     @property
     def order(self) -> tuple[int, int, int]:
         """Sort key that makes neighbours of the sequences that share a prefix, the shortest first."""
         return (self.blocks[0] if self.num_shared_blocks else -1, self.num_shared_blocks, self.kv_len)
+
+    def within(self, window: int | None, block_size: int) -> "DecodeRow":
+        """Returns what a layer with this window sees of it: the blocks from the first in the window on."""
+        if window is None or self.kv_len < window:
+            return self
+        start = self.kv_len + 1 - window
+        first = start // block_size
+        return DecodeRow(self.blocks[first:], 0, self.kv_len - first * block_size, start - first * block_size)
 
 
 class DecodeAttention:
@@ -40,29 +51,35 @@ class DecodeAttention:
         self._cache = cache
         slots = [slot_of(row.blocks, row.kv_len, cache.block_size) for row in rows]
         self._slots = torch.tensor(slots, dtype=torch.long, device=cache.pool.device)
-        self._groups = [(part, _make_group(cache, rows[part])) for part in split_rows(rows, cache)]
+        self._reaches = reaches(cache, max(row.kv_len for row in rows) + 1)
+        self._groups = {
+            reach: _make_groups(cache, [row.within(reach, cache.block_size) for row in rows])
+            for reach in set(self._reaches)
+        }
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``."""
         self._cache.write(layer, self._slots, keys, values)
         # The query heads of one KV head are laid out as its queries, so no key is copied for them.
         grouped = queries.reshape(*keys.shape[:2], -1, keys.shape[2])
-        attended = [group.attend(layer, grouped[part]) for part, group in self._groups]
+        attended = [group.attend(layer, grouped[part]) for part, group in self._groups[self._reaches[layer]]]
         return (torch.cat(attended) if len(attended) > 1 else attended[0]).flatten(1)
 
 
 def split_rows(rows: Sequence[DecodeRow], cache: KVCache) -> list[slice]:
-    """Returns slices of sorted ``rows``: one prefix each, and no more to gather than the cache allows at a time."""
-    groups, start = [], 0
+    """Returns slices of ``rows``: one prefix each, and no more to gather than the cache allows at a time."""
+    groups, start, widest = [], 0, 0
     for end in range(1, len(rows) + 1):
+        widest = max(widest, _width(rows[end - 1], cache.block_size))
         is_last = end == len(rows)
         if is_last or rows[end].order[:2] != rows[start].order[:2]:
             is_full = True
         else:
-            is_full = (end + 1 - start) * _width(rows[end], cache.block_size) > cache.max_gathered_blocks
+            width = max(widest, _width(rows[end], cache.block_size))
+            is_full = (end + 1 - start) * width > cache.max_gathered_blocks
         if is_full:
             groups.append(slice(start, end))
-            start = end
+            start, widest = end, 0
     return groups
 
 
@@ -75,6 +92,10 @@ class _Group(Protocol):
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         """Returns the attended values of ``queries``, both (num_rows, num_kv_heads, group_size, head_dim)."""
         ...
+
+
+def _make_groups(cache: KVCache, rows: Sequence[DecodeRow]) -> list[tuple[slice, _Group]]:
+    return [(part, _make_group(cache, rows[part])) for part in split_rows(rows, cache)]
 
 
 def _make_group(cache: KVCache, rows: Sequence[DecodeRow]) -> _Group:
@@ -91,17 +112,20 @@ class _PaddedGroup:
         device, block_size = cache.pool.device, cache.block_size
         self._cache = cache
         skipped = rows[0].num_shared_blocks
-        width = _width(rows[-1], block_size)
+        width = max(_width(row, block_size) for row in rows)
         tables = [row.blocks[skipped : skipped + width] for row in rows]
         padded = [block for table in tables for block in [*table, *[table[0]] * (width - len(table))]]
         self._blocks = torch.tensor(padded, dtype=torch.long, device=device)
         lengths = [row.kv_len + 1 - skipped * block_size for row in rows]
-        self.longest = lengths[-1]
+        hidden = [row.num_hidden for row in rows]
+        self.longest = max(lengths)
         self.mask: torch.Tensor | None = None
-        if lengths[0] < lengths[-1]:
-            is_padding = torch.arange(self.longest, device=device) >= torch.tensor(lengths, device=device)[:, None]
-            mask = torch.zeros(is_padding.shape, dtype=cache.pool.dtype, device=device)
-            self.mask = mask.masked_fill_(is_padding, -math.inf)[:, None, None, :]
+        if min(lengths) < self.longest or any(hidden):
+            index = torch.arange(self.longest, device=device)
+            starts, ends = torch.tensor((hidden, lengths), device=device)[..., None]
+            is_hidden = (index < starts) | (index >= ends)
+            mask = torch.zeros(is_hidden.shape, dtype=cache.pool.dtype, device=device)
+            self.mask = mask.masked_fill_(is_hidden, -math.inf)[:, None, None, :]
         self._num_rows = len(rows)
 
     def gather(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -111,7 +135,7 @@ class _PaddedGroup:
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         keys, values = self.gather(layer)
-        return scaled_dot_product_attention(queries, keys, values, attn_mask=self.mask)
+        return attend(queries, keys, values, self.mask, self._cache.config)
 
 
 class _SharedGroup:
@@ -127,14 +151,16 @@ class _SharedGroup:
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         num_rows, num_kv_heads, group_size, head_dim = queries.shape
-        queries = queries * head_dim**-0.5
+        config = self._cache.config
+        queries = queries * config.attention_scale
         shared_keys, shared_values = self._cache.read_shared(layer, self._shared)
         own_keys, own_values = self._own.gather(layer)
-        own_scores = queries @ own_keys.transpose(2, 3)
+        own_scores = soft_cap(queries @ own_keys.transpose(2, 3), config.attention_softcap)
         if self._own.mask is not None:
             own_scores += self._own.mask
         # From here on (num_kv_heads, num_rows * group_size, ...): all rows are one matrix per KV head.
         shared_scores = queries.transpose(0, 1).reshape(num_kv_heads, -1, head_dim).bmm(shared_keys.transpose(1, 2))
+        shared_scores = soft_cap(shared_scores, config.attention_softcap)
         scores = torch.cat((shared_scores, own_scores.transpose(0, 1).flatten(1, 2)), dim=-1)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(queries.dtype)
         num_shared = shared_scores.shape[-1]

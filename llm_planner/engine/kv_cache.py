@@ -20,6 +20,7 @@ class KVCache:
     block table serves all layers. Blocks hold anything until they are cleared or written.
 
     Attributes:
+        config: Of the model whose KV it holds.
         max_gathered_blocks: How much a group of decoding sequences gathers at a time.
         min_shared_blocks: How long a prefix must be to be attended once for all sequences that share it.
     """
@@ -27,6 +28,7 @@ class KVCache:
     def __init__(
         self, config: ModelConfig, *, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
+        self.config = config
         self.block_size = block_size
         self.num_blocks = num_blocks
         shape = (config.num_layers, 2, num_blocks, block_size, config.num_kv_heads, config.head_dim)

@@ -36,6 +36,10 @@ class TorchLengthPredictor:
     def __init__(self, directory: Path, *, device: str = "auto", dtype: str = "auto") -> None:
         self.config = load_length_config(directory)
         shape = read_model_config(directory)
+        if not shape.has_plain_attention:
+            fields = "sliding_window, attn_logit_softcapping or query_pre_attn_scalar"
+            message = f"{directory}: {fields} is not supported in a length predictor"
+            raise PlannerError(ErrorCode.UNSUPPORTED_ARCHITECTURE, message)
         self._vocab_size = shape.vocab_size
         self._device = select_device(device)
         data_type = select_dtype(dtype, shape, self._device)

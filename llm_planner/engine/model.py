@@ -1,31 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forward pass of Llama, Mistral, Qwen2 and Qwen3, written out; query-key-value and gate-up weights are fused."""
+"""The forward pass of all families, written out; query-key-value and gate-up weights are fused.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+What families have of their own are fields of ``ModelConfig``, or weights of a layer that others lack.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
-from torch.nn.functional import embedding, rms_norm, silu
+from torch.nn.functional import embedding, gelu, rms_norm, silu
 
 from llm_planner.engine.adapter import AdaptedRows, add
-from llm_planner.engine.attention import Attention
-from llm_planner.engine.checkpoint import PRODUCTS, Checkpoint
+from llm_planner.engine.attention import Attention, soft_cap
+from llm_planner.engine.checkpoint import Checkpoint, feed_forward_products, products
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
 
+_ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "silu": silu,
+    "gelu_pytorch_tanh": partial(gelu, approximate="tanh"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    """Weights of the feed-forward part of a layer, or of one expert."""
+
+    gate_up: Linear
+    down: Linear
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """Weights of one decoder layer; ``qk_norm`` is (num_heads + num_kv_heads, head_dim), Qwen3 only."""
+    """Weights of one decoder layer; ``qk_norm`` is (num_heads + num_kv_heads, head_dim).
+
+    A layer without a router has one feed-forward part, else one for each expert.
+    A ``*_norm`` is applied to what goes into attention or the feed-forward part, a ``*_post_norm`` to what comes out.
+    """
 
     attention_norm: torch.Tensor
     qkv: Linear
     qk_norm: torch.Tensor | None
     output: Linear
+    attention_post_norm: torch.Tensor | None
     mlp_norm: torch.Tensor
-    gate_up: Linear
-    down: Linear
+    router: Linear | None
+    feed_forwards: tuple[FeedForward, ...]
+    mlp_post_norm: torch.Tensor | None
 
 
 class Model:
@@ -35,13 +58,18 @@ class Model:
         self.config = config
         self.dtype = dtype
         self.device = device
-        load = _Loader(checkpoint, dtype, device, keeps_plain=not config.is_large)
+        load = _Loader(checkpoint, config, dtype, device)
         self._embedding = load.tensor("model.embed_tokens.weight")
-        self._layers = [load.layer(config, f"model.layers.{i}.") for i in range(config.num_layers)]
-        self._norm = load.tensor("model.norm.weight")
+        self._layers = [load.layer(f"model.layers.{i}.") for i in range(config.num_layers)]
+        self._norm = load.norm("model.norm")
         head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
         self._head = make_linear(head, keeps_plain=not config.is_large, is_shared=config.is_tied)
-        self._rope = RotaryTable(config, dtype, device)
+        self._embedding_scale = float(torch.tensor(config.embedding_scale, dtype=dtype))
+        self._activate = _ACTIVATIONS[config.activation]
+        self._rope = self._local_rope = RotaryTable(config, dtype, device)
+        if config.local_rope_theta is not None:
+            local = replace(config, rope_theta=config.local_rope_theta, rope_scaling=None, rope_divisors=())
+            self._local_rope = RotaryTable(local, dtype, device)
 
     def forward(
         self,
@@ -59,20 +87,22 @@ class Model:
                 only their hidden states are computed further, and returned.
             adapted: Tokens for which adapters add to the products; all of them, where ``attend`` leaves some out.
         """
-        cos, sin = self._rope.at(positions)
+        turned = local_turned = self._rope.at(positions)
+        if self._local_rope is not self._rope:
+            local_turned = self._local_rope.at(positions)
         x = embedding(torch.tensor(token_ids, device=self.device), self._embedding)
+        if self._embedding_scale != 1:
+            x = x * self._embedding_scale
         for index, layer in enumerate(self._layers):
+            cos, sin = turned if self.config.windows[index] is None else local_turned
             attended = self._attention(index, layer, x, cos, sin, attend, adapted)
             x = (x if x.shape[0] == attended.shape[0] else x[-attended.shape[0] :]) + attended
-            normed = self._rms(x, layer.mlp_norm)
-            gate, up = add(adapted, index, "gate_up", normed, layer.gate_up(normed)).chunk(2, dim=-1)
-            inner = silu(gate) * up
-            x = x + add(adapted, index, "down", inner, layer.down(inner))
+            x = x + self._mlp(index, layer, x, adapted)
         return x
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns (num_tokens, vocab_size) of hidden states (num_tokens, hidden_size)."""
-        return self._head(self.normed(hidden))
+        return soft_cap(self._head(self.normed(hidden)), self.config.logit_softcap)
 
     def normed(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns hidden states after the final norm."""
@@ -94,13 +124,43 @@ class Model:
         num_qk = config.num_heads + config.num_kv_heads
         qk, values = heads[:, :num_qk], heads[:, num_qk:]
         if layer.qk_norm is not None:
-            qk = rms_norm(qk, (config.head_dim,), eps=config.rms_norm_eps) * layer.qk_norm
+            normed_heads = rms_norm(qk.to(layer.qk_norm.dtype), (config.head_dim,), eps=config.rms_norm_eps)
+            qk = (normed_heads * layer.qk_norm).to(qk.dtype)
         qk = rotate(qk, cos, sin)
         attended = attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values)
-        return add(adapted, index, "output", attended, layer.output(attended))
+        output = add(adapted, index, "output", attended, layer.output(attended))
+        return output if layer.attention_post_norm is None else self._rms(output, layer.attention_post_norm)
+
+    def _mlp(self, index: int, layer: Layer, x: torch.Tensor, adapted: Sequence[AdaptedRows]) -> torch.Tensor:
+        normed = self._rms(x, layer.mlp_norm)
+        if layer.router is None:
+            output = self._feed_forward(index, layer.feed_forwards[0], normed, adapted)
+        else:
+            output = self._route(index, layer.router, layer.feed_forwards, normed)
+        return output if layer.mlp_post_norm is None else self._rms(output, layer.mlp_post_norm)
+
+    def _route(self, index: int, router: Linear, experts: Sequence[FeedForward], normed: torch.Tensor) -> torch.Tensor:
+        """Returns the sum of what the experts of each token make of it, by the router's weights."""
+        weights, chosen = router(normed).softmax(dim=-1, dtype=torch.float32).topk(self.config.num_experts_per_token)
+        if self.config.normalizes_routing:
+            weights = weights / weights.sum(dim=-1, keepdim=True)
+        weights, output = weights.to(normed.dtype), torch.zeros_like(normed)
+        for expert in chosen.unique().tolist():
+            rows, places = (chosen == expert).nonzero(as_tuple=True)
+            part = self._feed_forward(index, experts[expert], normed[rows], ())
+            output.index_add_(0, rows, part * weights[rows, places, None])
+        return output
+
+    def _feed_forward(
+        self, index: int, weights: FeedForward, x: torch.Tensor, adapted: Sequence[AdaptedRows]
+    ) -> torch.Tensor:
+        gate, up = add(adapted, index, "gate_up", x, weights.gate_up(x)).chunk(2, dim=-1)
+        inner = self._activate(gate) * up
+        return add(adapted, index, "down", inner, weights.down(inner))
 
     def _rms(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return rms_norm(x, (self.config.hidden_size,), weight, self.config.rms_norm_eps)
+        normed = rms_norm(x.to(weight.dtype), (self.config.hidden_size,), weight, self.config.rms_norm_eps)
+        return normed.to(x.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +168,42 @@ class _Loader:
     """Reads weights of one checkpoint for one device and fuses what is multiplied with the same input."""
 
     checkpoint: Checkpoint
+    config: ModelConfig
     dtype: torch.dtype
     device: torch.device
-    keeps_plain: bool
 
     def tensor(self, name: str) -> torch.Tensor:
         return self.checkpoint.load(name, self.dtype, self.device)
 
-    def fused(self, prefix: str, product: str, *, bias: bool) -> Linear:
-        names = [f"{prefix}{name}" for name in PRODUCTS[product]]
-        weight = torch.cat([self.tensor(f"{name}.weight") for name in names])
-        biases = torch.cat([self.tensor(f"{name}.bias") for name in names]) if bias else None
-        return make_linear(weight, biases, keeps_plain=self.keeps_plain)
+    def norm(self, name: str) -> torch.Tensor:
+        """Returns the weight of a norm; one that is stored less one stays in float32, as the reference computes it."""
+        if self.config.norms_add_one:
+            return 1 + self.checkpoint.load(f"{name}.weight", torch.float32, self.device)
+        return self.tensor(f"{name}.weight")
 
-    def layer(self, config: ModelConfig, prefix: str) -> Layer:
-        qk_norm = None
+    def fused(self, prefix: str, names: Sequence[str], *, bias: bool = False) -> Linear:
+        weight = torch.cat([self.tensor(f"{prefix}{name}.weight") for name in names])
+        biases = torch.cat([self.tensor(f"{prefix}{name}.bias") for name in names]) if bias else None
+        return make_linear(weight, biases, keeps_plain=not self.config.is_large)
+
+    def feed_forward(self, prefix: str, mlp: str) -> FeedForward:
+        joined, bias = feed_forward_products(self.config, mlp), self.config.mlp_bias
+        return FeedForward(*(self.fused(prefix, joined[product], bias=bias) for product in ("gate_up", "down")))
+
+    def layer(self, prefix: str) -> Layer:
+        config, joined, qk_norm = self.config, products(self.config), None
+        experts = [f"mlp.experts.{expert}." for expert in range(config.num_experts)]
         if config.qk_norm:
-            q_norm, k_norm = (self.tensor(f"{prefix}self_attn.{name}_norm.weight") for name in "qk")
+            q_norm, k_norm = (self.norm(f"{prefix}self_attn.{name}_norm") for name in "qk")
             qk_norm = torch.cat((q_norm.expand(config.num_heads, -1), k_norm.expand(config.num_kv_heads, -1)))
         return Layer(
-            attention_norm=self.tensor(f"{prefix}input_layernorm.weight"),
-            qkv=self.fused(prefix, "qkv", bias=config.qkv_bias),
+            attention_norm=self.norm(f"{prefix}input_layernorm"),
+            qkv=self.fused(prefix, joined["qkv"], bias=config.qkv_bias),
             qk_norm=qk_norm,
-            output=self.fused(prefix, "output", bias=config.o_bias),
-            mlp_norm=self.tensor(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self.fused(prefix, "gate_up", bias=config.mlp_bias),
-            down=self.fused(prefix, "down", bias=config.mlp_bias),
+            output=self.fused(prefix, joined["output"], bias=config.o_bias),
+            attention_post_norm=self.norm(f"{prefix}post_attention_layernorm") if config.has_post_norms else None,
+            mlp_norm=self.norm(f"{prefix}{'pre_feedforward' if config.has_post_norms else 'post_attention'}_layernorm"),
+            router=self.fused(prefix, ["mlp.gate"]) if experts else None,
+            feed_forwards=tuple(self.feed_forward(prefix, mlp) for mlp in experts or ["mlp."]),
+            mlp_post_norm=self.norm(f"{prefix}post_feedforward_layernorm") if config.has_post_norms else None,
         )

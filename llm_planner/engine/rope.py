@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embeddings (RoFormer, arXiv 2104.09864), with the frequency scaling of Llama 3.1."""
+"""Rotary position embeddings (RoFormer, arXiv 2104.09864), with divided frequencies or the scaling of Llama 3.1."""
 
 import math
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ class RotaryTable:
 
     def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
         self._inverse = _inverse_frequencies(config)
+        self._amplitude = config.rope_amplitude
         self._max_rows = config.max_model_len
         self.cos = self.sin = torch.empty(0, 1, config.head_dim, dtype=dtype, device=device)
 
@@ -36,7 +37,7 @@ class RotaryTable:
 
     def _grow(self, num_rows: int) -> None:
         angles = torch.arange(len(self.cos), num_rows, dtype=torch.float32)[:, None] * self._inverse
-        cos, sin = angles.cos(), angles.sin()
+        cos, sin = angles.cos() * self._amplitude, angles.sin() * self._amplitude
         self.cos = torch.cat((self.cos, torch.cat((cos, cos), dim=-1)[:, None].to(self.cos)))
         self.sin = torch.cat((self.sin, torch.cat((-sin, sin), dim=-1)[:, None].to(self.sin)))
 
@@ -49,6 +50,8 @@ def rotate(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.T
 def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
     exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
     inverse = 1.0 / config.rope_theta**exponents
+    if config.rope_divisors:
+        inverse /= torch.tensor(config.rope_divisors)
     return inverse if config.rope_scaling is None else _scale_llama3(inverse, config.rope_scaling)
 
 

@@ -2,20 +2,30 @@
 """Builders of tiny random checkpoints with tokenizers, and a small driver of the backend."""
 
 import json
+import shutil
 
+import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from llm_planner.core.step import SchedulerOutput, Sequence
@@ -35,10 +45,14 @@ LLAMA3_ROPE = {
 }
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 FAMILIES = {
+    "gemma2": (Gemma2Config, Gemma2ForCausalLM),
+    "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM),
     "llama": (LlamaConfig, LlamaForCausalLM),
     "mistral": (MistralConfig, MistralForCausalLM),
+    "phi3": (Phi3Config, Phi3ForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
 }
 
 
@@ -86,6 +100,9 @@ def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **override
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "head_dim": 16,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 48,
         "max_position_embeddings": 512,
         "bos_token_id": 1,
         "eos_token_id": 2,
@@ -101,6 +118,48 @@ def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **override
             parameter.normal_(mean, deviation)
     model.save_pretrained(path, max_shard_size=max_shard_size)
     byte_level_tokenizer().save_pretrained(path)
+    return path
+
+
+def _pack(numbers):
+    """Returns int32 words of numbers (..., 8) of 4 bits, the first in the lowest bits."""
+    shifts = np.arange(0, 32, 4, dtype=np.uint32)
+    return torch.from_numpy((numbers.numpy().astype(np.uint32) << shifts).sum(-1, dtype=np.uint32).view(np.int32))
+
+
+def save_quantized(path, plain, method, *, seed=0, group_size=16, is_ordered=True, **config):
+    """Saves a model as ``plain`` with random linear layers of 4 bits, and gives ``plain`` the same ones as numbers."""
+    shutil.copytree(plain, path)
+    weights, rng = load_file(plain / "model.safetensors"), torch.Generator().manual_seed(seed)
+    quantized = dict(weights)
+    for weight in [name for name in weights if name.endswith("_proj.weight")]:
+        out_size, in_size = weights[weight].shape
+        size = in_size if group_size == -1 else group_size
+        groups = torch.arange(in_size) // size
+        if not is_ordered:
+            groups = groups[torch.randperm(in_size, generator=rng)]
+        codes = torch.randint(16, (in_size, out_size), generator=rng)
+        zeros = torch.randint(1, 16, (in_size // size, out_size), generator=rng)
+        scales = (torch.rand(zeros.shape, generator=rng) * 0.06).half()
+        weights[weight] = ((codes - zeros[groups]) * scales[groups].float()).t().contiguous()
+        del quantized[weight]
+        name = weight.removesuffix(".weight")
+        if method == "awq":
+            order = (0, 2, 4, 6, 1, 3, 5, 7)
+            parts = (_pack(numbers.unflatten(1, (-1, 8))[..., order]) for numbers in (codes, zeros))
+            quantized |= zip((f"{name}.qweight", f"{name}.qzeros"), parts, strict=True)
+        else:
+            stored_zeros = zeros if config.get("checkpoint_format") == "gptq_v2" else zeros - 1
+            quantized[f"{name}.qweight"] = _pack(codes.unflatten(0, (-1, 8)).transpose(1, 2))
+            quantized[f"{name}.qzeros"] = _pack(stored_zeros.unflatten(1, (-1, 8)))
+            quantized[f"{name}.g_idx"] = groups.int()
+            quantized.setdefault(f"{name}.bias", torch.zeros(out_size, dtype=torch.float16))
+        quantized[f"{name}.scales"] = scales
+    save_file(weights, plain / "model.safetensors", {"format": "pt"})
+    save_file(quantized, path / "model.safetensors", {"format": "pt"})
+    values = json.loads((path / "config.json").read_text())
+    values["quantization_config"] = {"quant_method": method, "bits": 4, "group_size": group_size, **config}
+    (path / "config.json").write_text(json.dumps(values))
     return path
 
 

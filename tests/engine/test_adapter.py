@@ -23,6 +23,8 @@ CASES = {
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True}, {"rank": 1}),
     "two of three": ("qwen2", {}, {"targets": ("q_proj", "v_proj")}),
     "the last layer's end": ("qwen3", {}, {"targets": ("o_proj", "up_proj"), "rank": 7}),
+    "fused": ("phi3", {}, {"targets": ("qkv_proj", "gate_up_proj", "down_proj")}),
+    "behind norms": ("gemma3_text", {}, {"targets": ("q_proj", "o_proj", "down_proj")}),
     "stabilized": ("llama", {}, {"use_rslora": True, "rank": 16, "lora_alpha": 4.5}),
 }
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");" | "g(" /[a-z_]+/ ");")+\n'
@@ -109,6 +111,14 @@ def test_one_adapter(case, tmp_path):
     tokens, logprobs = told(backend, sequence(adapter=adapter))
     assert_equal(tokens["a"], logprobs["a"], reference(path, adapter))
     assert tokens["a"] != reference(path, None)[0][: len(tokens["a"])]
+
+
+def test_experts_take_no_adapter(tmp_path):
+    path = save_model(tmp_path / "model", "qwen3_moe")
+    TorchBackend(path, num_kv_blocks=4, adapters=[save_adapter(tmp_path / "attention", path, targets=("q_proj",))])
+    adapter = save_adapter(tmp_path / "experts", path, targets=("q_proj", "gate_proj"))
+    with pytest.raises(PlannerError, match="'gate_proj', which is no linear layer"):
+        TorchBackend(path, num_kv_blocks=4, adapters=[adapter])
 
 
 @pytest.mark.parametrize("order", ["xy-xy-", "xxyy--", "x-----"])

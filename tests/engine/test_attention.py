@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,14 +28,19 @@ def make_cache(config, num_blocks=64):
     return cache
 
 
-def attend_plainly(queries, keys, values):
+def with_window(config, window):
+    return replace(config, windows=(None, window))
+
+
+def attend_plainly(queries, keys, values, window=None):
     """Softmax attention of the last queries over keys and values (num_tokens, num_heads, head_dim), written out."""
     group = queries.shape[1] // keys.shape[1]
     keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
     num_new, num_all = len(queries), len(keys)
     scores = torch.einsum("qhd,khd->hqk", queries, keys) / math.sqrt(queries.shape[-1])
-    future = torch.arange(num_all) > torch.arange(num_all - num_new, num_all)[:, None]
-    weights = scores.masked_fill(future, -math.inf).softmax(-1)
+    distance = torch.arange(num_all - num_new, num_all)[:, None] - torch.arange(num_all)
+    is_seen = (distance >= 0) & (distance < (window or num_all))
+    weights = scores.masked_fill(~is_seen, -math.inf).softmax(-1)
     return torch.einsum("hqk,khd->qhd", weights, values).flatten(1)
 
 
@@ -45,17 +51,20 @@ def random_heads(generator, config, num_tokens):
     return draw(config.num_heads), draw(config.num_kv_heads), draw(config.num_kv_heads)
 
 
-@given(kv_len=st.integers(0, 30), num_tokens=st.integers(1, 20), seed=st.integers(0, 99))
-def test_a_chunk_over_scattered_blocks_equals_plain_attention(config, kv_len, num_tokens, seed):
+WINDOWS = st.one_of(st.none(), st.integers(1, 40))
+
+
+@given(kv_len=st.integers(0, 30), num_tokens=st.integers(1, 20), window=WINDOWS, seed=st.integers(0, 99))
+def test_a_chunk_over_scattered_blocks_equals_plain_attention(config, kv_len, num_tokens, window, seed):
     generator = torch.Generator().manual_seed(seed)
-    cache, end = make_cache(config), kv_len + num_tokens
+    cache, end = make_cache(with_window(config, window)), kv_len + num_tokens
     table = torch.randperm(64, generator=generator).tolist()[: end // BLOCK_SIZE + 1]
     heads = random_heads(generator, config, end)
     for start, stop in ((0, kv_len), (kv_len, end)):
         if start < stop:
             chunk = PrefillAttention(cache, table, start, stop - start)(1, *(part[start:stop] for part in heads))
             torch.testing.assert_close(
-                chunk, attend_plainly(heads[0][start:stop], *(part[:stop] for part in heads[1:]))
+                chunk, attend_plainly(heads[0][start:stop], *(part[:stop] for part in heads[1:]), window)
             )
 
 
@@ -63,10 +72,11 @@ def test_a_chunk_over_scattered_blocks_equals_plain_attention(config, kv_len, nu
     sequences=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), min_size=1, max_size=8),
     is_prefix_scattered=st.booleans(),
     limits=st.tuples(st.integers(1, 40), st.integers(1, 4)),
+    window=WINDOWS,
     seed=st.integers(0, 99),
 )
-def test_a_decode_batch_equals_plain_attention_row_by_row(config, sequences, is_prefix_scattered, limits, seed):
-    cache = make_cache(config, 128)
+def test_a_decode_batch_equals_plain_attention_row_by_row(config, sequences, is_prefix_scattered, limits, window, seed):
+    cache = make_cache(with_window(config, window), 128)
     cache.max_gathered_blocks, cache.min_shared_blocks = limits
     generator = torch.Generator().manual_seed(seed)
     free = torch.randperm(125, generator=generator).tolist()
@@ -90,7 +100,8 @@ def test_a_decode_batch_equals_plain_attention_row_by_row(config, sequences, is_
     attended = DecodeAttention(cache, [row for row, _ in batch])(1, queries, keys, values)
     for row, (_, past) in enumerate(batch):
         new = slice(row, row + 1)
-        expected = attend_plainly(queries[new], torch.cat((past[0], keys[new])), torch.cat((past[1], values[new])))
+        all_keys, all_values = (torch.cat((kv, kv_new[new])) for kv, kv_new in zip(past, (keys, values), strict=True))
+        expected = attend_plainly(queries[new], all_keys, all_values, window)
         torch.testing.assert_close(attended[new], expected)
 
 

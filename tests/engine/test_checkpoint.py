@@ -12,7 +12,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import Checkpoint, expected_shapes
 from llm_planner.engine.model_config import read_model_config
-from tests.engine.builders import generate, save_model, sequence
+from tests.engine.builders import FAMILIES, generate, save_model, save_quantized, sequence
 
 
 @pytest.fixture
@@ -84,17 +84,53 @@ def test_refused_broken_json(model_dir, name, text):
     ("values", "words"),
     [
         ({"architectures": ["GemmaForCausalLM"]}, "GemmaForCausalLM"),
-        ({"architectures": ["MistralForCausalLM"]}, "sliding_window = 4096"),
-        ({"architectures": ["MistralForCausalLM"], "sliding_window": 512}, "sliding_window = 512"),
+        ({"architectures": ["MistralForCausalLM"], "layer_types": ["full_attention"] * 2}, "layer_types"),
         ({"architectures": None, "model_type": "gemma"}, "gemma"),
         ({"hidden_act": "gelu"}, "hidden_act"),
-        ({"use_sliding_window": True}, "use_sliding_window"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_attention"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"architectures": ["Qwen2ForCausalLM"], "layer_types": ["full_attention", "chunked_attention"]}, "chunked"),
+        ({"architectures": ["Qwen2ForCausalLM"], "layer_types": ["full_attention"]}, "layer_types"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config.quant_method = None"),
+        (
+            {"quantization_config": {"quant_method": "bitsandbytes"}},
+            "quantization_config.quant_method = 'bitsandbytes'",
+        ),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "quantization_config.bits = 3"),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}},
+            "quantization_config.checkpoint_format = 'marlin'",
+        ),
+        (
+            {"quantization_config": {"quant_method": "awq", "bits": 4, "version": "gemv"}},
+            "quantization_config.version = 'gemv'",
+        ),
+        (
+            {"quantization_config": {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["q_proj"]}},
+            "quantization_config.modules_to_not_convert = ['q_proj']",
+        ),
+        (
+            {"quantization_config": {"quant_method": "gptq", "bits": 4, "lm_head": True}},
+            "quantization_config.lm_head = True",
+        ),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "yarn"),
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
-        ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "linear"),
+        ({"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
+        ({"architectures": ["Gemma3ForConditionalGeneration"]}, "architectures = ['Gemma3ForConditionalGeneration']"),
+        ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "rope_theta": 1e4}}, "longrope"),
+        ({"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 2}, "decoder_sparse_step = 2"),
+        ({"architectures": ["Qwen3MoeForCausalLM"], "mlp_only_layers": [0]}, "mlp_only_layers = [0]"),
+        ({"architectures": ["Gemma2ForCausalLM"], "hidden_activation": "relu"}, "hidden_activation = 'relu'"),
+        ({"architectures": ["Gemma2ForCausalLM"], "sliding_window": None}, "sliding_window = None"),
+        ({"architectures": ["Gemma3ForCausalLM"], "use_bidirectional_attention": True}, "use_bidirectional_attention"),
+        ({"architectures": ["Gemma3ForCausalLM"], "attn_logit_softcapping": 50.0}, "attn_logit_softcapping = 50.0"),
+        (
+            {
+                "architectures": ["Gemma3ForCausalLM"],
+                "rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 8.0}},
+            },
+            "sliding_attention",
+        ),
     ],
 )
 def test_refused_architecture(model_dir, values, words):
@@ -111,6 +147,21 @@ def test_refused_architecture(model_dir, values, words):
         {"num_hidden_layers": -1},
         {"num_key_value_heads": 3},
         {"head_dim": 15},
+        {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 0}},
+        {"quantization_config": {"quant_method": "gptq", "bits": 4}, "intermediate_size": 110},
+        {"quantization_config": "gptq"},
+        {"architectures": ["MistralForCausalLM"], "sliding_window": 0},
+        {
+            "architectures": ["Phi3ForCausalLM"],
+            "rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 7, "rope_theta": 1e4},
+        },
+        {"architectures": ["Qwen3MoeForCausalLM"], "num_experts_per_tok": 9},
+        {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 0},
+        {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 1000, "num_hidden_layers": 1000},
+        {"architectures": ["Gemma2ForCausalLM"], "final_logit_softcapping": 0.0},
+        {"architectures": ["Gemma2ForCausalLM"], "query_pre_attn_scalar": 0},
+        {"architectures": ["Gemma3ForCausalLM"], "sliding_window_pattern": 0},
+        {"architectures": ["MistralForCausalLM"], "sliding_window": "wide"},
         {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4}},
     ],
 )
@@ -139,7 +190,25 @@ def test_refused_quantized_weights(model_dir):
         weights["model.norm.weight"] = weights["model.norm.weight"].to(torch.int8)
 
     edit_weights(model_dir, quantize)
-    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "quantized")
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "stored as I8")
+
+
+def test_refused_whole_weights_where_quantized_ones_are_stated(model_dir):
+    edit_config(model_dir, quantization_config={"quant_method": "awq", "bits": 4, "group_size": 16})
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "missing")
+
+
+def test_refused_quantized_weights_with_a_bias_that_the_configuration_does_not_name(model_dir, tmp_path):
+    path = save_quantized(tmp_path / "quantized", model_dir, "gptq")
+    edit_weights(path, lambda w: w["model.layers.1.mlp.down_proj.bias"].fill_(1))
+    assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "model.layers.1.mlp.down_proj.bias")
+
+
+@pytest.mark.parametrize("group", [-1, 4])
+def test_quantized_weights_of_a_group_that_is_not_there(model_dir, tmp_path, group):
+    path = save_quantized(tmp_path / "quantized", model_dir, "gptq")
+    edit_weights(path, lambda w: w["model.layers.0.self_attn.q_proj.g_idx"][3:4].fill_(group))
+    assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "q_proj.g_idx")
 
 
 def test_refused_missing_shard(tmp_path):
@@ -191,7 +260,29 @@ def test_model_type_stands_in_for_architectures(model_dir):
     assert read_model_config(model_dir) == expected
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_experts_are_counted_in_either_spelling(tmp_path):
+    path = save_model(tmp_path / "model", "qwen3_moe")
+    expected = read_model_config(path)
+    edit_config(path, num_local_experts=None, num_experts=8)
+    assert read_model_config(path) == expected
+
+
+def test_a_gemma_configuration_in_the_spelling_of_transformers_4(model_dir):
+    expected = read_model_config(save_model(model_dir / "gemma", "gemma3_text", num_hidden_layers=7))
+    edit_config(model_dir / "gemma", rope_parameters=None, rope_theta=1e6, rope_local_base_freq=1e4, layer_types=None)
+    assert read_model_config(model_dir / "gemma") == expected
+    assert [window is None for window in expected.windows] == [False] * 5 + [True, False]
+
+
+def test_a_context_with_longrope_ends_where_its_frequencies_change(tmp_path):
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    path = save_model(tmp_path / "model", "phi3", original_max_position_embeddings=128, rope_parameters=rope)
+    assert read_model_config(path).max_model_len == 128
+    edit_config(path, rope_parameters=None, rope_scaling={"type": "su", **rope}, rope_theta=1e4)
+    assert read_model_config(path).rope_divisors == (1.0,) * 8
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_expected_weights_are_those_that_transformers_saves(tmp_path, family):
     path = save_model(tmp_path / "model", family)
     saved = {name: tuple(tensor.shape) for name, tensor in load_file(path / "model.safetensors").items()}

@@ -1,18 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token identity with transformers (fp32, greedy)."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, sequence
+from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, save_quantized, sequence
 
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0],
+    "long_factor": [2.0] * 8,
+}
 CASES = {
     "llama": ("llama", {}),
     "llama-tied-rope-llama3-biases": (
         "llama",
         {"tie_word_embeddings": True, "rope_parameters": LLAMA3_ROPE, "attention_bias": True, "mlp_bias": True},
+    ),
+    "llama-gelu-rope-linear": (
+        "llama",
+        {
+            "hidden_act": "gelu_pytorch_tanh",
+            "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0},
+        },
     ),
     "llama-one-kv-head": ("llama", {"num_key_value_heads": 1}),
     "mistral": ("mistral", {"sliding_window": None}),
@@ -20,27 +35,108 @@ CASES = {
         "mistral",
         {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
     ),
+    "mistral-window": ("mistral", {"sliding_window": 24}),
+    "mistral-window-of-a-block": ("mistral", {"sliding_window": 16}),
+    "mistral-window-of-the-context": ("mistral", {"sliding_window": 512}),
     "qwen2": ("qwen2", {"num_key_value_heads": 4}),
+    "qwen2-window-in-upper-layers": (
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 20, "max_window_layers": 1},
+    ),
+    "qwen3-window-by-layer-types": (
+        "qwen3",
+        {
+            "use_sliding_window": True,
+            "sliding_window": 33,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
     "qwen2-tied": ("qwen2", {"tie_word_embeddings": True}),
+    "gemma2": (
+        "gemma2",
+        {
+            "sliding_window": 24,
+            "query_pre_attn_scalar": 20,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
+    "gemma2-uncapped-bias": (
+        "gemma2",
+        {"attn_logit_softcapping": None, "final_logit_softcapping": None, "attention_bias": True},
+    ),
+    "gemma3": ("gemma3_text", {"sliding_window": 24, "num_hidden_layers": 4, "sliding_window_pattern": 3}),
+    "gemma3-rope-linear": (
+        "gemma3_text",
+        {
+            "layer_types": ["full_attention", "sliding_attention"],
+            "num_key_value_heads": 1,
+            "query_pre_attn_scalar": 24,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+            },
+        },
+    ),
+    "phi3": ("phi3", {"num_key_value_heads": 1}),
+    "phi3-window-rope-long": (
+        "phi3",
+        {"sliding_window": 24, "original_max_position_embeddings": 256, "rope_parameters": LONGROPE},
+    ),
     "qwen3": ("qwen3", {"head_dim": 32}),
+    "qwen3-moe": ("qwen3_moe", {"norm_topk_prob": True}),
+    "qwen3-moe-as-weighted-bias": ("qwen3_moe", {"norm_topk_prob": False, "attention_bias": True}),
+    "qwen3-moe-window": (
+        "qwen3_moe",
+        {"num_experts_per_tok": 1, "use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1},
+    ),
     "qwen3-tied-bias": ("qwen3", {"tie_word_embeddings": True, "attention_bias": True}),
 }
 
 
-def reference(path, prompt, num_tokens, dtype=torch.float32):
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+def reference_with_logits(path, prompt, num_tokens, dtype=torch.float32):
+    """Returns greedy tokens, and the logits (num_tokens, vocab_size) that chose them.
+
+    Attention is written out ("eager"): transformers' other implementations leave out soft-capping.
+    """
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="eager")
     output = model.generate(
-        torch.tensor([prompt]), max_new_tokens=num_tokens, do_sample=False, eos_token_id=None, pad_token_id=0
+        torch.tensor([prompt]),
+        max_new_tokens=num_tokens,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
     )
-    return output[0, len(prompt) :].tolist()
+    return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits)
+
+
+def reference(path, prompt, num_tokens, dtype=torch.float32):
+    return reference_with_logits(path, prompt, num_tokens, dtype)[0]
+
+
+def generate_with_logits(backend, num_tokens, prompt):
+    """Returns the tokens of one sequence and the logits of all its steps."""
+    run, logits = backend._runner.run, []
+
+    def run_and_keep(chunks):
+        ready, computed = run(chunks)
+        logits.extend([] if computed is None else [computed])
+        return ready, computed
+
+    with patch.object(backend._runner, "run", run_and_keep):
+        tokens = generate(backend, sequence(prompt=prompt), max_tokens=num_tokens)["a"]
+    return tokens, torch.cat(logits)
 
 
 def assert_identical(backend, path, prompt, num_tokens):
-    expected = reference(path, prompt, num_tokens)
+    expected, expected_logits = reference_with_logits(path, prompt, num_tokens)
     assert len(set(expected)) > 2, "the random model repeats itself: the comparison would prove little"
-    tokens = generate(backend, sequence(prompt=prompt), max_tokens=num_tokens)["a"]
+    tokens, logits = generate_with_logits(backend, num_tokens, prompt)
     assert tokens == expected[: len(tokens)]
     assert len(tokens) == num_tokens or expected[len(tokens)] in backend.tokenizer.eos_token_ids
+    torch.testing.assert_close(logits.cpu(), expected_logits[: len(logits)], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -51,7 +147,7 @@ def test_greedy_tokens_equal_transformers(case, tmp_path):
 
 
 @pytest.mark.usefixtures("layout")
-@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3"])
+@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "qwen2", "qwen3", "qwen3-moe", "gemma2"])
 def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
     family, overrides = CASES[case]
     path = save_model(tmp_path / "model", family, seed=len(case), **overrides)
@@ -63,10 +159,34 @@ def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
         assert generate(backend, sequence(name, prompt), max_tokens=30)[name] == together[name]
 
 
+QUANTIZED = {
+    "gptq": ("llama", "gptq", {"desc_act": False, "sym": False}),
+    "gptq-in-order-of-activations": ("qwen2", "gptq", {"desc_act": True, "is_ordered": False}),
+    "gptq-v2-without-groups": ("llama", "gptq", {"checkpoint_format": "gptq_v2", "group_size": -1}),
+    "gptq-experts": ("qwen3_moe", "gptq", {"checkpoint_format": "gptq"}),
+    "awq": ("qwen2", "awq", {"version": "gemm", "zero_point": True, "modules_to_not_convert": None}),
+    "awq-fused": ("phi3", "awq", {"version": "GEMM", "group_size": 8}),
+}
+
+
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_quantized_weights_equal_their_numbers_in_transformers(case, tmp_path):
+    family, method, settings = QUANTIZED[case]
+    plain = save_model(tmp_path / "plain", family, seed=len(case))
+    quantized = save_quantized(tmp_path / "quantized", plain, method, **settings)
+    assert_identical(TorchBackend(quantized, num_kv_blocks=16), plain, PROMPT, 40)
+
+
 def test_rope_scaling_changes_the_output(tmp_path):
     plain = save_model(tmp_path / "plain", seed=5)
     scaled = save_model(tmp_path / "scaled", seed=5, rope_parameters=LLAMA3_ROPE)
     assert reference(plain, PROMPT, 30) != reference(scaled, PROMPT, 30)
+
+
+def test_a_window_changes_the_output(tmp_path):
+    whole = save_model(tmp_path / "whole", "mistral", seed=5, sliding_window=None)
+    window = save_model(tmp_path / "window", "mistral", seed=5, sliding_window=24)
+    assert reference(whole, PROMPT, 30) != reference(window, PROMPT, 30)
 
 
 def test_sharded_checkpoint_equals_transformers(tmp_path):

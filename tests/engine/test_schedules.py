@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import generate, save_adapter
+from tests.engine.builders import generate, save_adapter, save_model
 
 BLOCK_SIZE = 4
 NUM_BLOCKS = 20  # besides the prefixes; fewer than all requests together need: some steps must fail for want of blocks
@@ -33,6 +33,13 @@ KINDS = (
     },
     {"prompt_token_ids": (101,), "grammar": FORCING, "sampling": SamplingParams(temperature=0.9, seed=5)},
 )
+OTHERS = {
+    "mistral": {"sliding_window": 10},  # no whole number of blocks, and shorter than the prefix
+    "phi3": {},
+    "qwen3_moe": {},
+    "gemma2": {"sliding_window": 10, "attn_logit_softcapping": 2.0},
+    "gemma3_text": {"sliding_window": 10, "layer_types": ["sliding_attention", "full_attention"]},
+}
 
 
 class Request:
@@ -198,6 +205,12 @@ def test_any_schedule_gives_the_same_tokens(llama_dir, expected, lookahead):
 @pytest.mark.usefixtures("layout")
 def test_any_schedule_gives_the_same_tokens_with_packed_weights(llama_dir, expected):
     run_schedules(llama_dir, expected, "always", max_examples=20)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_any_schedule_of_another_family_gives_the_same_tokens(family, tmp_path):
+    model_dir = save_model(tmp_path / "model", family, seed=1, **OTHERS[family])
+    run_schedules(model_dir, alone(model_dir, KINDS), "always", max_examples=15)
 
 
 @pytest.mark.parametrize("lookahead", ["off", "always"])

@@ -16,7 +16,7 @@ from rich.table import Table
 from safetensors.torch import save_file
 
 from llm_planner.engine.adapter import CONFIG_NAME, WEIGHTS_NAME, weight_names
-from llm_planner.engine.checkpoint import PRODUCTS, expected_shapes
+from llm_planner.engine.checkpoint import expected_shapes, products
 from llm_planner.engine.model_config import read_model_config
 from llm_planner_lab.bench.torch_engine import Ours, Times
 
@@ -25,8 +25,9 @@ _PROMPT_TOKENS = 150
 
 def write_adapter(model: Path, directory: Path, rank: int, seed: int) -> str:
     """Writes an adapter with small random weights for every linear layer of a model; returns its directory."""
-    shapes, generator = expected_shapes(read_model_config(model)), torch.Generator().manual_seed(seed)
-    adapted = [layer for layers in PRODUCTS.values() for layer in layers]
+    model_config, generator = read_model_config(model), torch.Generator().manual_seed(seed)
+    shapes = expected_shapes(model_config)
+    adapted = [layer for layers in products(model_config).values() for layer in layers]
     weights = {}
     for name, shape in shapes.items():
         module = name.removesuffix(".weight")

@@ -49,6 +49,13 @@ def test_the_engine_computes_what_was_trained(tmp_path, family):
     assert told.max_tokens == 32
 
 
+def test_a_predictor_with_a_window_is_refused(directory):
+    path = directory / "config.json"
+    values = json.loads(path.read_text()) | {"architectures": ["MistralForCausalLM"], "sliding_window": 20}
+    path.write_text(json.dumps(values | {"layer_types": None}))
+    assert "sliding_window" in refusal(directory).message
+
+
 def test_a_long_prompt_is_read_from_both_ends(tmp_path, target):
     network = save_predictor(tmp_path / "predictor", target)
     long = tuple(range(10, 200))

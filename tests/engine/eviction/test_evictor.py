@@ -190,3 +190,10 @@ def test_tokens_on_cuda_equal_those_on_the_cpu(model_dir, method):
     options = {"num_kv_blocks": 16, "dtype": "float32", "eviction_method": method}
     tokens = [evicted(TorchBackend(model_dir, device=device, **options), SEQUENCE, RATIO) for device in ("cpu", "cuda")]
     assert tokens[0] == tokens[1]
+
+
+def test_nothing_is_removed_from_a_model_with_a_window(tmp_path):
+    backend = make_backend(save_model(tmp_path / "m", "mistral", sliding_window=20))
+    assert not backend.info.can_evict
+    assert list(backend.execute(replace(start(SEQUENCE), evict={})).token_ids) == ["a"]
+    assert "no KV of it can be removed" in backend.execute(SchedulerOutput(evict={"a": 4})).failed["a"]
