@@ -65,7 +65,10 @@ def test_a_hand_that_is_full_picks_and_pushes_nothing_else(second):
 
 
 def test_what_the_hand_holds_is_not_placed_behind_another_order():
-    frames = [frame("wave", "3{open();close();}", "indy7"), frame("now down with the <cup>", "place(<cup>,bin);", "indy7")]
+    frames = [
+        frame("wave", "3{open();close();}", "indy7"),
+        frame("now down with the <cup>", "place(<cup>,bin);", "indy7"),
+    ]
     speaker, rng = Speaker.of(frames), random.Random(0)
     plans = [speaker.sample(rng).plan for _ in range(300)]
     assert any("place(" in plan for plan in plans)
