@@ -65,6 +65,8 @@ def read_frames(path: Path) -> Iterator[Frame]:
                 f"{path.name}:{number}: expected 'sentence | scene | plan' below [tello] or [indy7]: {line}"
             )
         sentence, scene, plan = parts
+        if not plan.endswith((";", "}")):  # two plans are joined by writing one behind the other
+            raise ValueError(f"{path.name}:{number}: the plan does not end with ';': {line}")
         yield Frame(
             author=path.stem,
             robot=robot,

@@ -91,9 +91,10 @@ def test_held_out_authors_are_not_among_the_others():
     assert {f.author for f in some} == {"09-speech-to-text"}
 
 
-def test_a_line_that_is_no_frame_is_named(tmp_path):
+@pytest.mark.parametrize("line", ["land", "land | | ld()"])
+def test_a_line_that_is_no_frame_is_named(tmp_path, line):
     path = tmp_path / "someone.txt"
-    path.write_text("[tello]\nfly | | mf(100);\nland\n")
+    path.write_text(f"[tello]\nfly | | mf(100);\n{line}\n")
     with pytest.raises(ValueError, match=r"someone\.txt:3"):
         list(read_frames(path))
 
