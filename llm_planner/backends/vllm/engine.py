@@ -373,8 +373,8 @@ def _offload_arguments(further: Mapping[str, Any], *, is_cpu: bool) -> dict[str,
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
             "engine.vllm_args names kv_offloading_size, but this vLLM runs on cpu: it copies KV between a GPU and host "
-            "memory, and makes no worker for it elsewhere (CPUOffloadingSpec.get_worker in vllm.v1.kv_offload.cpu.spec). "
-            "Its KV cache is in host memory already: raise engine.num_kv_blocks by as much instead",
+            "memory, and has no worker for it elsewhere (CPUOffloadingSpec.get_worker, vllm/v1/kv_offload/cpu/spec.py)."
+            " Its KV cache is in host memory already: raise engine.num_kv_blocks by as much instead",
         )
     return {"kv_transfer_config": {"kv_connector_extra_config": {"offload_prompt_only": False}}}
 
