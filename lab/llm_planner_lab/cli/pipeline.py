@@ -89,10 +89,10 @@ def pipeline_lengths(
     from llm_planner_lab.bench.pipeline.lengths import KNOWN, run_lengths
 
     rows = run_lengths(find_pipeline(profile), seeds, on_progress=error_console.print)
-    table = Table("workload", *KNOWN, title="completion relative to knowing nothing (preemptions)", box=SIMPLE)
+    table = Table("workload", "skew", "KV", *KNOWN, title="completion relative to knowing nothing", box=SIMPLE)
     for row in rows:
-        cells = [f"{row[known]['relative']:.3f} ({row[known]['num_preemptions']:.0f})" for known in KNOWN]
-        table.add_row(f"{row['name']}, skew {row['skew']:g}, memory {row['memory']:.0%}", *cells)
+        cells = [f"{row[known]['relative']:.3f}" for known in KNOWN]
+        table.add_row(row["name"], f"{row['skew']:g}", f"{row['memory']:.0%}", *cells)
     console.print(table)
     for known, text in KNOWN.items():
         console.print(f"{known}: {text}")
