@@ -5,7 +5,7 @@ from vllm.v1.kv_offload.base import OffloadingWorker, TransferResult
 from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
 
 WORKERS = []
-"""Those that vLLM had made, the latest last."""
+"""Those that vLLM had made in this process, the latest last."""
 
 SLOW_POLLS = 3
 """How often the connector asks until a copy is called done, as one from a GPU would be: later than the step."""
@@ -20,6 +20,11 @@ def host_tier(num_bytes):
         "spec_module_path": HostTierSpec.__module__,
     }
     return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}
+
+
+def num_loads(worker):
+    """Returns how often requests took KV from the tier; runs in a worker of vLLM."""
+    return WORKERS[-1].num_loads
 
 
 class HostTierWorker(OffloadingWorker):
