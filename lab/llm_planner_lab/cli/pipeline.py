@@ -85,7 +85,10 @@ def pipeline_lengths(
     profile: Annotated[str, typer.Option(help="Pipeline profile: a name or a YAML file.")] = DEFAULT_PIPELINE,
     seeds: Annotated[int, typer.Option(min=1, help="Draws of the lengths.")] = 3,
 ) -> None:
-    """Simulate what it gains to know or to predict how many tokens requests will bring; minutes."""
+    """Simulate what it gains to know or to predict how many tokens requests will bring.
+
+    It takes minutes.
+    """
     from llm_planner_lab.bench.pipeline.lengths import KNOWN, run_lengths
 
     rows = run_lengths(find_pipeline(profile), seeds, on_progress=error_console.print)
