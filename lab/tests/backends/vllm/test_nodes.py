@@ -24,10 +24,12 @@ ROOT = Path(__file__).resolve().parents[4]
 HEAD = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
-from llm_planner.assembly import build_server
+from functools import partial
+from llm_planner import assembly
 from llm_planner.configuration import load_config
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import ReportStatus, SegmentReport
+from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 
@@ -54,7 +56,10 @@ def wait(name):
 
 if __name__ == "__main__":
     texts, ends = {}, {}
-    server = build_server(load_config(Path(sys.argv[1]), {}), GoalBook(post=post))
+    # All machines share this one's processor: a step may last longer than one that hangs elsewhere.
+    timeouts = Timeouts(start_timeout_s=1500.0, least_hang_timeout_s=60.0)
+    assembly.ChildServer = partial(assembly.ChildServer, timeouts=timeouts)
+    server = assembly.build_server(load_config(Path(sys.argv[1]), {}), GoalBook(post=post))
     server.start()
     assert server.wait_ready(1500.0)
     ask("before")
