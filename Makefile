@@ -8,6 +8,7 @@ VENV_VLLM ?= .venv-vllm
 PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
+CHECKS ?=
 SIM ?= kinematic
 export ROS_DISTRO VENV PYTHON
 # A sourced ROS installation must not leak into the virtual environment.
@@ -15,7 +16,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: changelog closure golden report session help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-browser test-vllm check lint types arch format colcon clean distclean
+.PHONY: changelog closure golden report session help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -60,6 +61,10 @@ golden: setup-dev
 
 check:      ## lint, types, arch, test
 check: lint types arch test
+
+nightly:    ## what .ci/run leaves out: vLLM, installed ROS, browser, long campaigns; skipped where something is missing  (CHECKS="vllm")
+nightly: setup-dev
+	@VENV_VLLM="$(VENV_VLLM)" MAKE="$(MAKE)" scripts/nightly.sh $(CHECKS)
 
 lint: setup-dev   ## style and spelling
 	@"$(BIN)/ruff" format --check . && "$(BIN)/ruff" check . && "$(BIN)/codespell"

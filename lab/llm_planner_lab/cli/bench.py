@@ -38,6 +38,11 @@ COMMANDS = (
         "Fit the six physical numbers of a pipeline profile to the Baseline columns of Table 1; half an hour.",
     ),
     LazyCommand(
+        "pipeline-lengths",
+        "pipeline:pipeline_lengths",
+        "Simulate what it gains to know or to predict how many tokens requests will bring.",
+    ),
+    LazyCommand(
         "replanning",
         "replanning:replanning",
         "Compare plans that go on when a segment fails with plans that are asked for again.",

@@ -81,6 +81,26 @@ def pipeline_fit(
     console.print(f"wrote {output} (loss {report['loss']:.4f} after {report['num_evaluations']} evaluations)")
 
 
+def pipeline_lengths(
+    profile: Annotated[str, typer.Option(help="Pipeline profile: a name or a YAML file.")] = DEFAULT_PIPELINE,
+    seeds: Annotated[int, typer.Option(min=1, help="Draws of the lengths.")] = 3,
+) -> None:
+    """Simulate what it gains to know or to predict how many tokens requests will bring.
+
+    It takes minutes.
+    """
+    from llm_planner_lab.bench.pipeline.lengths import KNOWN, run_lengths
+
+    rows = run_lengths(find_pipeline(profile), seeds, on_progress=error_console.print)
+    table = Table("workload", "skew", "KV", *KNOWN, title="completion relative to knowing nothing", box=SIMPLE)
+    for row in rows:
+        cells = [f"{row[known]['relative']:.3f}" for known in KNOWN]
+        table.add_row(row["name"], f"{row['skew']:g}", f"{row['memory']:.0%}", *cells)
+    console.print(table)
+    for known, text in KNOWN.items():
+        console.print(f"{known}: {text}")
+
+
 def _workload(text: str) -> Workload:
     numbers = [int(number) for number in text.split("/") if number.isdecimal()]
     if len(numbers) != 3 or min(numbers) < 1:

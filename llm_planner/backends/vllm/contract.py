@@ -104,6 +104,7 @@ ATTRIBUTES = {
         "use_spec_decode",
     ),
     "scheduler": (
+        "connector",
         "kv_cache_manager.block_pool",
         "kv_holding_waiting",
         "max_num_active_reqs",
@@ -111,6 +112,7 @@ ATTRIBUTES = {
         "max_num_scheduled_tokens",
         "num_spec_tokens",
         "requests",
+        "reset_preempted_req_ids",
         "running",
         "use_v2_model_runner",
         "waiting",

@@ -69,8 +69,8 @@ DECIDED = {
     "max_lora_rank": _ADAPTERS,
     "lora_target_modules": _ADAPTERS,
     "data_parallel_size": "the planner asks one engine",
-    "kv_transfer_config": "the planner waits for no KV from elsewhere",
-    "kv_offloading_size": "the planner waits for no KV from elsewhere",
+    "kv_transfer_config": "the planner takes KV from its own host alone: kv_offloading_size",
+    "kv_offloading_backend": "the planner offloads by vLLM's own connector: kv_offloading_size",
     "enable_prefix_caching": "the static prompt prefix is shared by it",
     "structured_outputs_config": "the grammar of the robot's skills needs it",
     "disable_log_stats": "the planner has figures of its own",
@@ -355,9 +355,28 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
             "model": PROPOSER,
             "num_speculative_tokens": MAX_DRAFT_TOKENS,
         }
+    arguments |= _offload_arguments(settings.further, is_cpu=is_cpu)
     if settings.adapters:
         arguments |= _adapter_arguments(settings, is_cpu=is_cpu, has_drafts="speculative_config" in arguments)
     return {**arguments, **settings.further}
+
+
+def _offload_arguments(further: Mapping[str, Any], *, is_cpu: bool) -> dict[str, Any]:
+    """Returns what has vLLM offload, if it is asked to, what suspended requests need: prompts and what they wrote.
+
+    Raises:
+        PlannerError: INVALID_CONFIG on a CPU.
+    """
+    if not further.get("kv_offloading_size"):
+        return {}
+    if is_cpu:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            "engine.vllm_args names kv_offloading_size, but this vLLM runs on cpu: it copies KV between a GPU and host "
+            "memory, and has no worker for it elsewhere (CPUOffloadingSpec.get_worker, vllm/v1/kv_offload/cpu/spec.py)."
+            " Its KV cache is in host memory already: raise engine.num_kv_blocks by as much instead",
+        )
+    return {"kv_transfer_config": {"kv_connector_extra_config": {"offload_prompt_only": False}}}
 
 
 def _adapter_arguments(settings: EngineSettings, *, is_cpu: bool, has_drafts: bool) -> dict[str, Any]:

@@ -135,8 +135,8 @@ class RosterMixin(WatchedMixin):
         self._named = [r for r in named if self._may_run(r)]
 
     def has_requests(self) -> bool:
-        """Returns whether vLLM has a request to schedule now: if not, it waits for a step in flight, if any."""
-        return bool(self._named)
+        """Returns whether vLLM has something to do now: if not, it waits for a step in flight, if any."""
+        return bool(self._named) or self._must_tell_losses
 
     def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
         """Schedules those that are planned, in their order."""
@@ -169,9 +169,16 @@ class RosterMixin(WatchedMixin):
         """Returns whether it may join the next step.
 
         A worker knows a token that is still in flight only in the step right after; a request that missed that step
-        waits for the token.
+        waits for the token. What offloads KV learns of a loss in a step, and must know of it before it brings KV back.
         """
+        if self._must_tell_losses and request.request_id in self.reset_preempted_req_ids:
+            return False
         return request.num_in_flight_tokens == 0 or request.request_id in self._last
+
+    @property
+    def _must_tell_losses(self) -> bool:
+        """Whether KV was given up outside of a step, and something that offloads KV is to be told."""
+        return self.connector is not None and bool(self.reset_preempted_req_ids)
 
     def _candidate(self, request: Request, roster: Roster) -> Candidate:
         is_running = request.status is RequestStatus.RUNNING

@@ -38,7 +38,7 @@ def started(monkeypatch):
         return (name, object, dataclasses.field(default=default))
 
     own = ("pipeline_parallel_size", "enforce_eager", "swap_space", "trust_remote_code", "async_scheduling")
-    names = (*vllm_engine.DECIDED, *own)
+    names = (*vllm_engine.DECIDED, *own, "kv_offloading_size")
     arguments_class = dataclasses.make_dataclass("EngineArgs", [make(name, None) for name in dict.fromkeys(names)])
 
     def create(self, headless=False):
@@ -125,6 +125,21 @@ def test_every_argument_that_we_give_is_closed_to_others(started, long_model):
     given = started(EngineSettings(model_dir=long_model, num_kv_blocks=9, gpu_memory_utilization=0.5, quantization="x"))
     assert {"enable_lora", "max_loras", "max_lora_rank"} <= set(vllm_engine.DECIDED)
     assert set(given) - {"enforce_eager"} <= set(vllm_engine.DECIDED)
+
+
+def test_suspended_kv_goes_to_host_memory_on_a_gpu(started, long_model):
+    settings = EngineSettings(model_dir=long_model, further=further_arguments('{"kv_offloading_size": 4}'))
+    given = started(settings)
+    assert given["kv_offloading_size"] == 4
+    assert given["kv_transfer_config"] == {"kv_connector_extra_config": {"offload_prompt_only": False}}
+    assert "kv_transfer_config" not in started(EngineSettings(model_dir=long_model))
+
+
+def test_on_a_cpu_kv_is_in_host_memory_already(started, long_model):
+    settings = EngineSettings(model_dir=long_model, further={"kv_offloading_size": 4})
+    with pytest.raises(PlannerError, match=r"CPUOffloadingSpec\.get_worker.*raise engine\.num_kv_blocks") as caught:
+        started(settings, is_cpu=True)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.fixture

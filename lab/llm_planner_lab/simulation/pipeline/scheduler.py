@@ -64,6 +64,10 @@ class PipelineScheduler:
         """KV blocks that no sequence holds."""
         return self._pool.num_free
 
+    def num_left(self, sequence: Sequence) -> int:
+        """Returns how many tokens a sequence still brings, as far as is known: all that its request allows."""
+        return sequence.most_tokens - sequence.num_tokens
+
     def add(self, request: PipelineRequest) -> Sequence:
         """Lets a request wait; returns what it will become."""
         sequence = Sequence(request)
@@ -156,7 +160,7 @@ class PipelineScheduler:
             return False
         if self._admission is Admission.WHOLE_PROMPT or not self._running:
             return True
-        residents = [(s.most_tokens - s.num_tokens, s.num_tokens) for s in (*self._running, sequence)]
+        residents = [(self.num_left(s), s.num_tokens) for s in (*self._running, sequence)]
         # A sequence leaves half of its last block empty on the mean.
         slack = len(residents) * self._block_size // 2
         return peak_kv_tokens(residents) + slack <= self._pool.num_blocks * self._block_size
