@@ -38,17 +38,17 @@ _OPPOSITE = {
 _AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
 
 _NOT_A_SIDE = re.compile(
-    r"\bright (?=now|away|there|here|behind|above|below|under|over|in|at|on|beside|next|up|into|onto|where|then)"
+    r"\bright (?=(?:now|away|there|here|behind|above|below|under|over|in|at|on|beside|next|up|into|onto|where|then)\b)"
     r"|\b(?:all right|alright|you re right|that s right|(?:is|are|s|been|be|just|only|got|have|has|what) left\b(?! of)"
     r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up\b)"
 )
 _WAYS = {  # words that order a motion or a turn
     Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock",
     Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
-    Side.FRONT: r"forwards?|fwd|(?:go|fly|move|straight) ahead",
-    Side.BACK: r"(?<!come )(?<!read )back(?! up| down| to| in| on| where)|backwards?|reverse|astern",
-    Side.UP: r"up(?! there)|upwards?|higher|rise|climb|ascend",
-    Side.DOWN: r"down|downwards?|lower|descend",
+    Side.FRONT: r"forwards?|fwd|(?:go|fly|move|straight) ahead|(?:closer|nearer)(?! than)|advance",
+    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where)|backwards?|reverse|astern",
+    Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend",
+    Side.DOWN: r"down|downwards?|lower|descend|drop|duck|sink",
 }
 _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
@@ -62,14 +62,16 @@ _MOVE = (
     r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
     r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
 )
+_AMOUNT = r"(?:\w+ (?:\w+ )?(?:cm|centimet(?:re|er)s?|met(?:re|er)s?|m|feet|foot|ft|steps?) )?"
 _ORDERED = re.compile(
-    rf"\b{_MOVE} (?:it |away |off |over |out |quick(?:ly)? |now |straight )*(?:to )?(?:the |your |a )?(?:\w+ )?"
+    rf"\b{_MOVE} (?:it |away |off |over |out |quick(?:ly)? |now |straight )*{_AMOUNT}"
+    r"(?:to )?(?:the |your |a )?(?:\w+ )?"
     r"(?:left|right|ahead)\b|\b(?:left|right) (?:now|you go)\b"
 )
 _FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:\w+ )?(?:{words})\b"
 _REVERSED = re.compile(
     r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|dodge|"
-    r"again|wait|actually|sorry|scratch|rather|meant|same|around|out of|off|from)\b"
+    r"again|wait|actually|sorry|scratch|rather|meant?|same|around|out of|off|from|too far)\b"
 )
 
 
@@ -105,7 +107,7 @@ class DirectionCheck:
     _gone: set[tuple[bool, Side]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        text = " ".join(re.findall(r"[a-z0-9]+", self.instruction[:4096].lower()))
+        text = " ".join(re.findall(r"[a-z0-9]+|[,;:.!?](?=\s)", self.instruction[:4096].lower()))
         text = _NOT_A_SIDE.sub(" ", text)
         warned = _sides(_WARNED_OF, _ORDERED.sub(" ", text))
         self._named = _sides(_NAMED, _WARNING.sub(" ", text))
@@ -114,6 +116,7 @@ class DirectionCheck:
             warned = _sides(_MENTIONED, _ORDERED.sub(" ", text))
             self._threats = warned or frozenset({Side.FRONT}) - self._named
             self._is_side_named = bool(warned) and self._named <= warned
+            self._named -= warned
         else:
             self._threats = warned - self._named
 
@@ -150,8 +153,8 @@ class DirectionCheck:
         return replace(self, is_replan=True)
 
     def _is_other_way(self, side: Side) -> bool:
-        """Whether the instruction names the opposite direction only, and nothing that turns it round."""
-        if self.is_urgent or self.is_replan or self._is_reversed:
+        """Whether the instruction orders the opposite direction only, and has no word that turns it round."""
+        if self.is_replan or self._is_reversed:
             return False
         return _OPPOSITE[side] in self._named and side not in self._named
 

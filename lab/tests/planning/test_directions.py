@@ -119,10 +119,31 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("not left, the other way", "mr(100);"),
         ("take off right now and climb", "tk();mu(50);"),
         ("there is nothing left to do here, go home", "ml(100);"),
+        ("there and back, three metres", "mf(300);mb(300);"),
+        ("you stand a tad too far left for my taste", "mr(30);"),
+        ("right one metre, forward two, then left one metre", "mr(100);mf(200);ml(100);"),
+        ("raise one metre, then descend a bit", "mu(100);md(30);"),
+        ("drop half a metre, love, you're up in the lamps", "md(50);"),
+        ("a tad closer, a picture, a tad back", "mf(30);tp();mb(30);"),
+        ("if it is closer than a metre, retreat", "mb(100);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
     assert not is_contradicted(instruction, plan)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan"),
+    [
+        ("Get up two metres, the boar's loose!", "md(50);"),
+        ("duck, there's a ball coming over", "mu(50);"),
+        ("look out on the left, the door is swinging open!", "ml(150);"),
+    ],
+)
+def test_an_order_in_an_emergency_is_not_turned_round(instruction, plan):
+    assert is_contradicted(instruction, plan, is_urgent=True)
+    kept = {"md": "mu", "mu": "md", "ml": "mr"}[plan[:2]] + plan[2:]
+    assert not is_contradicted(instruction, kept, is_urgent=True)
 
 
 def test_few_plans_of_the_authors_are_refused_and_nearly_all_that_approach_a_danger_are():
