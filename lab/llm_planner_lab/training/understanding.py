@@ -22,7 +22,7 @@ from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.spoken import literal
 from llm_planner_lab.training.evaluate import STANDS_STILL, serve_all, written
 
-THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98)
+THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 class Verdict(Enum):

@@ -68,30 +68,30 @@ class WholeSegments:
         return Progress(is_complete=True)
 
 
-class FixedAlpha(Budgets):
-    """Evicts the same share of every prompt, refuses no request: the paper's baselines, ``Vanilla`` with share 0."""
+class Fixed(Budgets):
+    """Does the same to every prompt, refuses no request: what anybody could configure.
 
-    def __init__(self, scheduler: Scheduler, info: BackendInfo, share: float) -> None:
+    Args:
+        scheduler: That serves the goals.
+        info: Of the engine.
+        alpha: KV ratio that is evicted: the paper's baselines, ``Vanilla`` with 0.
+        share: Of the prompt that is left out before the prefill: our measure without anything that decides.
+    """
+
+    def __init__(self, scheduler: Scheduler, info: BackendInfo, alpha: float = 0.0, share: float = 0.0) -> None:
         super().__init__(scheduler, info)
-        self._share = share
+        self._alpha, self._share = alpha, share
 
     def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
-        """Orders the eviction."""
+        """Shortens the prompt, and orders the eviction."""
         self.on_admitted(goal.request.request_id)
-        decide_eviction(goal.generation, self._share, self._info)
+        if self._share:
+            goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
+        decide_eviction(goal.generation, self._alpha, self._info)
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:  # noqa: ARG002
         """Decides nothing."""
         return []
-
-
-class FixedScene(FixedAlpha):
-    """Leaves the same share of every prompt out before the prefill: our measure without anything that decides."""
-
-    def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
-        """Shortens the prompt."""
-        self.on_admitted(goal.request.request_id)
-        goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
 
 
 class TimeBillAlpha(Budgets):
@@ -170,10 +170,19 @@ class WholeSceneBudgets(TimedBudgets):
 
 
 def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) -> list[Approach]:
-    """Returns vanilla inference, the fixed eviction ratios, and fixed shares of the prompt that are left out."""
-    vanilla = Approach(VANILLA, partial(FixedAlpha, share=0.0))
-    evicted = [Approach(f"alpha_{round(100 * a)}", partial(FixedAlpha, share=a)) for a in alphas]
-    return [vanilla, *evicted, *(Approach(f"scene_{round(100 * s)}", partial(FixedScene, share=s)) for s in shares)]
+    """Returns vanilla inference, fixed eviction ratios, fixed shares that are left out, and the most of both."""
+    evicted = [Approach(f"alpha_{round(100 * a)}", partial(Fixed, alpha=a)) for a in alphas]
+    left_out = [Approach(f"scene_{round(100 * s)}", partial(Fixed, share=s)) for s in shares]
+    both = [
+        Approach(f"{one.name}_{alphas[-1] * 100:.0f}", partial(Fixed, alpha=alphas[-1], share=share))
+        for one, share in zip(left_out, shares, strict=True)
+    ]
+    return [Approach(VANILLA, Fixed), *evicted, *left_out, *both]
+
+
+def is_fixed(name: str) -> bool:
+    """Returns whether an approach is one of ``fixed``."""
+    return name == VANILLA or name.startswith(("alpha_", "scene_"))
 
 
 def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:

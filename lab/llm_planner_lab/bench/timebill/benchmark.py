@@ -18,6 +18,7 @@ from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.length import length_figures
+from llm_planner_lab.bench.timebill.reference import Reference
 from llm_planner_lab.bench.timebill.replay import ReplayedEngine
 from llm_planner_lab.bench.timebill.sweep import (
     CONCURRENT_FRACTIONS,
@@ -108,8 +109,9 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
     )
     try:
         grammar = lark_grammar(library.get(min(library.names())))
-        profile, ete = measure_ete(backend, grammar, bench.grid, on_progress)
-        replayed = ReplayedEngine(backend, bench.workload.max_tokens)
+        reference = Reference.of(backend, grammar)
+        profile, ete = measure_ete(backend, grammar, bench.grid, on_progress, reference.measure)
+        replayed = ReplayedEngine(backend, bench.workload.max_tokens, reference.measure)
         plans = PlanPreparer(
             backend=replayed,
             tokenizer=backend.tokenizer,
@@ -120,7 +122,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         lab = Lab(replayed, plans, predictor, library, profile, jobs, bench.workload.max_tokens, clock)
         lab.measure_jobs(on_progress)
         on_progress("whole responses", 0.0)
-        end_to_end = measure_end_to_end(lab)
+        end_to_end = measure_end_to_end(lab, ete["reference_s"])
         sweep = run_sweep(lab, bench.fractions, on_progress)
         truncation = run_truncation(lab, bench.fractions, backend.tokenizer.encode, on_progress)
         k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
@@ -130,7 +132,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         backend.close()
     took_ms = sorted(1000.0 * took_s for took_s in lab.took_s)
     document = {
-        "ete": {**ete, "end_to_end": end_to_end},
+        "ete": {**ete, "end_to_end": end_to_end, "reference": reference.figures()},
         "rlp": lengths["rlp"],
         "interval_coverage_90": lengths["interval_coverage_90"],
         "wcet_share": end_to_end["wcet_share"],
@@ -150,7 +152,6 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
             "eviction_method": engine_config.eviction_method,
             "num_seeds": bench.workload.num_seeds,
             "num_tasks": len(jobs),
-            "min_plan_tokens": bench.workload.min_plan_tokens,
             "max_tokens": bench.workload.max_tokens,
             "num_generations": replayed.num_measured,
             "k_fraction": bench.k_fraction,

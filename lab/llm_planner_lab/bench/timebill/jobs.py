@@ -17,8 +17,6 @@ from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 LONG_SCENES = Difficulty(max_objects=200)
 CLASSES = ((500, 1000), (1000, 1500), (1500, 2500))
 """Prompt tokens, half-open: a class of requests shares its budget."""
-MIN_PLAN_TOKENS = 24
-"""Of the reference plan: where it is a handful of tokens, all the time is the prefill's, and nothing can be saved."""
 MAX_DRAWS = 20_000
 _NUMBER = re.compile(r"\d+")
 
@@ -62,21 +60,19 @@ class Workload:
         num_seeds: Independent draws.
         per_class: Tasks of each class and seed.
         classes: Half-open ranges of prompt tokens.
-        min_plan_tokens: Shortest reference plan.
         max_tokens: N_max of every request.
     """
 
     num_seeds: int = 3
     per_class: int = 6
     classes: tuple[tuple[int, int], ...] = CLASSES
-    min_plan_tokens: int = MIN_PLAN_TOKENS
     max_tokens: int = 256
 
 
 def draw_jobs(workload: Workload, encoder: PromptEncoder, library: RobotLibrary) -> list[Job]:
     """Returns the jobs of all seeds, in the order in which they come.
 
-    Families come as often as in training, among the tasks that are long enough.
+    Families come as often as in training. Jobs are chosen by their prompts alone, never by what is to be answered.
 
     Raises:
         PlannerError: INVALID_CONFIG if tasks of this length are too rare for this model's tokenizer.
@@ -92,7 +88,7 @@ def _draw(workload: Workload, seed: int, encoder: PromptEncoder, library: RobotL
             rng.shuffle(jobs)
             return jobs
         task = sample(rng, LONG_SCENES, held_out=True)
-        if not task.scene or len(encoder.tokenizer.encode(task.plan)) < workload.min_plan_tokens:
+        if not task.scene:
             continue
         num_tokens = num_prompt_tokens(task, encoder, library)
         for index, (low, high) in enumerate(workload.classes):

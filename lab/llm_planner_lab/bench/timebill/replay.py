@@ -5,6 +5,7 @@ A sweep asks for the same generation many times: a budget or an overrun strategy
 is. So the sweep is affordable, and approaches that generate the same thing take the same time.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 
@@ -45,6 +46,7 @@ class ReplayedEngine:
     Args:
         engine: Runs what was not measured yet, alone, one token per step.
         max_tokens: Most tokens of a response; must not be less than any request allows.
+        reference: Times the same piece of work on the engine; asked before each generation is measured.
 
     Attributes:
         num_measured: Distinct generations that ran on the engine.
@@ -52,8 +54,10 @@ class ReplayedEngine:
 
     engine: Backend
     max_tokens: int
+    reference: Callable[[], float] = lambda: 0.0
     num_measured: int = 0
     _measured: dict[tuple[tuple[int, ...], str | None, Evicted], list[MeasuredStep]] = field(default_factory=dict)
+    _reference_s: dict[tuple[tuple[int, ...], str | None, Evicted], float] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _prefixes: dict[str, int] = field(default_factory=dict)
 
@@ -111,13 +115,19 @@ class ReplayedEngine:
         key = (sequence.prompt_token_ids, sequence.grammar, evicted)
         if key not in self._measured:
             before = [] if evicted == NOTHING else self.steps(sequence)[: evicted[0]]
+            self._reference_s[key] = self.reference()
             measured = self._measure(sequence, evicted)
             self._measured[key] = [*before, *measured[len(before) :]]
         return self._measured[key]
 
+    def reference_s(self, sequence: Sequence, evicted: Evicted = NOTHING) -> float:
+        """Returns what the reference took right before a generation was measured."""
+        return self._reference_s[sequence.prompt_token_ids, sequence.grammar, evicted]
+
     def forget(self) -> None:
         """Forgets what was measured: a warm-up."""
         self._measured.clear()
+        self._reference_s.clear()
         self.num_measured = 0
 
     def _measure(self, sequence: Sequence, evicted: Evicted) -> list[MeasuredStep]:

@@ -10,7 +10,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import OverrunStrategy
 from llm_planner.serving.admission import Admission
-from llm_planner_lab.bench.timebill.approaches import OURS, Approach, adaptive, fixed
+from llm_planner_lab.bench.timebill.approaches import OURS, Approach, adaptive, fixed, is_fixed
 from llm_planner_lab.bench.timebill.drive import Answer, Arrival, Driver, make_driver, periodic
 from llm_planner_lab.bench.timebill.jobs import Job, mean_and_ci95
 from llm_planner_lab.bench.timebill.lab import Lab, MeasuredPreparer
@@ -130,7 +130,7 @@ def judge(
 
 
 def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> dict[str, Any]:
-    """Returns ``sweep`` (Fig. 7) and ``against_best_alpha``: ours less the best fixed ratio, job by job."""
+    """Returns ``sweep`` (Fig. 7) and ``against_best_fixed``: ours less the best fixed approach, job by job."""
     approaches = [*fixed(), *adaptive(lab.profile, lab.took_s, lab.clock)]
     points = [(f, s, a) for f in fractions for s in OverrunStrategy for a in approaches]
     cells: list[Cell] = []
@@ -139,7 +139,7 @@ def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> di
         cells.append(run_cell(lab, approach, strategy, fraction))
     return {
         "sweep": [asdict(cell.row) for cell in cells],
-        "against_best_alpha": [
+        "against_best_fixed": [
             _against_best([c for c in cells if (c.row.budget_fraction, c.row.strategy) == (f, s.name.lower())])
             for f in fractions
             for s in OverrunStrategy
@@ -149,12 +149,12 @@ def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> di
 
 def _against_best(cells: Sequence[Cell]) -> dict[str, Any]:
     ours = next(cell for cell in cells if cell.row.approach == OURS)
-    best = max((c for c in cells if c.row.approach.startswith("alpha_")), key=lambda cell: cell.row.score or 0.0)
+    best = max((c for c in cells if is_fixed(c.row.approach)), key=lambda cell: cell.row.score or 0.0)
     mean, ci95 = mean_and_ci95([one - two for one, two in zip(ours.successes, best.successes, strict=True)])
     return {
         "budget_fraction": ours.row.budget_fraction,
         "strategy": ours.row.strategy,
-        "best_alpha": best.row.approach,
+        "best": best.row.approach,
         "difference": mean,
         "ci95": ci95,
     }

@@ -13,7 +13,7 @@ from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs, mean_and_ci
 from tests.engine.builders import save_model
 
 CLASSES = ((100, 300), (300, 900))
-WORKLOAD = Workload(num_seeds=2, per_class=2, classes=CLASSES, min_plan_tokens=10)
+WORKLOAD = Workload(num_seeds=2, per_class=2, classes=CLASSES)
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,10 @@ def test_every_seed_has_as_many_jobs_of_every_class(jobs):
     assert len({job.name for job in jobs}) == len(jobs)
 
 
-def test_jobs_are_the_same_every_time_and_have_a_scene_and_a_plan_that_is_long_enough(jobs, encoder):
+def test_jobs_are_the_same_every_time_and_are_not_chosen_by_their_answers(jobs, encoder):
     assert draw_jobs(WORKLOAD, encoder, RobotLibrary()) == jobs
     assert all(job.task.scene for job in jobs)
-    assert all(len(encoder.tokenizer.encode(job.task.plan)) >= 10 for job in jobs)
+    assert any(len(encoder.tokenizer.encode(job.task.plan)) < 10 for job in jobs)
 
 
 def test_lengths_that_do_not_occur_are_refused(encoder, monkeypatch):
