@@ -15,8 +15,9 @@ from llm_planner_lab.bench.timebill.eviction import num_prompt_tokens
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 
 LONG_SCENES = Difficulty(max_objects=200)
-CLASSES = ((500, 1000), (1000, 1500), (1500, 2500))
-"""Prompt tokens, half-open: a class of requests shares its budget."""
+CLASSES = ((200, 400), (400, 600), (600, 900))
+"""Prompt tokens, half-open: a class of requests shares its budget. Longer prompts do not come about in service: of a
+scene the model is shown what the task needs."""
 MAX_DRAWS = 20_000
 _NUMBER = re.compile(r"\d+")
 
