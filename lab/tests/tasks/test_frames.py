@@ -10,7 +10,7 @@ from llm_planner.demo.outcome import execute, refusal
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.robots.library import RobotLibrary
-from llm_planner_lab.tasks.frames import Frame, corpus, of_authors, read_frames
+from llm_planner_lab.tasks.frames import CORPUS, Frame, corpus, of_authors, read_frames
 from llm_planner_lab.tasks.sample import Difficulty
 from llm_planner_lab.tasks.searching import with_decisions, with_searches
 from llm_planner_lab.tasks.spoken import Speaker, literal, mirrored
@@ -48,6 +48,14 @@ def test_every_plan_of_the_corpus_is_executed_and_gated():
     rng = random.Random(0)
     for one in FRAMES:
         check(literal(rng, one, has_scene=False))
+
+
+def test_the_plainest_orders_are_executed_too():
+    orders = list(read_frames(CORPUS.with_name("orders") / "plainest.txt"))
+    assert len(orders) > 300
+    assert not {(o.sentence, o.scene) for o in orders} & {(f.sentence, f.scene) for f in FRAMES}
+    for one in orders:
+        check(literal(random.Random(0), one, has_scene=True))
 
 
 def test_tasks_of_the_corpus_are_executed_too():
