@@ -62,7 +62,7 @@ def _draw_sweep(rows: Sequence[Document], path: Path) -> None:
             if column == 0:
                 axes.set_ylabel(label)
         grid[2][column].set_xlabel("budget / vanilla time")
-    grid[0][0].legend(fontsize=7, ncols=2, loc="upper left")
+    figure.legend(*grid[0][0].get_legend_handles_labels(), fontsize=8, ncols=6, loc="outside lower center")
     _save(figure, path)
 
 
