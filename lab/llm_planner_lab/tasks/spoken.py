@@ -37,6 +37,7 @@ _PLAIN_JOINT = re.compile(r"\b(if|unless|otherwise|else|before|after|no|not|don'
 _LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.15, 0.12
 _OUT_OF_RANGE_SHARE = 0.05
 _INJECTED_SHARE = 0.2
+_AMBIGUOUS_SHARE = 0.04
 _TRIES = 8
 
 
@@ -69,7 +70,9 @@ class Speaker:
         robot = "tello" if rng.random() < len(self.frames["tello"]) / sum(map(len, self.frames.values())) else "indy7"
         frame = rng.choice(self.frames[robot])
         filled = self._filled(rng, frame)
-        if rng.random() < _JOINED_SHARE and _can_be_joined(frame):
+        if rng.random() < _AMBIGUOUS_SHARE:
+            filled = _ambiguous(rng, filled)
+        elif rng.random() < _JOINED_SHARE and _can_be_joined(frame):
             other = rng.choice(self.frames[robot])
             if _can_be_joined(other):
                 filled = _joined(rng, filled, self._filled(rng, other))
@@ -279,6 +282,27 @@ def mirrored(frame: Frame) -> Frame:
         return found.upper() if match[1].isupper() else found.capitalize() if match[1][0].isupper() else found
 
     return replace(frame, sentence=_SIDE.sub(other, frame.sentence), plan=_SIDE.sub(other, frame.plan))
+
+
+# --- What may be meant in two ways
+
+_DEFINITE = re.compile(r"\b(?:the|this|that|my|your) <(\w+)>", re.IGNORECASE)
+
+
+def _ambiguous(rng: random.Random, frame: Frame) -> Frame:
+    """Returns the order with two things of the name in view; the frame itself if it is none that this makes unclear.
+
+    A model that meets a sentence only where it is ambiguous asks back where there is one thing of the name, too.
+    """
+    nouns_said = OBJECT.findall(frame.sentence)
+    match = _DEFINITE.search(frame.sentence)
+    if len(nouns_said) != 1 or match is None or frame.scene or frame.is_danger:
+        return frame
+    noun = match[1].lower()
+    if re.search(r"fail|unclear|->|find|\?|\bs\(", frame.plan) or noun in _AREAS:
+        return frame
+    scene = tuple(identifier(f"{colour} {noun}") for colour in rng.sample(COLOURS, 2))
+    return replace(frame, sentence=_as_said(frame.sentence), scene=scene, plan=f"unclear('which {noun}');")
 
 
 # --- Several sentences

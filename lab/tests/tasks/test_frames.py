@@ -84,6 +84,32 @@ def test_what_the_hand_holds_is_not_placed_behind_another_order():
     assert not any("open();" in plan and "place(" in plan.partition("open();")[2] for plan in plans)
 
 
+def test_an_order_is_unclear_with_two_things_of_the_name_and_clear_with_one():
+    speaker, rng = Speaker.of([frame("go to the <cup>", "g(<cup>);")]), random.Random(0)
+    tasks = [speaker.sample(rng) for _ in range(600)]
+    unclear = [task for task in tasks if "unclear(" in task.plan]
+    assert 5 < len(unclear) < 60
+    for task in unclear:
+        noun = task.plan.partition("which ")[2].partition("'")[0]
+        assert sum(thing.name.endswith(f"_{noun}") for thing in task.objects) == 2
+        assert "g(" not in task.plan
+    assert any("g(" in task.plan and task.scene for task in tasks)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plan"),
+    [
+        ("go to a <cup>", "g(<cup>);"),
+        ("look for the <cup>", "find(<cup>);"),
+        ("is the <cup> there?", "->iv(<cup>);"),
+        ("if you see the <cup>, land", "?iv(<cup>){ld();}"),
+    ],
+)
+def test_what_two_things_of_the_name_do_not_make_unclear_stays(sentence, plan):
+    speaker, rng = Speaker.of([frame(sentence, plan)]), random.Random(0)
+    assert not any("unclear(" in speaker.sample(rng).plan for _ in range(300))
+
+
 def test_the_order_that_a_scene_holds_is_not_in_the_plan():
     speaker, rng = Speaker.of([frame("land", "ld();"), frame("up", "mu(50);")]), random.Random(0)
     tasks = [speaker.sample(rng) for _ in range(1000)]
