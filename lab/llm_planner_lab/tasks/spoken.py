@@ -37,7 +37,7 @@ _PLAIN_JOINT = re.compile(r"\b(if|unless|otherwise|else|before|after|no|not|don'
 _LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.15, 0.12
 _OUT_OF_RANGE_SHARE = 0.05
 _INJECTED_SHARE = 0.2
-_AMBIGUOUS_SHARE = 0.04
+_AMBIGUOUS_SHARE = 0.1
 _TRIES = 8
 
 
@@ -286,23 +286,29 @@ def mirrored(frame: Frame) -> Frame:
 
 # --- What may be meant in two ways
 
-_DEFINITE = re.compile(r"\b(?:the|this|that|my|your) <(\w+)>", re.IGNORECASE)
+_DEFINITE = re.compile(r"\b(?:the|this|that|my|your) <([a-z]*[^\Ws])>", re.IGNORECASE)
 
 
 def _ambiguous(rng: random.Random, frame: Frame) -> Frame:
-    """Returns the order with two things of the name in view; the frame itself if it is none that this makes unclear.
+    """Returns the order with two things of one name in view; the frame itself if it is none that this makes unclear.
 
     A model that meets a sentence only where it is ambiguous asks back where there is one thing of the name, too.
     """
-    nouns_said = OBJECT.findall(frame.sentence)
-    match = _DEFINITE.search(frame.sentence)
-    if len(nouns_said) != 1 or match is None or frame.scene or frame.is_danger:
+    nouns_said = [noun.lower() for noun in dict.fromkeys(OBJECT.findall(frame.sentence))]
+    tails = [re.split(r"\W", noun)[-1] for noun in nouns_said]
+    definite = [m[1].lower() for m in _DEFINITE.finditer(frame.sentence)]
+    used = frozenset(noun.lower() for noun in OBJECT.findall(frame.plan))
+    candidates = [n for n in definite if n in used and tails.count(n) == 1 and identifier(n) not in _AREAS]
+    if not candidates or frame.scene or frame.is_danger or _begins_with_a_full_hand(frame.plan):
         return frame
-    noun = match[1].lower()
-    if re.search(r"fail|unclear|->|find|\?|\bs\(", frame.plan) or noun in _AREAS:
+    if re.search(r"fail|unclear|->|find|\?|\bs\(", frame.plan):
         return frame
-    scene = tuple(identifier(f"{colour} {noun}") for colour in rng.sample(COLOURS, 2))
-    return replace(frame, sentence=_as_said(frame.sentence), scene=scene, plan=f"unclear('which {noun}');")
+    noun = rng.choice(candidates)
+    others = [identifier(other) for other in nouns_said if other != noun and identifier(other) not in _AREAS]
+    scene = [*others, *(identifier(f"{colour} {noun}") for colour in rng.sample(COLOURS, 2))]
+    rng.shuffle(scene)
+    sentence = _as_said(frame.sentence)
+    return replace(frame, sentence=sentence, scene=tuple(scene), plan=f"unclear('which {noun}');")
 
 
 # --- Several sentences
@@ -356,7 +362,7 @@ def _task(
             continue
         is_listed = has_scene and (is_plain or frame.robot == "indy7" or rng.random() < 0.75)
         if has_scene and is_listed and not is_plain and rng.random() < 0.25:
-            names[name] = f"{name}_{rng.randint(1, 9)}"
+            names[name] = _longer(rng, name, objects)
         draft.reserved.update((name, name.rpartition("_")[2]))
         if is_listed or frame.robot == "indy7" or rng.random() < 0.75:
             draft.put(names[name], is_listed=is_listed)
@@ -374,6 +380,12 @@ def _task(
         text = recase(rng, text)
     family = "danger" if frame.is_danger else "spoken"
     return Task(family, frame.robot, text, scene, plan, placed, ("same_outcome",))
+
+
+def _longer(rng: random.Random, name: str, objects: Sequence[str]) -> str:
+    """Returns a name that a scene may have for what is called ``name``: ``cup_3``, or ``red_cup``."""
+    is_alone = sum(other.rpartition("_")[2] == name for other in objects) == 1
+    return f"{rng.choice(COLOURS)}_{name}" if is_alone and rng.random() < 0.5 else f"{name}_{rng.randint(1, 9)}"
 
 
 def _as_said(sentence: str) -> str:

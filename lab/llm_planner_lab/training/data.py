@@ -17,7 +17,7 @@ from llm_planner_lab.tasks.spoken import Speaker
 from llm_planner_lab.training.prompts import task_prompt
 
 _FIRST_TOKEN = 3  # after <pad> <s> </s>
-_POOL = 96  # tasks that are drawn together and sorted by length
+_POOL = 960  # tasks that are drawn together and sorted by length
 _MAX_LENGTH = 2600
 _INDUCTION_LENGTH = 64
 _SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few

@@ -88,7 +88,7 @@ def test_an_order_is_unclear_with_two_things_of_the_name_and_clear_with_one():
     speaker, rng = Speaker.of([frame("go to the <cup>", "g(<cup>);")]), random.Random(0)
     tasks = [speaker.sample(rng) for _ in range(600)]
     unclear = [task for task in tasks if "unclear(" in task.plan]
-    assert 5 < len(unclear) < 60
+    assert 30 < len(unclear) < 120
     for task in unclear:
         noun = task.plan.partition("which ")[2].partition("'")[0]
         assert sum(thing.name.endswith(f"_{noun}") for thing in task.objects) == 2
@@ -103,11 +103,30 @@ def test_an_order_is_unclear_with_two_things_of_the_name_and_clear_with_one():
         ("look for the <cup>", "find(<cup>);"),
         ("is the <cup> there?", "->iv(<cup>);"),
         ("if you see the <cup>, land", "?iv(<cup>){ld();}"),
+        ("go to the <cup>, no, a <tray>", "g(<tray>);"),
     ],
 )
 def test_what_two_things_of_the_name_do_not_make_unclear_stays(sentence, plan):
     speaker, rng = Speaker.of([frame(sentence, plan)]), random.Random(0)
     assert not any("unclear(" in speaker.sample(rng).plan for _ in range(300))
+
+
+def test_what_is_unclear_of_several_things_is_the_one_that_is_there_twice():
+    speaker = Speaker.of([frame("put the <cup> on the <tray>", "pick(<cup>);place(<cup>,<tray>);", robot="indy7")])
+    rng = random.Random(0)
+    tasks = [task for task in (speaker.sample(rng) for _ in range(600)) if "unclear(" in task.plan]
+    assert 30 < len(tasks) < 120
+    for task in tasks:
+        noun = task.plan.partition("which ")[2].partition("'")[0]
+        names = [thing.name for thing in task.objects if thing.name != "bin"]
+        assert sum(name.endswith(f"_{noun}") for name in names) == 2
+        assert len(names) >= 3
+
+
+def test_one_thing_may_be_listed_with_its_colour_or_a_number():
+    speaker, rng = Speaker.of([frame("go to the <cup>", "g(<cup>);")]), random.Random(0)
+    plans = [speaker.sample(rng).plan for _ in range(2000)]
+    assert {"g(cup);", "g(red_cup);", "g(cup_3);"} <= set(plans)
 
 
 def test_the_order_that_a_scene_holds_is_not_in_the_plan():
