@@ -35,8 +35,8 @@ def droppable_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
         instruction: What is to be done.
     """
     entries = _spans(scene)
-    asked = frozenset().union(*map(_trigrams, _WORD.findall(instruction.lower())))
-    needed = [_relevance(scene[start:end], asked) for start, end in entries]
+    asked = trigrams(instruction)
+    needed = [resemblance(scene[start:end], asked) for start, end in entries]
     order = sorted(range(len(entries)), key=lambda index: (needed[index], -index))
     left = itertools.accumulate(entries[index][1] - entries[index][0] for index in order)
     num_dropped = sum(1 for _ in itertools.takewhile(lambda size: size <= MAX_DROPPED_SHARE * len(scene), left))
@@ -49,8 +49,18 @@ def _spans(scene: str) -> list[tuple[int, int]]:
     return [match.span() for match in _ENTRY.finditer(scene, heading.end() if heading else 0)]
 
 
-def _relevance(entry: str, asked: AbstractSet[str]) -> float:
-    """Returns how much of one of its words occurs in the task, 0 to 1: letters in threes forgive typing errors."""
+def trigrams(text: str) -> frozenset[str]:
+    """Returns the letters of its words in threes, with a space before and behind each word."""
+    return frozenset().union(*map(_trigrams, _WORD.findall(text.lower())))
+
+
+def resemblance(entry: str, asked: AbstractSet[str]) -> float:
+    """Returns how much of one of its words occurs in a task, 0 to 1: letters in threes forgive typing errors.
+
+    Args:
+        entry: Of a scene.
+        asked: The ``trigrams`` of the task.
+    """
     words = [_trigrams(word) for word in _WORD.findall(entry.lower())]
     return max((len(word & asked) / len(word) for word in words), default=0.0)
 

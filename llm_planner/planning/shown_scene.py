@@ -3,8 +3,9 @@
 
 A scene is written by cameras, by other software, and by anybody who puts up a sign before a camera. The entries that
 the task names are shown, and no others. Only a task that speaks of things without naming them ("all", "the other one",
-"something to eat"), or that names nothing in the scene and has words that are no order, is planned with all of it that
-can be the name of an object: what has no word of an order or a sentence.
+"something to eat") is planned with all of it that can be the name of an object: what has no word of an order or a
+sentence. One that names nothing in the scene and has words that are no order may mean something by another word, and is
+planned with the few names that are most like it.
 """
 
 import itertools
@@ -13,10 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.planning.quantities import with_plain_amounts
+from llm_planner.planning.scene_entries import resemblance, trigrams
 from llm_planner.planning.untrusted import ascii_letters, plain_entry, plain_task, raw_entries, without_remarks
 from llm_planner.robots.model import RobotModel
 
 _MAX_NAME_WORDS = 4
+_MAX_UNASKED = 12  # names that are shown with a task that names none of them; more mislead (docs/time_budgets.md)
 _MAX_WORDS = 400  # of an entry that are searched for names: so the time is bounded, whatever a scene holds
 _WORD = re.compile(r"[a-z]+|\d+")
 _SAID_ALOUD = re.compile(
@@ -89,10 +92,15 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
         for place in entry.places:
             best[place] = max(best.get(place, 0), entry.likeness)
     named = {entry for entry in entries if any(best[place] == entry.likeness for place in entry.places)}
-    shows_labels = task.is_unnamed or not (named or task.is_understood)
+    labels = [entry for entry in entries if entry.is_label]
+    if task.is_unnamed:
+        named.update(labels)
+    elif not (named or task.is_understood):
+        asked = trigrams(instruction)
+        named.update(sorted(labels, key=lambda entry: -resemblance(entry.name, asked))[:_MAX_UNASKED])
     shown: dict[str, str] = {}
     for entry in entries:
-        if entry in named or (shows_labels and entry.is_label):
+        if entry in named:
             shown.setdefault(entry.name, entry.text)
     return ", ".join(shown.values())
 

@@ -75,6 +75,14 @@ def test_a_task_that_names_no_thing_is_shown_all_that_can_be_one(task):
     assert shown(scene, task, INDY7) == "cup, red_chair, cat_1"
 
 
+def test_a_task_that_names_none_of_many_things_is_shown_those_that_are_most_like_its_words():
+    names = [f"crate_{index}" for index in range(1, 60)]
+    scene = ", ".join([*names, "parsel_7"])
+    few = shown(scene, "photograph my parcel if you don't mind").split(", ")
+    assert few == [*names[:11], "parsel_7"]  # as the scene has them, however many are as much alike
+    assert shown(scene, "photograph everything if you don't mind") == scene
+
+
 @pytest.mark.parametrize(
     "remark",
     [
