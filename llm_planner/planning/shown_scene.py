@@ -3,14 +3,14 @@
 
 A scene is written by cameras, by other software, and by anybody who puts up a sign before a camera. The entries that
 the task names are shown, and no others. Only a task that speaks of things without naming them ("all", "the other one",
-"something to eat") is planned with all of it that can be the name of an object: what has no word of an order or a
-sentence. One that names nothing in the scene and has words that are no order may mean something by another word, and is
-planned with the few names that are most like it.
+"something to eat", "the fruit" where nothing is called so) is planned with all of it that can be the name of an object:
+what has no word of an order or a sentence. One that names nothing in the scene and has words that are no order may mean
+something by another word, and is planned with the few names that are most like it.
 """
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.planning.quantities import with_plain_amounts
@@ -68,6 +68,16 @@ _UNNAMED = _set(
     "most least more less except"
 )
 """What speaks of things without naming them."""
+_WHOLES = frozenset(form for verb in _set("sort clean clear organise organize") for form in _forms(verb)) | _set(
+    "tidy tidied tidying classify classified classification"
+)
+"""What is done to all that is there."""
+_KINDS = _set(
+    "fruit vegetable veg food rubbish trash garbage litter waste mess clutter junk dirt cutlery crockery tableware "
+    "tool dish utensil toy stationery supply animal pet furniture vehicle clothe clothing laundry drink snack "
+    "container people electronic hardware"
+)
+"""What many things are: meant by it, if it is not the name of one."""
 _NO_LABEL = _PLAIN_ORDERS | _GRAMMAR | _FIELDS
 _NO_NOUNS = _GRAMMAR | _ORDERS | _DIRECTIONS | _AMOUNTS | _UNNAMED
 _SUPERLATIVE = re.compile(r"\b[a-z]{2,}(?:est|er of)\b")
@@ -93,7 +103,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
             best[place] = max(best.get(place, 0), entry.likeness)
     named = {entry for entry in entries if any(best[place] == entry.likeness for place in entry.places)}
     labels = [entry for entry in entries if entry.is_label]
-    if task.is_unnamed:
+    if task.is_unnamed or task.names_kind(best):
         named.update(labels)
     elif not (named or task.is_understood):
         asked = trigrams(instruction)
@@ -173,7 +183,12 @@ class _Task:
     @property
     def is_unnamed(self) -> bool:
         """Whether it speaks of things without naming them."""
-        return not _UNNAMED.isdisjoint(self.written.split()) or bool(_SUPERLATIVE.search(self.written))
+        words = self.written.split()
+        return not (_UNNAMED | _WHOLES).isdisjoint(words) or bool(_SUPERLATIVE.search(self.written))
+
+    def names_kind(self, named: Collection[int]) -> bool:
+        """Whether it speaks of a kind of things, with a word that is not at one of the places ``named``."""
+        return any(place not in named for kind in _KINDS.intersection(self.words) for place in self.starts[kind])
 
     @property
     def is_understood(self) -> bool:

@@ -14,7 +14,7 @@ from llm_planner.planning.prompt import compact_plan
 from llm_planner_lab.tasks.replanned import Replanned, sample_replanned
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker
-from llm_planner_lab.training.prompts import task_prompt
+from llm_planner_lab.training.prompts import as_shown, task_prompt
 
 _FIRST_TOKEN = 3  # after <pad> <s> </s>
 _POOL = 960  # tasks that are drawn together and sorted by length
@@ -26,6 +26,7 @@ _CROWDED_OBJECTS = 40
 _CROWDED_SHARE = 0.3  # of the tasks have at least this many: of those that may, few have
 _LISTS_SHARE = 0.15  # of the tasks are of families whose plans follow a list, or need all of it
 _LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
+_SHOWN_SHARE = 0.75  # of the scenes are cut down to what a planner shows of them; the rest teaches to tell names apart
 _REPLANNED_SHARE = 0.1  # of the tasks fail on the way
 _SPOKEN_SHARE = 0.66  # of the tasks are sentences of the corpus
 PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
@@ -171,9 +172,11 @@ class BatchStream:
             draw = speaker.sample if speaker else None
             return encode_replanned(self._tokenizer, sample_replanned(self._rng, difficulty, draw=draw))
         if speaker:
-            return encode_task(self._tokenizer, speaker.sample(self._rng, difficulty))
-        family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
-        return encode_task(self._tokenizer, sample(self._rng, difficulty, family=family))
+            task = speaker.sample(self._rng, difficulty)
+        else:
+            family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
+            task = sample(self._rng, difficulty, family=family)
+        return encode_task(self._tokenizer, as_shown(task) if self._rng.random() < _SHOWN_SHARE else task)
 
 
 def collate(rows: list[Row]) -> Batch:

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text that the model is trained on: exactly what the planner asks at run time."""
+"""The text that the model is trained on: what the planner asks at run time."""
+
+import re
+from dataclasses import replace
 
 from llm_planner.planning.prompt import compact_prompt
+from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.sample import Task
 
 
@@ -9,3 +14,16 @@ def task_prompt(task: Task) -> str:
     """Returns the compact prompt of a task, static and dynamic part together."""
     prompt = compact_prompt(task.robot, task.instruction, task.scene)
     return prompt.static + prompt.dynamic
+
+
+_LIBRARY = RobotLibrary()
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def as_shown(task: Task) -> Task:
+    """Returns the task with what a planner shows of its scene; the task itself if its plan needs more than that."""
+    if not task.scene:
+        return task
+    scene = shown_scene(task.scene, task.instruction, _LIBRARY.get(task.robot))
+    needed = {thing.name for thing in task.objects if thing.is_listed}.intersection(_NAME.findall(task.plan))
+    return replace(task, scene=scene) if needed.issubset(_NAME.findall(scene)) else task

@@ -2,12 +2,14 @@
 """Batches: reproducible, the plan is the target, difficulty grows."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from llm_planner.planning.prompt import compact_plan
 from llm_planner_lab.tasks.replanned import sample_replanned
-from llm_planner_lab.tasks.sample import sample
+from llm_planner_lab.tasks.sample import Task, sample
+from llm_planner_lab.tasks.scene import PlacedObject
 from llm_planner_lab.training.data import (
     BatchStream,
     collate,
@@ -16,7 +18,7 @@ from llm_planner_lab.training.data import (
     encode_task,
     induction_share,
 )
-from llm_planner_lab.training.prompts import task_prompt
+from llm_planner_lab.training.prompts import as_shown, task_prompt
 
 
 def draw(tokenizer, seed, count=12):
@@ -59,7 +61,15 @@ def test_many_of_the_late_tasks_have_crowded_scenes(tokenizer):
     stream = BatchStream(tokenizer, 5)
     batches = [stream.next(1.0, 0.0) for _ in range(150)]
     rows = [int((row != 0).sum()) for batch in batches if batch.kind == "tasks" for row in batch.token_ids]
-    assert 0.03 < sum(length > 500 for length in rows) / len(rows) < 0.3
+    assert 0.01 < sum(length > 500 for length in rows) / len(rows) < 0.3
+
+
+def test_a_scene_is_cut_down_to_what_a_planner_shows_of_it_unless_the_plan_needs_more():
+    cup, chair = PlacedObject("cup_1", 0.4, 0.0), PlacedObject("chair_2", 1.0, 1.0)
+    task = Task("pick", "indy7", "pick the cup up", "cup_1, chair_2", "pick(cup_1);", (cup, chair), ("same_outcome",))
+    assert as_shown(task).scene == "cup_1"
+    needing = replace(task, plan="pick(cup_1);place(cup_1,chair_2);")
+    assert as_shown(needing) == needing
 
 
 @pytest.mark.parametrize(("early", "late"), [(0.0, 0.3), (0.3, 1.0)])
