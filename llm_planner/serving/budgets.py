@@ -215,7 +215,8 @@ class Budgets:
         is_new = generation.state is GenerationState.WAITING and not generation.num_preemptions
         lengths = self.lengths.remaining(goal, self._scope(goal))
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
-            lengths = replace(lengths, lower=self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT).lower)
+            first = self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT)
+            lengths = replace(lengths, lower=min(lengths.lower, first.lower))
         lengths = _in_steps(lengths, self.lengths.tokens_per_step(goal))
         return Task(
             num_uncomputed_tokens=max(1, generation.num_uncomputed_tokens),

@@ -121,6 +121,18 @@ def test_where_no_whole_plan_can_be_guaranteed_it_is_closed_in_time(policy):
     assert (result.error_code, result.metrics.measures[-1]) == (ErrorCode.NONE, "token_cap")
 
 
+@pytest.mark.parametrize("overrun", [OverrunStrategy.KILL, OverrunStrategy.PARTIAL])
+def test_who_takes_part_of_a_plan_is_refused_no_more_than_who_wants_all_of_it(overrun):
+    """Plans of one long statement were seen, and a short plan: there is time for the short one."""
+    run = Run(can_evict=False)
+    run.backend.plans["wordy"] = "2{" + "a(1);" * 12 + "}"
+    for index in range(9):
+        run.submit(f"w{index}", "wordy").go()
+    result = run.submit("short").go().submit(time_budget_s=0.2, overrun=overrun, **WHOLE).go().result()
+    assert (result.error_code, result.plan) == (ErrorCode.NONE, PLAN)
+    assert "token_cap" in result.metrics.measures
+
+
 def test_what_is_reserved_for_one_is_not_given_to_the_next():
     """Ten robots at once, each with a budget that it could only keep alone."""
     run = Run(max_num_seqs=16)
