@@ -74,8 +74,8 @@ _WHOLES = frozenset(form for verb in _set("sort clean clear organise organize") 
 """What is done to all that is there."""
 _KINDS = _set(
     "fruit vegetable veg food rubbish trash garbage litter waste mess clutter junk dirt cutlery crockery tableware "
-    "tool dish utensil toy stationery supply animal pet furniture vehicle clothe clothing laundry drink snack "
-    "container people electronic hardware"
+    "tool dish utensil toy stationery supply furniture clothe clothing laundry drink snack "
+    "container electronic hardware"
 )
 """What many things are: meant by it, if it is not the name of one."""
 _NO_LABEL = _PLAIN_ORDERS | _GRAMMAR | _FIELDS

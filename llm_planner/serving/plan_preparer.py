@@ -95,7 +95,7 @@ class PlanPreparer:
         model = self._library.get(request.robot_model)
         seen = request.scene
         if not request.plan:
-            request = _as_shown(model, request)
+            request = self.as_shown(model, request)
         allowed = _allowed_skills(model, request)
         mentioned = None
         if seen.strip():
@@ -140,6 +140,17 @@ class PlanPreparer:
             stop_skill=model.stop_skill,
             at_once=at_once,
         )
+
+    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:
+        """Returns the request with that of its scenes which its task needs: prompt, gate and checks know no more."""
+        show = partial(shown_scene, instruction=request.instruction, model=model)
+        failures = tuple(
+            failure
+            if failure.situation is None
+            else replace(failure, situation=replace(failure.situation, scene=show(failure.situation.scene)))
+            for failure in request.failures
+        )
+        return replace(request, scene=show(request.scene), failures=failures)
 
     def _untrained(self, model: RobotModel) -> PlannerError:
         known = ", ".join(sorted(self._trained_models or ()))
@@ -196,7 +207,7 @@ class PlanPreparer:
     def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:
         """Begins another plan around the last failure of a request."""
         model = self._library.get(request.robot_model)
-        request = _as_shown(model, request)
+        request = self.as_shown(model, request)
         failure = request.failures[-1]
         segment = session.begin_replan(failure)
         if mentioned is not None and failure.situation is not None:
@@ -257,18 +268,6 @@ def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] |
     if request.allowed_skills is None:
         return model.urgent_skills
     return model.urgent_skills & request.allowed_skills
-
-
-def _as_shown(model: RobotModel, request: PlanRequest) -> PlanRequest:
-    """Returns the request with that of its scenes which its task needs: prompt, gate and checks know nothing else."""
-    show = partial(shown_scene, instruction=request.instruction, model=model)
-    failures = tuple(
-        failure
-        if failure.situation is None
-        else replace(failure, situation=replace(failure.situation, scene=show(failure.situation.scene)))
-        for failure in request.failures
-    )
-    return replace(request, scene=show(request.scene), failures=failures)
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -21,7 +21,7 @@ from llm_planner.serving.preparation import Session
 
 ALPHAS = (0.25, 0.5, 0.75, 0.95)
 SHARES = (0.5, 0.9)
-VANILLA, TIMEBILL, OURS, OURS_WHOLE_SCENE = "vanilla", "timebill", "ours", "ours_whole_scene"
+VANILLA, BY_NEED, TIMEBILL, OURS, OURS_WHOLE_SCENE = "vanilla", "by_need", "timebill", "ours", "ours_whole_scene"
 BudgetsMaker = Callable[[Scheduler, BackendInfo], Budgets]
 
 
@@ -32,6 +32,7 @@ class Approach:
     Attributes:
         name: In the results.
         budgets: Makes what keeps them.
+        by_need: Whether its prompt holds what the task needs of the scene, as a planner's does, or all of it.
         predicts: Whether it needs the length of the response, and so pays for the prediction.
         k: Pessimistic factor; without meaning for approaches that do not predict.
         truncates_gracefully: Whether a plan that is closed in time is truncated gracefully (``Goal.truncate``).
@@ -39,6 +40,7 @@ class Approach:
 
     name: str
     budgets: BudgetsMaker
+    by_need: bool = False
     predicts: bool = False
     k: float = PESSIMISM
     truncates_gracefully: bool = True
@@ -170,25 +172,29 @@ class WholeSceneBudgets(TimedBudgets):
 
 
 def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) -> list[Approach]:
-    """Returns vanilla inference, fixed eviction ratios, fixed shares that are left out, and the most of both."""
+    """Returns what anybody could configure.
+
+    Vanilla inference, fixed eviction ratios, fixed shares that are left out, the most of both; and prompts as ours are,
+    with nothing that keeps a budget.
+    """
     evicted = [Approach(f"alpha_{round(100 * a)}", partial(Fixed, alpha=a)) for a in alphas]
     left_out = [Approach(f"scene_{round(100 * s)}", partial(Fixed, share=s)) for s in shares]
     both = [
         Approach(f"{one.name}_{alphas[-1] * 100:.0f}", partial(Fixed, alpha=alphas[-1], share=share))
         for one, share in zip(left_out, shares, strict=True)
     ]
-    return [Approach(VANILLA, Fixed), *evicted, *left_out, *both]
+    return [Approach(VANILLA, Fixed), *evicted, *left_out, *both, Approach(BY_NEED, Fixed, by_need=True)]
 
 
 def is_fixed(name: str) -> bool:
     """Returns whether an approach is one of ``fixed``."""
-    return name == VANILLA or name.startswith(("alpha_", "scene_"))
+    return name in (VANILLA, BY_NEED) or name.startswith(("alpha_", "scene_"))
 
 
 def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:
-    """Returns TimeBill and ours, with and without its own measure; the times of decisions go into ``took_s``."""
+    """Returns TimeBill and ours, with what it leaves out and without; the times of decisions go into ``took_s``."""
     return [
         Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
-        Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), predicts=True, k=k),
+        Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), by_need=True, predicts=True, k=k),
         Approach(OURS_WHOLE_SCENE, partial(WholeSceneBudgets, took_s=[], clock=clock), predicts=True, k=k),
     ]

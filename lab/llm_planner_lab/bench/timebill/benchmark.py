@@ -16,7 +16,7 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
-from llm_planner_lab.bench.timebill.lab import Lab
+from llm_planner_lab.bench.timebill.lab import Lab, WholeScenePreparer
 from llm_planner_lab.bench.timebill.length import length_figures
 from llm_planner_lab.bench.timebill.reference import Reference
 from llm_planner_lab.bench.timebill.replay import ReplayedEngine
@@ -112,14 +112,17 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         reference = Reference.of(backend, grammar)
         profile, ete = measure_ete(backend, grammar, bench.grid, on_progress, reference.measure)
         replayed = ReplayedEngine(backend, bench.workload.max_tokens, reference.measure)
-        plans = PlanPreparer(
-            backend=replayed,
-            tokenizer=backend.tokenizer,
-            library=library,
-            style=encoder.style,
-            markup=encoder.markup,
+        plans, whole = (
+            preparer(
+                backend=replayed,
+                tokenizer=backend.tokenizer,
+                library=library,
+                style=encoder.style,
+                markup=encoder.markup,
+            )
+            for preparer in (PlanPreparer, WholeScenePreparer)
         )
-        lab = Lab(replayed, plans, predictor, library, profile, jobs, bench.workload.max_tokens, clock)
+        lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload.max_tokens, clock)
         lab.measure_jobs(on_progress)
         on_progress("whole responses", 0.0)
         end_to_end = measure_end_to_end(lab, ete["reference_s"])
@@ -155,7 +158,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
             "max_tokens": bench.workload.max_tokens,
             "num_generations": replayed.num_measured,
             "k_fraction": bench.k_fraction,
-            "predict_ms_mean": 1000.0 * sum(lab.predict_s.values()) / len(jobs),
+            "predict_ms_mean": 1000.0 * sum(lab.predict_s.values()) / len(lab.predict_s),
             "classes": lab.classes(bench.workload.classes),
         },
     }

@@ -18,6 +18,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "scene_90": {"color": "#dd1c77", "marker": "^"},
     "scene_50_95": {"color": "#9e9ac8", "marker": "d"},
     "scene_90_95": {"color": "#6a51a3", "marker": "d"},
+    "by_need": {"color": "#67001f", "marker": "*"},
     "timebill": {"color": "#e6862a", "marker": "s"},
     "ours_whole_scene": {"color": "#a1d99b", "marker": "o"},
     "ours": {"color": "#2c8a3d", "marker": "o", "linewidth": 2.4},

@@ -11,6 +11,7 @@ from llm_planner.core.request import OverrunStrategy, PlanRequest
 from llm_planner.prediction.length import LengthDistribution, LengthPredictor
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.model import RobotModel
 from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared, Session
@@ -26,30 +27,33 @@ class Lab:
 
     Attributes:
         engine: Replays what it has measured.
-        plans: Prepares requests for the engine.
+        plans: Prepares requests for the engine, as in service: with what the task needs of the scene.
+        whole: The same with the whole scene, as whoever puts a scene into a prompt.
         predictor: Of response lengths.
         max_tokens: N_max of every request.
         clock: Times what is not a step.
-        prepare_s: By job, the seconds to encode its prompt.
-        predict_s: By job, the seconds to predict its length.
+        prepare_s: By job and ``Approach.by_need``, the seconds to encode its prompt.
+        predict_s: The same for predicting its length.
         took_s: Of our decisions.
-        vanilla_s: By class, the mean time from arrival to the whole plan of vanilla inference, measured in this run.
+        vanilla_s: By class, the mean time from arrival to the whole plan of vanilla inference with the whole scene,
+            measured in this run.
     """
 
     engine: ReplayedEngine
     plans: PlanPreparer
+    whole: PlanPreparer
     predictor: LengthPredictor
     library: RobotLibrary
     profile: EngineProfile
     jobs: list[Job]
     max_tokens: int
     clock: Clock
-    prepare_s: dict[str, float] = field(default_factory=dict)
-    predict_s: dict[str, float] = field(default_factory=dict)
+    prepare_s: dict[tuple[str, bool], float] = field(default_factory=dict)
+    predict_s: dict[tuple[str, bool], float] = field(default_factory=dict)
     took_s: list[float] = field(default_factory=list)
     vanilla_s: list[float] = field(default_factory=list)
-    _prepared: dict[str, Prepared] = field(default_factory=dict)
-    _lengths: dict[str, LengthDistribution] = field(default_factory=dict)
+    _prepared: dict[tuple[str, bool], Prepared] = field(default_factory=dict)
+    _lengths: dict[tuple[str, bool], LengthDistribution] = field(default_factory=dict)
     _scores: dict[tuple[str, str | None], Score] = field(default_factory=dict)
 
     def measure_jobs(self, on_progress: Callable[[str, float], None] = lambda _what, _share: None) -> None:
@@ -63,24 +67,29 @@ class Lab:
         of_class: dict[int, list[float]] = {}
         for job in self.jobs:
             steps = self.response(job)
-            total_s = self.prepare_s[job.name] + sum(step.duration_s for step in steps)
+            total_s = self.prepare_s[job.name, False] + sum(step.duration_s for step in steps)
             of_class.setdefault(job.class_index, []).append(total_s)
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
 
     def _measure(self, job: Job) -> None:
         request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
-        began_s = self.clock.now_s()
-        prepared = self.plans.prepare(request)
-        encoded_s = self.clock.now_s()
-        self._lengths[job.name] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
-        self.prepare_s[job.name] = encoded_s - began_s
-        self.predict_s[job.name] = self.clock.now_s() - encoded_s
-        self._prepared[job.name] = prepared
-        self.engine.steps(prepared.sequence)
+        for by_need, preparer in ((False, self.whole), (True, self.plans)):
+            key = job.name, by_need
+            began_s = self.clock.now_s()
+            prepared = preparer.prepare(request)
+            encoded_s = self.clock.now_s()
+            self._lengths[key] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
+            self.prepare_s[key] = encoded_s - began_s
+            self.predict_s[key] = self.clock.now_s() - encoded_s
+            self._prepared[key] = prepared
+            self.engine.steps(prepared.sequence)
 
     def response(self, job: Job, evicted: Evicted = NOTHING) -> list[MeasuredStep]:
-        """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""
-        steps = self.engine.steps(self._prepared[job.name].sequence, evicted)
+        """Returns the steps of a job's whole response to the whole scene.
+
+        As in service, a plan that is refused ends there.
+        """
+        steps = self.engine.steps(self._prepared[job.name, False].sequence, evicted)
         session = self.session(job.request(job.name, self.max_tokens, None, OverrunStrategy.KILL))
         ends = (number for number, step in enumerate(steps, start=1) if session.feed(step.token_ids).is_complete)
         return steps[: next(ends, len(steps))]
@@ -89,9 +98,9 @@ class Lab:
         """Returns a new session for a request's plan."""
         return self.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
 
-    def prepared(self, name: str) -> tuple[Prepared, LengthDistribution]:
+    def prepared(self, name: str, *, by_need: bool) -> tuple[Prepared, LengthDistribution]:
         """Returns a job as it was prepared when it was measured, and the prediction for it."""
-        return self._prepared[name], self._lengths[name]
+        return self._prepared[name, by_need], self._lengths[name, by_need]
 
     def classes(self, ranges: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
         """Returns what is to be known of each class of prompt lengths."""
@@ -104,6 +113,9 @@ class Lab:
                     "prompt_tokens": list(ranges[index]),
                     "n": len(jobs),
                     "mean_prompt_tokens": fmean(job.num_prompt_tokens for job in jobs),
+                    "mean_needed_tokens": fmean(
+                        len(self._prepared[job.name, True].sequence.prompt_token_ids) for job in jobs
+                    ),
                     "mean_response_tokens": fmean(map(len, steps)),
                     "vanilla_s": vanilla_s,
                     "prefill_s": fmean(of_job[0].duration_s for of_job in steps),
@@ -119,6 +131,14 @@ class Lab:
         return self._scores[key]
 
 
+class WholeScenePreparer(PlanPreparer):
+    """Shows a model all of a scene."""
+
+    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:  # noqa: ARG002
+        """Returns the request as it is."""
+        return request
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredPreparer:
     """Implements ``Preparer`` with what was prepared before; only the plan's session is new every time."""
@@ -128,7 +148,8 @@ class MeasuredPreparer:
 
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the job ``request.request_id``, with what the approach has of it."""
-        prepared, length = self.lab.prepared(request.request_id.split(WARM_UP)[0])
+        name = request.request_id.split(WARM_UP)[0]
+        prepared, length = self.lab.prepared(name, by_need=self.approach.by_need)
         session = self.lab.session(request)
         sequence = replace(prepared.sequence, request_id=request.request_id)
         known = AwaitedLength.known(length) if self.approach.predicts else None

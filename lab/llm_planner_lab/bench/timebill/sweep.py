@@ -15,7 +15,7 @@ from llm_planner_lab.bench.timebill.drive import Answer, Arrival, Driver, make_d
 from llm_planner_lab.bench.timebill.jobs import Job, mean_and_ci95
 from llm_planner_lab.bench.timebill.lab import Lab, MeasuredPreparer
 
-FRACTIONS = (0.7, 0.8, 0.9, 1.0, 1.2, 1.5)
+FRACTIONS = (0.2, 0.35, 0.5, 0.7, 0.9, 1.2)
 K_VALUES = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 K_FRACTION = 0.9
 CONCURRENT_FRACTIONS = (0.8, 1.0)
@@ -219,4 +219,5 @@ def _driver(lab: Lab, backend: Backend, approach: Approach, scheduler: Scheduler
 
 
 def _prepare_s(lab: Lab, job: Job, approach: Approach) -> float:
-    return lab.prepare_s[job.name] + (lab.predict_s[job.name] if approach.predicts else 0.0)
+    key = job.name, approach.by_need
+    return lab.prepare_s[key] + (lab.predict_s[key] if approach.predicts else 0.0)

@@ -69,7 +69,7 @@ class SlowedLab:
         self.jobs = [SimpleNamespace(name=f"{number}") for number in range(30)]
         self.engine = SimpleNamespace(reference_s=lambda _sequence, _evicted: 0.02 * slowdown)
 
-    def prepared(self, name):
+    def prepared(self, name, *, by_need):
         sequence = Sequence(request_id=name, prompt_token_ids=tuple(range(512)), evictable=((64, 480),))
         return SimpleNamespace(sequence=sequence), LengthDistribution.from_buckets([1.0], 40)
 
