@@ -328,6 +328,8 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
         return one
     if _begins_with_a_full_hand(two.plan):  # whatever the first one leaves in it is something else
         return one
+    if "ld(" in one.plan:  # nothing is done behind a landing
+        return one
     if one.robot == "tello" and not is_within_limits(AMOUNT.sub(r"\1", plan)):
         return one
     sentence = one.sentence.rstrip(" .!") + rng.choice(_JOINERS) + two.sentence[:1].lower() + two.sentence[1:]

@@ -72,6 +72,14 @@ def test_a_hand_that_is_full_picks_and_pushes_nothing_else(second):
     assert not any(plan.startswith("pick(") and plan.count("(") > 1 for plan in plans)
 
 
+def test_nothing_is_joined_behind_a_landing():
+    frames = [frame("come down", "ld();"), frame("where is the <cup>", "find(<cup>);")]
+    speaker, rng = Speaker.of(frames), random.Random(0)
+    plans = [speaker.sample(rng).plan for _ in range(400)]
+    assert not any(plan.startswith("ld();?") for plan in plans)
+    assert any(plan.endswith("ld();") and len(plan) > 10 for plan in plans)
+
+
 def test_what_the_hand_holds_is_not_placed_behind_another_order():
     frames = [
         frame("wave", "3{open();close();}", "indy7"),
