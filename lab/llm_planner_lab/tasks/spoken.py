@@ -72,10 +72,10 @@ class Speaker:
         filled = self._filled(rng, frame)
         if rng.random() < _AMBIGUOUS_SHARE:
             filled = _ambiguous(rng, filled)
-        elif rng.random() < _JOINED_SHARE and _can_be_joined(frame):
-            other = rng.choice(self.frames[robot])
+        elif rng.random() < _JOINED_SHARE and _can_be_joined(filled):
+            other = self._filled(rng, rng.choice(self.frames[robot]))
             if _can_be_joined(other):
-                filled = _joined(rng, filled, self._filled(rng, other))
+                filled = _joined(rng, filled, other)
         task = _task(rng, filled, difficulty)
         if task.scene and rng.random() < _INJECTED_SHARE:
             task = replace(task, scene=self._with_order(rng, robot, task.scene))

@@ -80,6 +80,13 @@ def test_nothing_is_joined_behind_a_landing():
     assert any(plan.endswith("ld();") and len(plan) > 10 for plan in plans)
 
 
+def test_nothing_is_joined_to_what_is_too_far():
+    speaker, rng = Speaker.of([frame("up [one metre]", "mu([100]);")]), random.Random(0)
+    plans = [speaker.sample(rng).plan for _ in range(800)]
+    assert any(plan.startswith("fail(") for plan in plans)
+    assert not any("fail(" in plan and plan.count(";") > 1 for plan in plans)
+
+
 def test_what_the_hand_holds_is_not_placed_behind_another_order():
     frames = [
         frame("wave", "3{open();close();}", "indy7"),
