@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from llm_planner.core.step import TokenChoice
 
 _FREE = ("fail('", "unclear('", "p('", "log('", "probe('")
+_ASKS = frozenset("unclear"[:end] for end in range(2, len("unclear") + 1)) | {"unclear(", "unclear('"}
+_LEAST = 1e-9
 _WITHIN_NAME = re.compile(r"[(,'][A-Za-z0-9_]*[A-Za-z0-9]$")
 
 
@@ -36,11 +38,15 @@ class Confidence:
     Args:
         spelled: Returns the text of a token.
         equivalent_skills: Names of skills that are as good as each other.
+        can_ask: Whether the plan may be ``unclear``; else what the model gives that counts for nothing.
     """
 
-    def __init__(self, spelled: Callable[[int], str], equivalent_skills: Collection[str] = ()) -> None:
+    def __init__(
+        self, spelled: Callable[[int], str], equivalent_skills: Collection[str] = (), *, can_ask: bool = True
+    ) -> None:
         self._spelled = spelled
         self._equivalent_skills = equivalent_skills
+        self._can_ask = can_ask
         self._tokens: list[_Token] = []  # of the statement that is being written
         self._text = ""
         self._lowest_logprob = self._begun_logprob = 0.0
@@ -77,8 +83,12 @@ class Confidence:
         return [self._text, *(before + self._spelled(other.token_id) + behind for other in others)]
 
     def _logprob(self, text: str, choice: TokenChoice) -> float:
-        same = [other.logprob for other in choice.alternatives if self._is_same(text, self._spelled(other.token_id))]
-        return min(0.0, math.log(sum(map(math.exp, (choice.logprob, *same))))) if same else choice.logprob
+        others = [(self._spelled(other.token_id), math.exp(other.logprob)) for other in choice.alternatives]
+        asks = 0.0 if self._can_ask or self._text else sum(share for other, share in others if other in _ASKS)
+        same = sum(share for other, share in others if self._is_same(text, other))
+        if not (same or asks):
+            return choice.logprob
+        return min(0.0, math.log(math.exp(choice.logprob) + same) - math.log(max(1.0 - asks, _LEAST)))
 
     def _is_same(self, text: str, other: str) -> bool:
         """Whether another token in place of the next one would not change what the statement means."""

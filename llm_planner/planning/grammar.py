@@ -19,7 +19,13 @@ _PLAIN = r"[^'\\\x00-\x1f\x7f-\x9f]"  # a character of a quoted text that needs 
 _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
 
 
-def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS, allowed: frozenset[str] | None = None) -> str:
+def lark_grammar(
+    model: RobotModel,
+    limits: PlanLimits = DEFAULT_LIMITS,
+    allowed: frozenset[str] | None = None,
+    *,
+    can_ask: bool = True,
+) -> str:
     """Returns the grammar of all plans of a robot in llguidance's dialect of Lark.
 
     It accepts, and so lets a model end, after every complete plan of one statement or more.
@@ -28,8 +34,9 @@ def lark_grammar(model: RobotModel, limits: PlanLimits = DEFAULT_LIMITS, allowed
         model: Of the robot.
         limits: Of any plan.
         allowed: Names of the skills that it may use; None for all.
+        can_ask: Whether a plan may be ``unclear``.
     """
-    grammar = _Grammar(limits)
+    grammar = _Grammar(limits, can_ask=can_ask)
     for skill in model.skills.values():
         if allowed is None or skill.name in allowed:
             grammar.add_skill(skill)
@@ -50,8 +57,9 @@ def continued(grammar: str, num_open_blocks: int = 0) -> str:
 class _Grammar:
     """Collects rules skill by skill; equal terminals are shared."""
 
-    def __init__(self, limits: PlanLimits) -> None:
+    def __init__(self, limits: PlanLimits, *, can_ask: bool) -> None:
         self._limits = limits
+        self._can_ask = can_ask
         self._calls: dict[ReturnType, list[str]] = {kind: [] for kind in ReturnType}
         self._terminals: dict[str, str] = {}  # definition -> name
 
@@ -101,7 +109,7 @@ class _Grammar:
             simple += f' | {self._variable()} "=" ({self._kinds(*_VALUES)}) ";"'
         reason = self._quoted(MAX_REASON_LENGTH, r"['\\]")
         rules = [f"simple: {simple}", f'return: "->" value ";" | "fail(" {reason} ");"']
-        rules.insert(0, f'start: body_0 | "unclear(" {reason} ");"')
+        rules.insert(0, f'start: body_0 | "unclear(" {reason} ");"' if self._can_ask else "start: body_0")
         for depth in range(self._limits.max_depth + 1):
             rules.append(f"body_{depth}: statement_{depth}+ return? | return")
             blocks = ""

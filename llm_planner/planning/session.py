@@ -116,6 +116,7 @@ class PlanSession:
         can_hold: Whether statements may be held back until the end; else what is only doubtful is sent.
         is_admissible: Whether a whole plan would pass the gate: asked of what may have been meant instead.
         equivalent_skills: Names of skills that are as good as each other for this request.
+        can_ask: Whether the plan may be ``unclear``.
         in_words: Returns a plan in words, for people.
         missing: Returns the thing that is not there and that a model speaks of where it gives up; empty for none.
 
@@ -138,6 +139,7 @@ class PlanSession:
         can_hold: bool = True,
         is_admissible: Callable[[str], bool] | None = None,
         equivalent_skills: Collection[str] = (),
+        can_ask: bool = True,
         in_words: Callable[[str], str] = str,
         missing: Callable[[str], str] = lambda _: "",
     ) -> None:
@@ -154,7 +156,7 @@ class PlanSession:
         self._statement = ""  # the parts of a top-level statement that has not ended
         self._unsure_of: _Unsure | None = None  # the first of them
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
-        self._confidence = Confidence(self._spelled, equivalent_skills)
+        self._confidence = Confidence(self._spelled, equivalent_skills, can_ask=can_ask)
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last replan

@@ -92,9 +92,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
         model: Of the robot: the names of its skills are words of orders.
     """
     task = _Task.of(instruction, model)
-    texts = list(dict.fromkeys(raw_entries(scene)))
-    has_identifiers = any(map(_IDENTIFIER.match, texts))
-    entries = [entry for text in texts for entry in task.entries(text, has_identifiers=has_identifiers)]
+    entries = task.entries_of(scene)
     names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` next to ``cup_1``
     entries = [entry for entry in entries if f"{entry.name}_1" not in names]
     best: dict[int, int] = {}  # by place of a word in the task
@@ -113,6 +111,20 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
         if entry in named:
             shown.setdefault(entry.name, entry.text)
     return ", ".join(shown.values())
+
+
+def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
+    """Returns whether a task names things of a scene, each word of it one thing, and has only words of orders besides.
+
+    Then there is nothing to ask back. Arguments as of ``shown_scene``; the scene is what that returns.
+    """
+    task = _Task.of(instruction, model)
+    named: dict[int, set[str]] = {}  # by place of a word in the task
+    for entry in task.entries_of(scene):
+        for place in entry.places:
+            named.setdefault(place, set()).add(entry.name)
+    is_one_each = bool(named) and all(len(names) == 1 for names in named.values())
+    return is_one_each and not task.is_unnamed and task.nouns <= named.keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +205,19 @@ class _Task:
     @property
     def is_understood(self) -> bool:
         """Whether all words are those of orders to this robot."""
-        return not any(self._is_noun(word) and word not in self.robot_words for word in self.words)
+        return not self.nouns
+
+    @property
+    def nouns(self) -> frozenset[int]:
+        """Where it has words that may stand for things, and are none of what the robot can do."""
+        words = enumerate(self.words)
+        return frozenset(place for place, word in words if self._is_noun(word) and word not in self.robot_words)
+
+    def entries_of(self, scene: str) -> list[_Entry]:
+        """Returns the names that a scene holds."""
+        texts = list(dict.fromkeys(raw_entries(scene)))
+        has_identifiers = any(map(_IDENTIFIER.match, texts))
+        return [entry for text in texts for entry in self.entries(text, has_identifiers=has_identifiers)]
 
     def entries(self, text: str, *, has_identifiers: bool) -> Iterator[_Entry]:
         """Yields the names of one raw entry: its own, or where that is none, what the task says of its words."""

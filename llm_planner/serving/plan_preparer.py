@@ -23,7 +23,7 @@ from llm_planner.planning.in_words import in_words
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
-from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.planning.shown_scene import is_clear, shown_scene
 from llm_planner.planning.spelling import Spelling
 from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.planning.verdict import PlanCheck
@@ -83,7 +83,7 @@ class PlanPreparer:
         self._min_confidence = min_confidence
         self._checks = checks
         self._trained_models = trained_models
-        self._grammars: dict[tuple[str, frozenset[str] | None], str] = {}
+        self._grammars: dict[tuple[str, frozenset[str] | None, bool], str] = {}
 
     def prepare(self, request: PlanRequest) -> Prepared:
         """Returns the request ready to be scheduled; loads the robot model's prefix if it is the first of its kind.
@@ -115,7 +115,7 @@ class PlanPreparer:
         scene = request.scene if keeps else _scenes(so_far)[-1]
         prompt = self._encode(model, request, scene)
         delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
-        grammar = self._grammar(model, self._writable(model, request, allowed)) if self._is_constrained else None
+        grammar = self._grammar(model, request, allowed) if self._is_constrained else None
         num_open = num_open_blocks(request.delivered)
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
@@ -200,6 +200,7 @@ class PlanPreparer:
             can_hold=request.time_budget_s is None and not is_urgent,
             is_admissible=is_admissible,
             equivalent_skills=ways_out(model, request.instruction) if is_urgent else (),
+            can_ask=_can_ask(model, request),
             in_words=partial(in_words, model),
             missing=mentioned.missing if mentioned is not None else lambda _: "",
         )
@@ -251,13 +252,14 @@ class PlanPreparer:
             return allowed
         return (frozenset(model.skills) if allowed is None else allowed).difference(request.unsupported_skills)
 
-    def _grammar(self, model: RobotModel, allowed: frozenset[str] | None) -> str:
+    def _grammar(self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""
-        key = (model.name, allowed)
+        can_ask = _can_ask(model, request)
+        key = model.name, self._writable(model, request, allowed), can_ask
         if key not in self._grammars:
             if len(self._grammars) >= _MAX_GRAMMARS:
                 self._grammars.clear()
-            self._grammars[key] = lark_grammar(model, allowed=allowed)
+            self._grammars[key] = lark_grammar(model, allowed=key[1], can_ask=can_ask)
         return self._grammars[key]
 
 
@@ -268,6 +270,11 @@ def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] |
     if request.allowed_skills is None:
         return model.urgent_skills
     return model.urgent_skills & request.allowed_skills
+
+
+def _can_ask(model: RobotModel, request: PlanRequest) -> bool:
+    """Returns whether there may be something to ask back about a request as it is shown."""
+    return not is_clear(request.scene, request.instruction, model)
 
 
 def _scenes(request: PlanRequest) -> list[str]:

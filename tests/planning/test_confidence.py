@@ -18,7 +18,7 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import make_session
 
-OTHERS = {7: "r", 8: "u", 9: "_", 10: "light", 11: "mr", 12: "tp"}
+OTHERS = {7: "r", 8: "u", 9: "_", 10: "light", 11: "mr", 12: "tp", 13: "unclear"}
 
 
 def make_confidence(**options):
@@ -52,6 +52,14 @@ def test_why_it_cannot_may_be_worded_in_many_ways_but_what_it_says_to_people_may
     assert confidence.end_statement() == pytest.approx(0.9)
     feed(confidence, ("l('", 0.9), ("closing", 0.9), (" at", 0.9), (" five');", 0.5))
     assert confidence.end_statement() == pytest.approx(0.9**3 * 0.5)
+
+
+@pytest.mark.parametrize(("can_ask", "expected"), [(True, 0.6), (False, 0.8)])
+def test_what_a_model_gives_to_asking_back_counts_for_nothing_where_nothing_is_unclear(can_ask, expected):
+    confidence = make_confidence(can_ask=can_ask)
+    confidence.feed("tk", choice(0.6, unclear=0.25))
+    confidence.feed("();", choice(1.0))
+    assert confidence.end_statement() == pytest.approx(expected)
 
 
 def test_variants_differ_where_it_is_least_sure():

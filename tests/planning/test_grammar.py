@@ -255,6 +255,12 @@ def cut_depth(text):
     return parser.num_open_blocks
 
 
+@pytest.mark.parametrize(("can_ask", "num_read"), [(True, 16), (False, 0)])
+def test_a_plan_may_ask_back_or_not(can_ask, num_read):
+    matcher = LLMatcher(TOKENIZER, lark_grammar(MODELS["tello"], can_ask=can_ask))
+    assert matcher.try_consume_tokens(list(b"unclear('what');")) == num_read
+
+
 @pytest.mark.parametrize(("text", "num_read"), [("mb(100);->True;", 15), ("->sss;", 2), ("->1;", 2), ("->'yes';", 2)])
 def test_where_no_skill_measures_anything_only_a_truth_value_is_returned(text, num_read):
     """Of a model that takes a warning for a question, a name would be what comes next: ``->sssss``."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.planning.shown_scene import is_clear, shown_scene
 from llm_planner.planning.untrusted import plain_scene
 from llm_planner.robots.library import RobotLibrary
 
@@ -143,3 +143,20 @@ def test_a_hostile_scene_costs_no_more_than_it_takes_to_read_it():
 
     shown_s = min(seconds(lambda: shown_scene(scene, task, TELLO)) for _ in range(3))
     assert shown_s < 15 * min(seconds(lambda: plain_scene(scene)) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("task", "scene", "expected"),
+    [
+        ("go to the lamp", "lamp", True),
+        ("put the red cube on the tray, please", "red_cube, tray", True),
+        ("go to the lamp", "red_lamp, blue_lamp", False),
+        ("go to the lamp", "", False),  # nobody said what there is
+        ("go to the lamp and the kettle", "lamp", False),
+        ("take the other cup", "cup", False),
+        ("frobnicate the lamp", "lamp", False),
+        ("up a bit", "", False),
+    ],
+)
+def test_a_task_is_clear_that_names_one_thing_with_each_word_and_has_only_orders_besides(task, scene, expected):
+    assert is_clear(scene, task, INDY7) is expected

@@ -10,7 +10,7 @@ from pathlib import Path
 from llm_planner.assembly import build_library, build_loop
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.request import PlanRequest, PlanResult, Urgency
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.serving.events import Finished
 from llm_planner.serving.loop import PlannerLoop
@@ -130,7 +130,7 @@ def written(result: PlanResult) -> str:
 
 
 def plan_all(loop: PlannerLoop, tasks: Sequence[Task]) -> list[PlanResult]:
-    """Returns the result of each task, in order."""
+    """Returns the result of each task, in order; what the robot must flee from is sent as URGENT, as robots do."""
     return serve_all(
         loop,
         [
@@ -140,6 +140,7 @@ def plan_all(loop: PlannerLoop, tasks: Sequence[Task]) -> list[PlanResult]:
                 robot_model=task.robot,
                 instruction=task.instruction,
                 scene=task.scene,
+                urgency=Urgency.URGENT if task.goal[0] == "fled" else Urgency.NORMAL,
             )
             for index, task in enumerate(tasks)
         ],
