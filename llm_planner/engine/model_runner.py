@@ -11,7 +11,7 @@ import torch
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.adapter import AdaptedRows, group_rows, load_adapter
 from llm_planner.engine.attention import PrefillAttention
-from llm_planner.engine.checkpoint import Checkpoint
+from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Evictable, Piece, observed
 from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype
@@ -65,14 +65,15 @@ class ModelRunner:
         block_size: int,
         max_num_seqs: int,
         adapters: Iterable[str] = (),
+        open_weights: OpenWeights = Checkpoint,
     ) -> None:
-        checkpoint = Checkpoint(model_dir, config)
+        weights = open_weights(model_dir, config)
         self._device = select_device(device)
         data_type = select_dtype(dtype, config, self._device)
         self.device_name = device_name(self._device, data_type)
         try:
             self._adapters = {name: load_adapter(Path(name), config, data_type, self._device) for name in adapters}
-            self._model = Model(config, checkpoint, data_type, self._device)
+            self._model = Model(config, weights, data_type, self._device)
             block_bytes = KVCache.block_bytes(config, block_size, data_type)
             self.cache = KVCache(
                 config,
