@@ -147,7 +147,9 @@ class TorchBackend:
             _log.warning("prefix %r of %d tokens is not shared: too few KV blocks are free", prefix_id, len(token_ids))
             return 0
         with torch.inference_mode():
-            self._open_runner().prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
+            runner = self._open_runner()
+            runner.prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
+            runner.wait()
         self._prefixes.add(prefix_id, prefix)
         return len(prefix.token_ids)
 
@@ -169,6 +171,7 @@ class TorchBackend:
             insert = scheduled.insert
             self._each(insert, lambda request_id: self._insert(request_id, insert[request_id]), failed)
             output = self._run(scheduled.num_scheduled_tokens, runner, failed)
+        runner.wait()  # a step that yields no token has not waited; what it takes must not be that of the next one
         duration_s = self._clock.now_s() - start_s
         return replace(output, free_kv_blocks=self._block_manager.num_free, duration_s=duration_s)
 

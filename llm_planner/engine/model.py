@@ -14,6 +14,7 @@ from torch.nn.functional import embedding, gelu, rms_norm, silu
 from llm_planner.engine.adapter import AdaptedRows, add
 from llm_planner.engine.attention import Attention, soft_cap
 from llm_planner.engine.checkpoint import Weights, feed_forward_products, products
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
@@ -87,10 +88,11 @@ class Model:
                 only their hidden states are computed further, and returned.
             adapted: Tokens for which adapters add to the products; all of them, where ``attend`` leaves some out.
         """
-        turned = local_turned = self._rope.at(positions)
+        ids, places = upload(self.device, token_ids, positions)
+        turned = local_turned = self._rope.at(positions, places)
         if self._local_rope is not self._rope:
-            local_turned = self._local_rope.at(positions)
-        x = embedding(torch.tensor(token_ids, device=self.device), self._embedding)
+            local_turned = self._local_rope.at(positions, places)
+        x = embedding(ids, self._embedding)
         if self._embedding_scale != 1:
             x = x * self._embedding_scale
         for index, layer in enumerate(self._layers):

@@ -14,7 +14,7 @@ from llm_planner.engine.attention import PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Evictable, Piece, observed
-from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype
+from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype, upload
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model
 from llm_planner.engine.model_config import ModelConfig
@@ -115,6 +115,11 @@ class ModelRunner:
             return [], None
         return ready, self._model.logits(torch.cat(rows) if len(rows) > 1 else rows[0])
 
+    def wait(self) -> None:
+        """Waits until the device has done what it was given."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
     def prefill_blocks(self, token_ids: Seq[int], blocks: Seq[int], adapter: str | None = None) -> None:
         """Computes the KV of a prefix that stands at the start of prompts."""
         self._forward_prefill(token_ids, 0, blocks, 0, adapter)
@@ -166,7 +171,8 @@ class ModelRunner:
             group_rows(adapters, self._device),
         )
         if order != sorted(order):
-            hidden = hidden[torch.tensor(order, device=self._device).argsort()]
+            (places,) = upload(self._device, sorted(range(len(order)), key=order.__getitem__))
+            hidden = hidden.index_select(0, places)
         return hidden.split([chunk.num_rows for chunk in chunks])
 
 

@@ -6,11 +6,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.attention.bias import CausalBias
+from torch.nn.functional import scaled_dot_product_attention
 
-from llm_planner.engine.attention import PrefillAttention
+from llm_planner.engine import attention, decode_attention, model
+from llm_planner.engine.attention import PrefillAttention, causal_mask
+from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow, split_rows
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model_config import read_model_config
+from tests.engine import builders
 
 BLOCK_SIZE = 4
 
@@ -66,6 +71,51 @@ def test_a_chunk_over_scattered_blocks_equals_plain_attention(config, kv_len, nu
             torch.testing.assert_close(
                 chunk, attend_plainly(heads[0][start:stop], *(part[:stop] for part in heads[1:]), window)
             )
+
+
+@pytest.mark.parametrize(("num_tokens", "num_keys"), [(1, 2), (5, 9), (7, 64)])
+def test_the_mask_of_a_gpu_is_that_of_a_cpu(num_tokens, num_keys):
+    on_cpu, on_gpu = (causal_mask(num_tokens, num_keys, torch.device(name)) for name in ("cpu", "meta"))
+    assert isinstance(on_gpu, CausalBias)
+    generator = torch.Generator().manual_seed(0)
+    queries, keys, values = (torch.randn(1, 4, n, 16, generator=generator) for n in (num_tokens, num_keys, num_keys))
+    assert torch.equal(
+        scaled_dot_product_attention(queries, keys, values, attn_mask=on_cpu),
+        scaled_dot_product_attention(queries, keys, values, attn_mask=on_gpu),
+    )
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("window", [None, 11])
+@pytest.mark.parametrize("kv_len", [0, 14])
+def test_a_chunk_is_attended_alike_in_the_forms_for_a_gpu(config, shares, window, kv_len, monkeypatch):
+    heads = random_heads(torch.Generator().manual_seed(3), config, kv_len + 9)
+
+    def attend():
+        cache = make_cache(with_window(config, window))
+        if kv_len:
+            PrefillAttention(cache, range(8), 0, kv_len)(1, *(part[:kv_len] for part in heads))
+        return PrefillAttention(cache, range(8), kv_len, 9)(1, *(part[kv_len:] for part in heads))
+
+    expected = attend()
+    monkeypatch.setattr(attention, "causal_mask", lambda n, num_keys, _: causal_mask(n, num_keys, torch.device("meta")))
+    monkeypatch.setattr(attention, "shares_heads", lambda _, *, is_causal: shares and is_causal)
+    torch.testing.assert_close(attend(), expected)
+
+
+def test_what_a_decode_step_needs_on_the_device_are_two_copies(llama_dir, monkeypatch):
+    backend = TorchBackend(llama_dir, num_kv_blocks=64)
+    names = ("a", "b", "c")
+    backend.execute(
+        builders.start(
+            *(builders.sequence(name, builders.PROMPT[: 20 + 7 * index]) for index, name in enumerate(names))
+        )
+    )
+    copies, upload = [], model.upload
+    for module in (model, decode_attention):
+        monkeypatch.setattr(module, "upload", lambda *given: copies.append(given) or upload(*given))
+    assert not backend.execute(builders.decode(*names)).failed
+    assert len(copies) == 2
 
 
 @given(
