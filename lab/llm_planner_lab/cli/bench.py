@@ -20,7 +20,7 @@ COMMANDS = (
     LazyCommand(
         "gpu",
         "gpu:gpu",
-        "Measure the torch engine on a GPU, with random weights: steps against memory bandwidth and transformers.",
+        "Measure the torch engine on a device, without checkpoint or network: random weights, made on the spot.",
     ),
     LazyCommand(
         "measures",

@@ -204,6 +204,7 @@ class _ShapeRun:
 
     def _open(self, num_tokens: int) -> Engine:
         """Returns an engine with a cache of so many tokens, or as many as fit."""
+        release_memory(self.device)  # what the case before had
         needed, free = weight_bytes(self.config, self.dtype), free_bytes(self.device)
         token_bytes = kv_token_bytes(self.config, self.dtype)
         room_tokens = int(_KV_SHARE * (free - needed)) // token_bytes
