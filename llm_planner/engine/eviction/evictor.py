@@ -80,5 +80,16 @@ def _kept(scores: torch.Tensor, candidates: torch.Tensor, kv_len: int, num_remov
     ranked = scores.index_select(1, candidates).argsort(dim=-1, descending=True, stable=True)
     removed = candidates[ranked[:, -num_removed:]]
     stays = torch.ones(len(scores), kv_len, dtype=torch.bool, device=scores.device).scatter_(1, removed, value=False)
-    num_kept = kv_len - num_removed
-    return stays.nonzero_static(size=len(scores) * num_kept)[:, 1].view(-1, num_kept)  # does not wait for a count
+    return _indices(stays, kv_len - num_removed)
+
+
+def _indices(stays: torch.Tensor, num_kept: int) -> torch.Tensor:
+    """Returns where each row is true, ``num_kept`` times: (num_kv_heads, num_kept)."""
+    if stays.device.type == "cpu":
+        return stays.nonzero()[:, 1].view(-1, num_kept)
+    return indices_of_known_number(stays, num_kept)
+
+
+def indices_of_known_number(stays: torch.Tensor, num_kept: int) -> torch.Tensor:
+    """As ``nonzero``, without waiting for the device to count; slower on a CPU."""
+    return stays.nonzero_static(size=len(stays) * num_kept)[:, 1].view(-1, num_kept)
