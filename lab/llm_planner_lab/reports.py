@@ -69,6 +69,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
     "chat": _no_facts,
     "encounters": _no_facts,
+    "gpu": _no_facts,
     "live_policies": _live_facts,
     "measures": _no_facts,
     "nodes": _no_facts,

@@ -12,6 +12,7 @@ from llm_planner_lab.cli.bench import app
 from llm_planner_lab.reports import REPORTS, render, write_report
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
+MEASURED = [name for name in REPORTS if (BENCHMARKS / f"{name}.json").is_file()]
 
 
 def result_of(name):
@@ -19,16 +20,17 @@ def result_of(name):
 
 
 def test_every_result_has_a_page():
-    assert {path.stem for path in BENCHMARKS.glob("*.json")} == set(REPORTS)
+    assert {path.stem for path in BENCHMARKS.glob("*.json")} == set(MEASURED)
+    assert set(REPORTS) - set(MEASURED) == {"gpu"}, "measured by now? then it has a page"
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", MEASURED)
 def test_the_page_says_what_the_result_says(name):
     committed = (BENCHMARKS / f"{name}.md").read_text(encoding="utf-8")
     assert render(name, result_of(name)) == committed, "after a change of a template: llm-planner bench pages"
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", MEASURED)
 def test_pictures_are_there(name):
     page = render(name, result_of(name))
     pictures = {line.split("](")[1][:-1] for line in page.splitlines() if line.startswith("![")}
@@ -55,8 +57,8 @@ def test_what_is_not_asked_for_is_not_written(tmp_path):
 
 
 def test_the_command_writes_all_pages_again(tmp_path):
-    for name in REPORTS:
+    for name in MEASURED:
         (tmp_path / f"{name}.json").write_bytes((BENCHMARKS / f"{name}.json").read_bytes())
     result = CliRunner().invoke(app, ["pages", "--directory", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    assert all((tmp_path / f"{n}.md").read_bytes() == (BENCHMARKS / f"{n}.md").read_bytes() for n in REPORTS)
+    assert all((tmp_path / f"{n}.md").read_bytes() == (BENCHMARKS / f"{n}.md").read_bytes() for n in MEASURED)

@@ -14,6 +14,7 @@ import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.checkpoint import check_weights, expected_shapes, open_weights, products
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.model_config import ModelConfig, read_json
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
@@ -125,9 +126,7 @@ def group_rows(adapters: Sequence[Adapter | None], device: torch.device) -> list
         adapter = adapters[first]
         assert adapter is not None
         are_neighbours = last - first + 1 == len(rows)
-        groups.append(
-            AdaptedRows(slice(first, last + 1) if are_neighbours else torch.tensor(rows, device=device), adapter)
-        )
+        groups.append(AdaptedRows(slice(first, last + 1) if are_neighbours else upload(device, rows)[0], adapter))
     return groups
 
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model_config import ModelConfig
 
@@ -66,13 +68,16 @@ class PrefillAttention:
     """New tokens ``kv_len .. kv_len + num_tokens`` of one sequence, causal among themselves."""
 
     def __init__(self, cache: KVCache, blocks: Sequence[int], kv_len: int, num_tokens: int) -> None:
-        device, end = cache.pool.device, kv_len + num_tokens
+        end = kv_len + num_tokens
         self._cache = cache
-        self._slots = torch.tensor(
-            [slot_of(blocks, i, cache.block_size) for i in range(kv_len, end)], dtype=torch.long, device=device
-        )
         self._reaches = reaches(cache, end)
-        self._views = {reach: _View(cache, blocks, kv_len, num_tokens, reach) for reach in set(self._reaches)}
+        self._views = {reach: _View(cache, kv_len, num_tokens, reach) for reach in set(self._reaches)}
+        slots = [slot_of(blocks, i, cache.block_size) for i in range(kv_len, end)]
+        last = -(-end // cache.block_size)
+        tables = [blocks[view.first_block : last] if kv_len else () for view in self._views.values()]
+        self._slots, *on_device = upload(cache.pool.device, slots, *tables)
+        for view, table in zip(self._views.values(), on_device, strict=True):
+            view.blocks = table
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``."""
@@ -90,31 +95,56 @@ class PrefillAttention:
             attn_mask=view.mask,
             is_causal=view.mask is None,
             scale=config.attention_scale,
-            enable_gqa=True,
+            enable_gqa=not view.repeats_heads,
         )
         return attended[0].transpose(0, 1).flatten(1)
+
+
+def causal_mask(num_tokens: int, num_keys: int, device: torch.device) -> torch.Tensor:
+    """Returns the mask (num_tokens, num_keys) by which the last keys are those of the tokens, true where one attends.
+
+    On a GPU no tensor of that size, which no fused kernel takes together with shared heads, but torch's name for it.
+    """
+    if device.type == "cpu":
+        return torch.ones(num_tokens, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_tokens)
+    return causal_lower_right(num_tokens, num_keys)
+
+
+def shares_heads(cache: KVCache, *, is_causal: bool) -> bool:
+    """Returns whether a fused kernel lets query heads share keys and values; else torch would compute all scores.
+
+    On a GPU only flash attention does: of 16 bits, from compute capability 8.0 on, in causal order and nothing else.
+    """
+    device = cache.pool.device
+    if device.type == "cpu":
+        return True
+    return is_causal and cache.pool.dtype.itemsize == 2 and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 class _View:
     """What the layers of one reach see of a sequence: the blocks from the first one that is in any query's window on.
 
     Attributes:
+        first_block: Its index.
+        blocks: Block table from there on; empty if no keys but those of the new tokens are seen.
         mask: (num_tokens, num_keys), true where a query attends; None if causal order says it all. With a soft cap,
             what is added to the scores (group_size * num_tokens, num_keys).
+        repeats_heads: Whether keys and values are those of query heads.
     """
 
-    def __init__(self, cache: KVCache, blocks: Sequence[int], kv_len: int, num_tokens: int, reach: int | None) -> None:
+    blocks: torch.Tensor
+
+    def __init__(self, cache: KVCache, kv_len: int, num_tokens: int, reach: int | None) -> None:
         device, end = cache.pool.device, kv_len + num_tokens
-        first = 0 if reach is None else max(0, kv_len + 1 - reach) // cache.block_size
-        start = first * cache.block_size
+        self.first_block = 0 if reach is None else max(0, kv_len + 1 - reach) // cache.block_size
+        start = self.first_block * cache.block_size
         self._cache = cache
         self._num_keys = end - start
-        self._blocks: torch.Tensor | None = None
-        self.mask: torch.Tensor | None = None
-        if kv_len:
-            self._blocks = torch.tensor(blocks[first : -(-end // cache.block_size)], dtype=torch.long, device=device)
         is_capped = cache.config.attention_softcap is not None
-        if not kv_len and reach is None and not is_capped:
+        self.repeats_heads = not is_capped and not shares_heads(cache, is_causal=reach is None)
+        self.mask: torch.Tensor | None = None
+        if reach is None and not is_capped:
+            self.mask = causal_mask(num_tokens, self._num_keys, device) if kv_len else None
             return
         is_seen = torch.ones(num_tokens, self._num_keys, dtype=torch.bool, device=device).tril(kv_len - start)
         self.mask = is_seen if reach is None else is_seen.triu(kv_len - start + 1 - reach)
@@ -124,7 +154,12 @@ class _View:
 
     def read(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns keys and values, each (1, num_kv_heads, num_keys, head_dim), given those of the new tokens."""
-        if self._blocks is None:
-            return keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
-        all_keys, all_values = self._cache.gather(layer, self._blocks, 1)
-        return all_keys[:, :, : self._num_keys], all_values[:, :, : self._num_keys]
+        if len(self.blocks):
+            all_keys, all_values = self._cache.gather(layer, self.blocks, 1)
+            all_keys, all_values = all_keys[:, :, : self._num_keys], all_values[:, :, : self._num_keys]
+        else:
+            all_keys, all_values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
+        if not self.repeats_heads:
+            return all_keys, all_values
+        size = self._cache.config.group_size
+        return all_keys.repeat_interleave(size, 1), all_values.repeat_interleave(size, 1)

@@ -14,6 +14,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
 from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput, TokenChoice
 from llm_planner.engine.block_manager import BlockManager
+from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.eviction import make_eviction_method
 from llm_planner.engine.eviction.evictor import Evictor
 from llm_planner.engine.grammar import GrammarCompiler, GrammarError
@@ -43,6 +44,7 @@ class TorchBackend:
         eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
         lookahead: What a step may add to the one token that it yields (``lookahead.Lookahead``).
         adapters: Directories of the LoRA adapters that sequences may name.
+        open_weights: Another source of weights than the files in ``model_dir``: a benchmark's random ones.
         clock: Times the steps.
 
     Raises:
@@ -62,6 +64,7 @@ class TorchBackend:
         eviction_method: str = "snapkv",
         lookahead: str = "off",
         adapters: Collection[str] = (),
+        open_weights: OpenWeights = Checkpoint,
         clock: Clock | None = None,
     ) -> None:
         if num_threads:
@@ -86,6 +89,7 @@ class TorchBackend:
                 block_size=block_size,
                 max_num_seqs=max_num_seqs,
                 adapters=adapters,
+                open_weights=open_weights,
             )
             if self._lookahead.follows_device:
                 self._lookahead.cost = measure_step_cost(self._runner)
@@ -143,7 +147,9 @@ class TorchBackend:
             _log.warning("prefix %r of %d tokens is not shared: too few KV blocks are free", prefix_id, len(token_ids))
             return 0
         with torch.inference_mode():
-            self._open_runner().prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
+            runner = self._open_runner()
+            runner.prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
+            runner.wait()
         self._prefixes.add(prefix_id, prefix)
         return len(prefix.token_ids)
 
@@ -165,6 +171,7 @@ class TorchBackend:
             insert = scheduled.insert
             self._each(insert, lambda request_id: self._insert(request_id, insert[request_id]), failed)
             output = self._run(scheduled.num_scheduled_tokens, runner, failed)
+        runner.wait()  # a step that yields no token has not waited; what it takes must not be that of the next one
         duration_s = self._clock.now_s() - start_s
         return replace(output, free_kv_blocks=self._block_manager.num_free, duration_s=duration_s)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of a Hugging Face checkpoint directory: every name and shape is checked before the first one is read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -82,6 +82,18 @@ def _stored_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     for weight in [name for name in shapes if name.startswith("model.layers.") and name.endswith("_proj.weight")]:
         shapes |= stored_shapes(weight.removesuffix(".weight"), shapes.pop(weight), config.quantization)
     return shapes
+
+
+class Weights(Protocol):
+    """The weights of a model, by the names that they have in a checkpoint."""
+
+    def load(self, name: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Returns one weight, converted and placed."""
+        ...
+
+
+OpenWeights = Callable[[Path, ModelConfig], Weights]
+"""Returns the weights of a model directory with this configuration."""
 
 
 class Checkpoint:

@@ -3,11 +3,13 @@
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import torch
 
 from llm_planner.engine.attention import attend, reaches, slot_of, soft_cap
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.kv_cache import KVCache
 
 
@@ -49,13 +51,19 @@ class DecodeAttention:
 
     def __init__(self, cache: KVCache, rows: Sequence[DecodeRow]) -> None:
         self._cache = cache
-        slots = [slot_of(row.blocks, row.kv_len, cache.block_size) for row in rows]
-        self._slots = torch.tensor(slots, dtype=torch.long, device=cache.pool.device)
         self._reaches = reaches(cache, max(row.kv_len for row in rows) + 1)
         self._groups = {
             reach: _make_groups(cache, [row.within(reach, cache.block_size) for row in rows])
             for reach in set(self._reaches)
         }
+        slots = [slot_of(row.blocks, row.kv_len, cache.block_size) for row in rows]
+        groups = [group for parts in self._groups.values() for _, group in parts]
+        self._slots, *on_device = upload(
+            cache.pool.device, slots, *(table for group in groups for table in group.tables)
+        )
+        tables = iter(on_device)
+        for group in groups:
+            group.place(*islice(tables, len(group.tables)))
 
     def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """See ``Attention``."""
@@ -89,6 +97,15 @@ def _width(row: DecodeRow, block_size: int) -> int:
 
 
 class _Group(Protocol):
+    @property
+    def tables(self) -> Sequence[Sequence[int]]:
+        """What ``place`` takes, brought to the device together with the tables of all groups."""
+        ...
+
+    def place(self, *tables: torch.Tensor) -> None:
+        """Takes the tables, now on the device."""
+        ...
+
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         """Returns the attended values of ``queries``, both (num_rows, num_kv_heads, group_size, head_dim)."""
         ...
@@ -109,24 +126,29 @@ class _PaddedGroup:
     """Rows of their own; shorter block tables are padded with the row's own first block."""
 
     def __init__(self, cache: KVCache, rows: Sequence[DecodeRow]) -> None:
-        device, block_size = cache.pool.device, cache.block_size
+        block_size = cache.block_size
         self._cache = cache
         skipped = rows[0].num_shared_blocks
         width = max(_width(row, block_size) for row in rows)
         tables = [row.blocks[skipped : skipped + width] for row in rows]
         padded = [block for table in tables for block in [*table, *[table[0]] * (width - len(table))]]
-        self._blocks = torch.tensor(padded, dtype=torch.long, device=device)
         lengths = [row.kv_len + 1 - skipped * block_size for row in rows]
         hidden = [row.num_hidden for row in rows]
         self.longest = max(lengths)
+        is_masked = min(lengths) < self.longest or any(hidden)
+        self.tables: Sequence[Sequence[int]] = (padded, hidden, lengths) if is_masked else (padded,)
         self.mask: torch.Tensor | None = None
-        if min(lengths) < self.longest or any(hidden):
-            index = torch.arange(self.longest, device=device)
-            starts, ends = torch.tensor((hidden, lengths), device=device)[..., None]
-            is_hidden = (index < starts) | (index >= ends)
-            mask = torch.zeros(is_hidden.shape, dtype=cache.pool.dtype, device=device)
-            self.mask = mask.masked_fill_(is_hidden, -math.inf)[:, None, None, :]
         self._num_rows = len(rows)
+
+    def place(self, *tables: torch.Tensor) -> None:
+        """Takes the block tables and, unless all rows see all keys, from which key on and up to which each one does."""
+        self._blocks, *limits = tables
+        if limits:
+            starts, ends = limits
+            index = torch.arange(self.longest, device=ends.device)
+            is_hidden = (index < starts[:, None]) | (index >= ends[:, None])
+            mask = torch.zeros(is_hidden.shape, dtype=self._cache.pool.dtype, device=ends.device)
+            self.mask = mask.masked_fill_(is_hidden, -math.inf)[:, None, None, :]
 
     def gather(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns keys and values, each (num_rows, num_kv_heads, longest, head_dim)."""
@@ -148,6 +170,10 @@ class _SharedGroup:
         self._cache = cache
         self._shared = list(rows[0].blocks[: rows[0].num_shared_blocks])
         self._own = _PaddedGroup(cache, rows)
+        self.tables = self._own.tables
+
+    def place(self, *tables: torch.Tensor) -> None:
+        self._own.place(*tables)
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
         num_rows, num_kv_heads, group_size, head_dim = queries.shape

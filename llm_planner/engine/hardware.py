@@ -3,6 +3,8 @@
 
 import os
 import platform
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -73,6 +75,23 @@ def select_device(name: str) -> torch.device:
     if device.type not in {"cpu", "cuda"} or (device.type == "cuda" and (device.index or 0) >= num_cuda):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"engine.device {name!r} is not available here; use auto or cpu")
     return device
+
+
+def upload(device: torch.device, *rows: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    """Returns each row of integers as a tensor (len(row),) on a device."""
+    if device.type == "cpu":
+        return tuple(torch.tensor(row, dtype=torch.long) for row in rows)
+    return upload_packed(device, rows)
+
+
+def upload_packed(device: torch.device, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, ...]:
+    """As ``upload``, in one copy.
+
+    To a GPU it goes from pinned memory and is not waited for, so the host can go on with what comes next: a copy from
+    any other memory waits until the GPU has done all that it was given before.
+    """
+    packed = torch.tensor([*chain.from_iterable(rows)], dtype=torch.long, pin_memory=device.type == "cuda")
+    return packed.to(device, non_blocking=True).split([len(row) for row in rows])
 
 
 def device_name(device: torch.device, dtype: torch.dtype) -> str:

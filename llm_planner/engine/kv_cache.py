@@ -5,6 +5,7 @@ import math
 
 import torch
 
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.model_config import ModelConfig
 
 # KV of one layer that is gathered at a time: on a CPU what stays in the cache, on a GPU what keeps it busy.
@@ -115,13 +116,16 @@ class KVCache:
         self.pool.index_fill_(2, self._index(blocks), 0)
 
     def to_host(self, blocks: list[int]) -> torch.Tensor:
-        """Returns a copy of ``blocks`` in host memory (pinned if the pool is on an accelerator)."""
+        """Returns a copy of ``blocks`` in host memory.
+
+        If the pool is on a GPU, the copy is pinned, and there once the GPU has done all that it was given.
+        """
         rows = self.pool.index_select(2, self._index(blocks))
-        return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=rows.is_cuda).copy_(rows)
+        return torch.empty(rows.shape, dtype=rows.dtype, pin_memory=rows.is_cuda).copy_(rows, non_blocking=True)
 
     def from_host(self, copy: torch.Tensor, blocks: list[int]) -> None:
         """Writes a copy made by ``to_host`` into ``blocks``."""
-        self.pool.index_copy_(2, self._index(blocks), copy.to(self.pool.device))
+        self.pool.index_copy_(2, self._index(blocks), copy.to(self.pool.device, non_blocking=True))
 
     def _index(self, blocks: list[int]) -> torch.Tensor:
-        return torch.tensor(blocks, dtype=torch.long, device=self.pool.device)
+        return upload(self.pool.device, blocks)[0]

@@ -13,7 +13,8 @@ from torch.nn.functional import embedding, gelu, rms_norm, silu
 
 from llm_planner.engine.adapter import AdaptedRows, add
 from llm_planner.engine.attention import Attention, soft_cap
-from llm_planner.engine.checkpoint import Checkpoint, feed_forward_products, products
+from llm_planner.engine.checkpoint import Weights, feed_forward_products, products
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.rope import RotaryTable, rotate
@@ -54,11 +55,11 @@ class Layer:
 class Model:
     """Weights on one device and the computation over them; knows nothing of requests."""
 
-    def __init__(self, config: ModelConfig, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, config: ModelConfig, weights: Weights, dtype: torch.dtype, device: torch.device) -> None:
         self.config = config
         self.dtype = dtype
         self.device = device
-        load = _Loader(checkpoint, config, dtype, device)
+        load = _Loader(weights, config, dtype, device)
         self._embedding = load.tensor("model.embed_tokens.weight")
         self._layers = [load.layer(f"model.layers.{i}.") for i in range(config.num_layers)]
         self._norm = load.norm("model.norm")
@@ -87,10 +88,11 @@ class Model:
                 only their hidden states are computed further, and returned.
             adapted: Tokens for which adapters add to the products; all of them, where ``attend`` leaves some out.
         """
-        turned = local_turned = self._rope.at(positions)
+        ids, places = upload(self.device, token_ids, positions)
+        turned = local_turned = self._rope.at(positions, places)
         if self._local_rope is not self._rope:
-            local_turned = self._local_rope.at(positions)
-        x = embedding(torch.tensor(token_ids, device=self.device), self._embedding)
+            local_turned = self._local_rope.at(positions, places)
+        x = embedding(ids, self._embedding)
         if self._embedding_scale != 1:
             x = x * self._embedding_scale
         for index, layer in enumerate(self._layers):
@@ -167,18 +169,18 @@ class Model:
 class _Loader:
     """Reads weights of one checkpoint for one device and fuses what is multiplied with the same input."""
 
-    checkpoint: Checkpoint
+    weights: Weights
     config: ModelConfig
     dtype: torch.dtype
     device: torch.device
 
     def tensor(self, name: str) -> torch.Tensor:
-        return self.checkpoint.load(name, self.dtype, self.device)
+        return self.weights.load(name, self.dtype, self.device)
 
     def norm(self, name: str) -> torch.Tensor:
         """Returns the weight of a norm; one that is stored less one stays in float32, as the reference computes it."""
         if self.config.norms_add_one:
-            return 1 + self.checkpoint.load(f"{name}.weight", torch.float32, self.device)
+            return 1 + self.weights.load(f"{name}.weight", torch.float32, self.device)
         return self.tensor(f"{name}.weight")
 
     def fused(self, prefix: str, names: Sequence[str], *, bias: bool = False) -> Linear:

@@ -11,10 +11,10 @@ import torch
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.adapter import AdaptedRows, group_rows, load_adapter
 from llm_planner.engine.attention import PrefillAttention
-from llm_planner.engine.checkpoint import Checkpoint
+from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Evictable, Piece, observed
-from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype
+from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype, upload
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model
 from llm_planner.engine.model_config import ModelConfig
@@ -65,14 +65,15 @@ class ModelRunner:
         block_size: int,
         max_num_seqs: int,
         adapters: Iterable[str] = (),
+        open_weights: OpenWeights = Checkpoint,
     ) -> None:
-        checkpoint = Checkpoint(model_dir, config)
+        weights = open_weights(model_dir, config)
         self._device = select_device(device)
         data_type = select_dtype(dtype, config, self._device)
         self.device_name = device_name(self._device, data_type)
         try:
             self._adapters = {name: load_adapter(Path(name), config, data_type, self._device) for name in adapters}
-            self._model = Model(config, checkpoint, data_type, self._device)
+            self._model = Model(config, weights, data_type, self._device)
             block_bytes = KVCache.block_bytes(config, block_size, data_type)
             self.cache = KVCache(
                 config,
@@ -113,6 +114,11 @@ class ModelRunner:
         if not ready:
             return [], None
         return ready, self._model.logits(torch.cat(rows) if len(rows) > 1 else rows[0])
+
+    def wait(self) -> None:
+        """Waits until the device has done what it was given."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
     def prefill_blocks(self, token_ids: Seq[int], blocks: Seq[int], adapter: str | None = None) -> None:
         """Computes the KV of a prefix that stands at the start of prompts."""
@@ -165,7 +171,8 @@ class ModelRunner:
             group_rows(adapters, self._device),
         )
         if order != sorted(order):
-            hidden = hidden[torch.tensor(order, device=self._device).argsort()]
+            (places,) = upload(self._device, sorted(range(len(order)), key=order.__getitem__))
+            hidden = hidden.index_select(0, places)
         return hidden.split([chunk.num_rows for chunk in chunks])
 
 

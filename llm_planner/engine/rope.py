@@ -27,12 +27,16 @@ class RotaryTable:
         self._max_rows = config.max_model_len
         self.cos = self.sin = torch.empty(0, 1, config.head_dim, dtype=dtype, device=device)
 
-    def at(self, positions: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns cosine and sine, each (num_tokens, 1, head_dim), of ``positions`` below ``max_model_len``."""
+    def at(self, positions: Sequence[int], index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns cosine and sine, each (num_tokens, 1, head_dim).
+
+        Args:
+            positions: Below ``max_model_len``.
+            index: The same on the device (num_tokens,).
+        """
         num_rows = max(positions) + 1
         if num_rows > len(self.cos):
             self._grow(min(self._max_rows, max(num_rows, 2 * len(self.cos), _FEWEST_ROWS)))
-        index = torch.tensor(positions, device=self.cos.device)
         return self.cos.index_select(0, index), self.sin.index_select(0, index)
 
     def _grow(self, num_rows: int) -> None:

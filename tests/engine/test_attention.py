@@ -6,11 +6,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import CausalBias
+from torch.nn.functional import scaled_dot_product_attention
 
-from llm_planner.engine.attention import PrefillAttention
+from llm_planner.core.step import SchedulerOutput
+from llm_planner.engine import attention, decode_attention, model
+from llm_planner.engine.attention import PrefillAttention, causal_mask
+from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow, split_rows
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model_config import read_model_config
+from llm_planner.engine.model_runner import Chunk
+from tests.engine import builders
 
 BLOCK_SIZE = 4
 
@@ -66,6 +74,78 @@ def test_a_chunk_over_scattered_blocks_equals_plain_attention(config, kv_len, nu
             torch.testing.assert_close(
                 chunk, attend_plainly(heads[0][start:stop], *(part[:stop] for part in heads[1:]), window)
             )
+
+
+@pytest.mark.parametrize(("num_tokens", "num_keys"), [(1, 2), (5, 9), (7, 64)])
+def test_the_mask_of_a_gpu_is_that_of_a_cpu(num_tokens, num_keys):
+    on_cpu, on_gpu = (causal_mask(num_tokens, num_keys, torch.device(name)) for name in ("cpu", "meta"))
+    assert isinstance(on_gpu, CausalBias)
+    generator = torch.Generator().manual_seed(0)
+    queries, keys, values = (torch.randn(1, 4, n, 16, generator=generator) for n in (num_tokens, num_keys, num_keys))
+    assert torch.equal(
+        scaled_dot_product_attention(queries, keys, values, attn_mask=on_cpu),
+        scaled_dot_product_attention(queries, keys, values, attn_mask=on_gpu),
+    )
+
+
+@pytest.mark.parametrize("shares", [True, False])
+@pytest.mark.parametrize("window", [None, 11])
+@pytest.mark.parametrize("kv_len", [0, 14])
+def test_a_chunk_is_attended_alike_in_the_forms_for_a_gpu(config, shares, window, kv_len, monkeypatch):
+    heads = random_heads(torch.Generator().manual_seed(3), config, kv_len + 9)
+
+    def attend():
+        cache = make_cache(with_window(config, window))
+        if kv_len:
+            PrefillAttention(cache, range(8), 0, kv_len)(1, *(part[:kv_len] for part in heads))
+        return PrefillAttention(cache, range(8), kv_len, 9)(1, *(part[kv_len:] for part in heads))
+
+    expected = attend()
+    monkeypatch.setattr(attention, "causal_mask", lambda n, num_keys, _: causal_mask(n, num_keys, torch.device("meta")))
+    monkeypatch.setattr(attention, "shares_heads", lambda _, *, is_causal: shares and is_causal)
+    torch.testing.assert_close(attend(), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("window", [None, 20])
+def test_on_cuda_no_prompt_takes_the_kernel_that_computes_all_scores(tmp_path, dtype, window):
+    path = builders.save_model(tmp_path / "model", "mistral", sliding_window=window)
+    backend = TorchBackend(path, num_kv_blocks=16, device="cuda", dtype=dtype)
+    prompt = builders.sequence()
+    steps = [builders.start(prompt), SchedulerOutput(num_scheduled_tokens={"a": 27})]
+    steps[0] = replace(steps[0], num_scheduled_tokens={"a": len(builders.PROMPT) - 27})
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]):
+        assert not any(backend.execute(step).failed for step in steps)
+
+
+@pytest.mark.gpu
+def test_on_cuda_a_forward_pass_waits_for_nothing(llama_dir):
+    backend = TorchBackend(llama_dir, num_kv_blocks=16, device="cuda")
+    backend.execute(builders.start(builders.sequence("a"), builders.sequence("b", builders.PROMPT[:40])))
+    chunks = [Chunk(backend._states[name], 1) for name in "ab"]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.inference_mode():
+            backend._runner._decode(chunks)
+            backend._runner.prefill_blocks(builders.PROMPT, range(8, 16))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_what_a_decode_step_needs_on_the_device_are_two_copies(llama_dir, monkeypatch):
+    backend = TorchBackend(llama_dir, num_kv_blocks=64)
+    names = ("a", "b", "c")
+    backend.execute(
+        builders.start(
+            *(builders.sequence(name, builders.PROMPT[: 20 + 7 * index]) for index, name in enumerate(names))
+        )
+    )
+    copies, upload = [], model.upload
+    for module in (model, decode_attention):
+        monkeypatch.setattr(module, "upload", lambda *given: copies.append(given) or upload(*given))
+    assert not backend.execute(builders.decode(*names)).failed
+    assert len(copies) == 2
 
 
 @given(

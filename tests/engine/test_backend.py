@@ -9,6 +9,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import FinishReason, SamplingParams, SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.model_runner import ModelRunner
 from tests.engine.builders import PROMPT, bytes_of, decode, generate, save_model, sequence, start
 
 GRAMMAR = 'start: ("mf(" /[0-9]{1,3}/ ");")+\n'
@@ -241,6 +242,15 @@ class SlowClock(ManualClock):
 def test_duration_comes_from_the_clock(llama_dir):
     backend = TorchBackend(llama_dir, num_kv_blocks=8, clock=SlowClock())
     assert backend.execute(SchedulerOutput()).duration_s == 0.25
+
+
+@pytest.mark.parametrize("step", [SchedulerOutput(offload=("a",)), start(sequence("b"))])
+def test_a_step_takes_until_the_device_is_done(llama_dir, monkeypatch, step):
+    clock = ManualClock()
+    backend = TorchBackend(llama_dir, num_kv_blocks=16, clock=clock)
+    backend.execute(start(sequence("a")))
+    monkeypatch.setattr(ModelRunner, "wait", lambda _: clock.advance(3.0))
+    assert backend.execute(step).duration_s == 3.0
 
 
 def test_close_twice_then_refuse(llama_dir):

@@ -24,12 +24,12 @@ def config(llama_dir):
 def test_a_position_has_the_same_values_whenever_the_table_reached_it(config, scaling, dtype):
     config = replace(config, max_model_len=9_001, rope_scaling=scaling)
     whole = RotaryTable(config, dtype, CPU)
-    cos, sin = whole.at(range(9_001))
+    cos, sin = whole.at(range(9_001), torch.arange(9_001))
     assert cos.shape == sin.shape == (9_001, 1, 128)
     grown, num_rows = RotaryTable(config, dtype, CPU), []
     for positions in ([0], [7, 1_023], [1_024], range(1_500, 3_000), [5], [9_000], [4_097, 2]):
         of_positions = torch.tensor(positions)
-        found_cos, found_sin = grown.at(positions)
+        found_cos, found_sin = grown.at(positions, of_positions)
         assert torch.equal(found_cos, cos[of_positions])
         assert torch.equal(found_sin, sin[of_positions])
         num_rows.append(len(grown.cos))
@@ -40,7 +40,7 @@ def test_a_position_has_the_same_values_whenever_the_table_reached_it(config, sc
 def test_a_table_holds_no_more_than_twice_the_positions_asked_for(config):
     table = RotaryTable(config, torch.float32, CPU)
     for position in range(0, 20_000, 100):
-        table.at([position])
+        table.at([position], torch.tensor([position]))
     assert len(table.cos) < 40_000
     with pytest.raises(IndexError):
-        table.at([config.max_model_len])
+        table.at([config.max_model_len], torch.tensor([config.max_model_len]))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.step import SamplingParams
-from llm_planner.engine.sampler import Sampler, SamplingError
+from llm_planner.engine import sampler
+from llm_planner.engine.sampler import Sampler, SamplingError, copied
 from llm_planner.engine.sequence_state import SequenceState
 
 
@@ -125,3 +126,27 @@ def test_a_choice_says_how_likely_it_was_among_all_tokens_and_what_else_it_could
     assert math.exp(masked.logprob) == pytest.approx(float(probability[3]))  # the mask hides nothing of its doubt
     assert [other.token_id for other in masked.alternatives] == [1, 2, 0]
     assert sure.alternatives == ()
+
+
+@pytest.mark.parametrize(("scale", "grammar", "num_reads"), [(99.0, None, 1), (1.0, None, 2), (1.0, Only(3), 3)])
+@pytest.mark.parametrize("num_rows", [1, 9])
+def test_copies_to_the_host_do_not_grow_with_the_rows(scale, grammar, num_reads, num_rows, monkeypatch):
+    calls, read = [], sampler._read
+    monkeypatch.setattr(sampler, "_read", lambda *parts: calls.append(parts) or read(*parts))
+    logits = torch.arange(8.0).repeat(num_rows, 1) * scale
+    assert sample(logits, [state(grammar) for _ in range(num_rows)]) == [7 if grammar is None else 3] * num_rows
+    assert len(calls) == num_reads
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_numbers_of_several_tensors_are_the_same_after_one_copy(dtype):
+    logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).to(dtype)
+    parts = (logits, torch.tensor([[0, 1], [128_255, (1 << 31) - 1]]), torch.tensor([-math.inf]))
+    assert [part.tolist() for part in copied(parts)] == [part.tolist() for part in parts]
+
+
+def test_rows_are_chosen_in_any_order():
+    logits = torch.randn(3, 40, generator=torch.Generator().manual_seed(2))
+    in_order = choices(logits, [state() for _ in range(3)])
+    assert Sampler(logits).choose([2, 0, 1], [state() for _ in range(3)]) == [in_order[row] for row in (2, 0, 1)]
+    assert Sampler(logits).choose([1], [state()]) == in_order[1:2]

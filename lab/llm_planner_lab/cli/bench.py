@@ -18,6 +18,11 @@ COMMANDS = (
         "Let people walk into the way of a drone with a body, and count collisions (needs MuJoCo).",
     ),
     LazyCommand(
+        "gpu",
+        "gpu:gpu",
+        "Measure the torch engine on a device, without checkpoint or network: random weights, made on the spot.",
+    ),
+    LazyCommand(
         "measures",
         "measures:measures",
         "Compute from a profile what each measure saves of the time until an urgent robot moves.",

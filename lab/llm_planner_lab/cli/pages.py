@@ -19,6 +19,8 @@ def pages(
     After a change of a template in lab/llm_planner_lab/pages; figures stay as they are.
     """
     for name in REPORTS:
+        if not (directory / f"{name}.json").is_file():  # not measured yet
+            continue
         document = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
         for path in write_report(name, document, None, directory / f"{name}.md"):
             console.print(f"wrote {path}")

@@ -7,6 +7,7 @@ from llm_planner.core.eviction import observation_start, removable_spans
 from llm_planner.core.step import Sequence
 from llm_planner.engine.eviction.interface import EvictionMethod, PromptKV
 from llm_planner.engine.eviction.observation import Evictable, Observation
+from llm_planner.engine.hardware import upload
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.sequence_opener import RequestError
 from llm_planner.engine.sequence_state import SequenceState
@@ -56,7 +57,7 @@ class Evictor:
     def _compact(self, state: SequenceState, evictable: Evictable, num_removed: int, cache: KVCache) -> None:
         """Moves the KV that stays to the first ``kv_len - num_removed`` slots."""
         device, first, kv_len = cache.pool.device, evictable.spans[0][0], state.kv_len
-        blocks = torch.tensor(state.blocks[: -(-kv_len // cache.block_size)], dtype=torch.long, device=device)
+        (blocks,) = upload(device, state.blocks[: -(-kv_len // cache.block_size)])
         slots = (blocks[:, None] * cache.block_size + torch.arange(cache.block_size, device=device)).flatten()
         candidates = torch.cat([torch.arange(start, end, device=device) for start, end in evictable.spans])
         for layer in range(cache.pool.shape[0]):
@@ -79,4 +80,16 @@ def _kept(scores: torch.Tensor, candidates: torch.Tensor, kv_len: int, num_remov
     ranked = scores.index_select(1, candidates).argsort(dim=-1, descending=True, stable=True)
     removed = candidates[ranked[:, -num_removed:]]
     stays = torch.ones(len(scores), kv_len, dtype=torch.bool, device=scores.device).scatter_(1, removed, value=False)
-    return stays.nonzero()[:, 1].view(len(scores), -1)
+    return _indices(stays, kv_len - num_removed)
+
+
+def _indices(stays: torch.Tensor, num_kept: int) -> torch.Tensor:
+    """Returns where each row is true, ``num_kept`` times: (num_kv_heads, num_kept)."""
+    if stays.device.type == "cpu":
+        return stays.nonzero()[:, 1].view(-1, num_kept)
+    return indices_of_known_number(stays, num_kept)
+
+
+def indices_of_known_number(stays: torch.Tensor, num_kept: int) -> torch.Tensor:
+    """As ``nonzero``, without waiting for the device to count; slower on a CPU."""
+    return stays.nonzero_static(size=len(stays) * num_kept)[:, 1].view(-1, num_kept)

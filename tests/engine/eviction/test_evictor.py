@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.eviction.evictor import indices_of_known_number
 from tests.engine.builders import decode, generate, save_model, sequence, start
 from tests.engine.eviction.builders import METHODS, PROMPT, SEQUENCE, evicted
 
@@ -182,6 +184,12 @@ def test_an_unknown_method_is_refused_before_anything_is_loaded(tmp_path):
 def test_half_precision_evicts_and_goes_on(model_dir, method):
     backend = TorchBackend(model_dir, num_kv_blocks=16, dtype="bfloat16", eviction_method=method)
     assert len(evicted(backend, SEQUENCE, RATIO, num_tokens=8)) == 8
+
+
+def test_what_stays_is_found_alike_where_its_number_is_known():
+    stays = torch.tensor([[True, False, True, False, True], [False, True, True, True, False]])
+    assert indices_of_known_number(stays, 3).tolist() == [[0, 2, 4], [1, 2, 3]]
+    assert indices_of_known_number(stays, 3).equal(stays.nonzero()[:, 1].view(2, 3))
 
 
 @pytest.mark.gpu
