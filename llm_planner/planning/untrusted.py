@@ -95,7 +95,7 @@ def plain_entry(text: str) -> str:
     """Returns one of ``raw_entries`` as a name and numbers; empty if it holds no name."""
     text = _QUOTED.sub(" ", text)
     brackets = _BRACKETED.findall(text)
-    position = next((numbers for b in brackets if (numbers := _NUMBER.findall(b)) and not re.search("[a-z]", b)), [])
+    position = next((n for b in brackets if len(n := _NUMBER.findall(b)) > 1 and not re.search("[a-z]", b)), [])
     head = _BRACKETED.sub(" ", text).partition(":")[0]
     if not position and (behind := _POSITION.search(head)):
         position, head = behind.group().split(), head[: behind.start()]

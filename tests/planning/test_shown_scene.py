@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llm_planner.planning.shown_scene import is_clear, shown_scene
@@ -118,6 +118,7 @@ def test_what_is_written_around_names_changes_nothing(remark):
         assert shown(hostile, task) == shown("cat_1, chair_2", task)
 
 
+@example("(0)AO", "AA")
 @given(st.text() | st.text(alphabet="cat_ 12,.land:()\n"), st.text() | st.sampled_from(["go to the cat", "all"]))
 def test_no_more_than_the_plain_scene_can_hold(scene, task):
     text = shown(scene, task)
