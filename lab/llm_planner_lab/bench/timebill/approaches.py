@@ -21,7 +21,8 @@ from llm_planner.serving.preparation import Session
 
 ALPHAS = (0.25, 0.5, 0.75, 0.95)
 SHARES = (0.5, 0.9)
-VANILLA, BY_NEED, TIMEBILL, OURS, OURS_WHOLE_SCENE = "vanilla", "by_need", "timebill", "ours", "ours_whole_scene"
+VANILLA, BY_NEED = "vanilla", "by_need"
+TIMEBILL, TIMEBILL_BY_NEED, OURS, OURS_WHOLE_SCENE = "timebill", "timebill_by_need", "ours", "ours_whole_scene"
 BudgetsMaker = Callable[[Scheduler, BackendInfo], Budgets]
 
 
@@ -192,9 +193,10 @@ def is_fixed(name: str) -> bool:
 
 
 def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:
-    """Returns TimeBill and ours, with what it leaves out and without; the times of decisions go into ``took_s``."""
+    """Returns TimeBill and ours, each with prompts by need and without; the times of decisions go into ``took_s``."""
     return [
         Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
+        Approach(TIMEBILL_BY_NEED, partial(TimeBillAlpha, profile=profile, k=k), by_need=True, predicts=True, k=k),
         Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), by_need=True, predicts=True, k=k),
         Approach(OURS_WHOLE_SCENE, partial(WholeSceneBudgets, took_s=[], clock=clock), predicts=True, k=k),
     ]

@@ -185,7 +185,7 @@ def _responses(lab: Lab, reference_s: float) -> Iterator[_Response]:
     time, times = ProfiledTime(lab.profile), ProfiledTimes(lab.profile)
     vanilla = [(job, 0.0) for job in lab.jobs]
     for job, alpha in (*vanilla, *((job, alpha) for job in lab.jobs for alpha in ALPHAS)):
-        prepared, length = lab.prepared(job.name, by_need=False)
+        prepared, length = lab.prepared(job.name, by_need=True)
         sequence = prepared.sequence
         num_removed = num_removed_tokens(sequence, alpha)
         evicted = (1, num_removed) if num_removed else NOTHING

@@ -20,6 +20,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "scene_90_95": {"color": "#6a51a3", "marker": "d"},
     "by_need": {"color": "#67001f", "marker": "*"},
     "timebill": {"color": "#e6862a", "marker": "s"},
+    "timebill_by_need": {"color": "#fdae61", "marker": "s"},
     "ours_whole_scene": {"color": "#a1d99b", "marker": "o"},
     "ours": {"color": "#2c8a3d", "marker": "o", "linewidth": 2.4},
 }
@@ -73,7 +74,7 @@ def _draw_k(rows: Sequence[Document], path: Path) -> None:
 
     figure, grid = plt.subplots(1, 3, figsize=(10.5, 3.2), layout="constrained")
     for axes, (key, label) in zip(grid, (_MEASURES[0], _MEASURES[2], ("eviction_ratio", "KV evicted")), strict=True):
-        for name in ("timebill", "ours_whole_scene", "ours"):
+        for name in ("timebill", "timebill_by_need", "ours_whole_scene", "ours"):
             points = [row for row in rows if row["approach"] == name]
             axes.plot([r["k"] for r in points], [_number(r[key]) for r in points], label=name, **_STYLES[name])
         axes.grid(alpha=0.3)

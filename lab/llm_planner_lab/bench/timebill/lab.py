@@ -66,7 +66,7 @@ class Lab:
             self._measure(job)
         of_class: dict[int, list[float]] = {}
         for job in self.jobs:
-            steps = self.response(job)
+            steps = self.response(job, by_need=False)
             total_s = self.prepare_s[job.name, False] + sum(step.duration_s for step in steps)
             of_class.setdefault(job.class_index, []).append(total_s)
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
@@ -84,12 +84,9 @@ class Lab:
             self._prepared[key] = prepared
             self.engine.steps(prepared.sequence)
 
-    def response(self, job: Job, evicted: Evicted = NOTHING) -> list[MeasuredStep]:
-        """Returns the steps of a job's whole response to the whole scene.
-
-        As in service, a plan that is refused ends there.
-        """
-        steps = self.engine.steps(self._prepared[job.name, False].sequence, evicted)
+    def response(self, job: Job, evicted: Evicted = NOTHING, *, by_need: bool = True) -> list[MeasuredStep]:
+        """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""
+        steps = self.engine.steps(self._prepared[job.name, by_need].sequence, evicted)
         session = self.session(job.request(job.name, self.max_tokens, None, OverrunStrategy.KILL))
         ends = (number for number, step in enumerate(steps, start=1) if session.feed(step.token_ids).is_complete)
         return steps[: next(ends, len(steps))]
@@ -107,7 +104,7 @@ class Lab:
         rows = []
         for index, vanilla_s in enumerate(self.vanilla_s):
             jobs = [job for job in self.jobs if job.class_index == index]
-            steps = [self.response(job) for job in jobs]
+            steps = [self.response(job, by_need=False) for job in jobs]
             rows.append(
                 {
                     "prompt_tokens": list(ranges[index]),

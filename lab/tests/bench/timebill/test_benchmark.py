@@ -26,7 +26,7 @@ MEASURED = {
 POINT = {"budget_fraction", "strategy", "approach", "score", "completion_rate", "refused", "n"}
 ALPHAS = {"alpha_25", "alpha_50", "alpha_75", "alpha_95"}
 FIXED = ALPHAS | {"vanilla", "scene_50", "scene_90", "scene_50_95", "scene_90_95", "by_need"}
-APPROACHES = FIXED | {"timebill", "ours_whole_scene", "ours"}
+APPROACHES = FIXED | {"timebill", "timebill_by_need", "ours_whole_scene", "ours"}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_every_approach_meets_every_budget_under_every_strategy(document):
     assert {approach for _, _, approach in points} == APPROACHES
     assert {row["n"] for row in document["sweep"]} == {2}
     assert {(row["k"], row["approach"]) for row in document["k_sweep"]} == {
-        (k, name) for k in (1.0, 5.0) for name in ("timebill", "ours_whole_scene", "ours")
+        (k, name) for k in (1.0, 5.0) for name in ("timebill", "timebill_by_need", "ours_whole_scene", "ours")
     }
     assert {row["num_robots"] for row in document["concurrent"]} == {2}
 

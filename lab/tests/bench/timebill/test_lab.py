@@ -53,7 +53,7 @@ def test_a_response_ends_where_its_plan_is_refused(limit):
         clock=ManualClock(),
     )
     request = PlanRequest(request_id="r", robot_id="r", robot_model="tello", instruction="go")
-    lab._prepared["r", False] = lab.plans.prepare(request)
+    lab._prepared["r", True] = lab.plans.prepare(request)
     response = lab.response(SimpleNamespace(name="r", request=lambda *_: request))
     written = [token_id for step in response for token_id in step.token_ids]
     assert written == engine.tokenizer.encode(PLAN)[: min(limit, len(PLAN))]
