@@ -17,7 +17,7 @@ from llm_planner_lab.tasks.spoken import Speaker
 from llm_planner_lab.training.prompts import as_shown, task_prompt
 
 _FIRST_TOKEN = 3  # after <pad> <s> </s>
-_POOL = 960  # tasks that are drawn together and sorted by length
+_FIRST_POOL, _POOL = 96, 960  # tasks that are drawn together and sorted by length: few at first, so that a run begins
 _MAX_LENGTH = 2600
 _INDUCTION_LENGTH = 64
 _SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few
@@ -122,6 +122,7 @@ class BatchStream:
         self._seqs = seqs
         self._max_objects = max_objects
         self._ready: list[Batch] = []
+        self._pool = _FIRST_POOL
         # Random strings are made of tokens that tasks are made of: no bytes beyond ASCII.
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
         self._tokens_used = [i for text, i in vocabulary if i >= _FIRST_TOKEN and (text.isascii() or text == "\u0120")]
@@ -153,7 +154,8 @@ class BatchStream:
         short = replace(longest, max_objects=min(_SHORT_OBJECTS, longest.max_objects))
         crowded = replace(longest, min_objects=_CROWDED_OBJECTS)
         shares = (_LONG_SHARE, _CROWDED_SHARE, 1.0 - _LONG_SHARE - _CROWDED_SHARE)
-        drawn = self._rng.choices((longest, crowded, short), shares, k=_POOL)
+        drawn = self._rng.choices((longest, crowded, short), shares, k=self._pool)
+        self._pool = min(_POOL, 2 * self._pool)
         rows = [self._encode(difficulty) for difficulty in drawn]
         rows = sorted((row for row in rows if len(row.token_ids) <= _MAX_LENGTH), key=lambda row: len(row.token_ids))
         group: list[Row] = []
