@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from llm_planner.core.step import TokenChoice
 
 _FREE = ("fail('", "unclear('", "p('", "log('", "probe('")
-_ASKS = frozenset("unclear"[:end] for end in range(2, len("unclear") + 1)) | {"unclear(", "unclear('"}
-_LEAST = 1e-9
+_ASK = "unclear"
 _WITHIN_NAME = re.compile(r"[(,'][A-Za-z0-9_]*[A-Za-z0-9]$")
 
 
@@ -84,11 +83,16 @@ class Confidence:
 
     def _logprob(self, text: str, choice: TokenChoice) -> float:
         others = [(self._spelled(other.token_id), math.exp(other.logprob)) for other in choice.alternatives]
-        asks = 0.0 if self._can_ask or self._text else sum(share for other, share in others if other in _ASKS)
         same = sum(share for other, share in others if self._is_same(text, other))
+        asks = sum(share for other, share in others if self._is_no_plan(other))
         if not (same or asks):
             return choice.logprob
-        return min(0.0, math.log(math.exp(choice.logprob) + same) - math.log(max(1.0 - asks, _LEAST)))
+        chosen = math.exp(choice.logprob) + same
+        return min(0.0, math.log(chosen / max(1.0 - asks, chosen)))
+
+    def _is_no_plan(self, token: str) -> bool:
+        """Whether a token would begin to ask back where nothing is unclear."""
+        return not (self._can_ask or self._text) and token.startswith(_ASK)
 
     def _is_same(self, text: str, other: str) -> bool:
         """Whether another token in place of the next one would not change what the statement means."""

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -150,13 +151,14 @@ class PlanSession:
         self._min_confidence = min_confidence
         self._reads = reads
         self._checks, self._can_hold, self._is_admissible = checks, can_hold, is_admissible
-        self._equivalent_skills, self._in_words, self._missing = equivalent_skills, in_words, missing
+        self._new_confidence = partial(Confidence, self._spelled, equivalent_skills, can_ask=can_ask)
+        self._in_words, self._missing = in_words, missing
         self._held: list[Segment] = []
         self._num_open = 0  # blocks
         self._statement = ""  # the parts of a top-level statement that has not ended
         self._unsure_of: _Unsure | None = None  # the first of them
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
-        self._confidence = Confidence(self._spelled, equivalent_skills, can_ask=can_ask)
+        self._confidence = self._new_confidence()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._num_segments = self._num_tokens = 0
         self._num_written = 0  # segments since the last replan
@@ -215,7 +217,7 @@ class PlanSession:
         self._checks = [again for check in self._checks if (again := check.restarted()) is not None]
         self._held.clear()
         self._num_open, self._statement = 0, ""
-        self._unsure_of, self._confidence = None, Confidence(self._spelled, self._equivalent_skills)
+        self._unsure_of, self._confidence = None, self._new_confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
         self._gate.restart(self._marks[failure.index], pose)

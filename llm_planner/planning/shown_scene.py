@@ -19,7 +19,7 @@ from llm_planner.planning.untrusted import ascii_letters, plain_entry, plain_tas
 from llm_planner.robots.model import RobotModel
 
 _MAX_NAME_WORDS = 4
-_MAX_UNASKED = 12  # names that are shown with a task that names none of them; more mislead (docs/time_budgets.md)
+_MAX_UNASKED = 12  # names that are shown with a task that names none of them; more mislead (docs/safety.md)
 _MAX_WORDS = 400  # of an entry that are searched for names: so the time is bounded, whatever a scene holds
 _WORD = re.compile(r"[a-z]+|\d+")
 _SAID_ALOUD = re.compile(
@@ -52,6 +52,7 @@ _GRAMMAR = _set(
     "ever"
 )
 """What joins words to a sentence: a name has none of them."""
+_NEGATIONS = _set("no not never nothing nobody cannot dont don without instead unless")
 _PLAIN_ORDERS = _set(
     "go fly land take turn rotate spin move hover wait stop start begin pick place put push pull lift drop grab grasp "
     "hold release open close say tell announce look find search face follow use make keep stay leave come return get "
@@ -114,9 +115,10 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
 
 
 def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
-    """Returns whether a task names things of a scene, each word of it one thing, and has only words of orders besides.
+    """Returns whether there is nothing to ask back about a task.
 
-    Then there is nothing to ask back. Arguments as of ``shown_scene``; the scene is what that returns.
+    Each of its words for a thing names one thing of the scene, and all others are those of orders, without a negation.
+    Arguments as of ``shown_scene``; the scene is what that returns.
     """
     task = _Task.of(instruction, model)
     named: dict[int, set[str]] = {}  # by place of a word in the task
@@ -124,7 +126,8 @@ def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
         for place in entry.places:
             named.setdefault(place, set()).add(entry.name)
     is_one_each = bool(named) and all(len(names) == 1 for names in named.values())
-    return is_one_each and not task.is_unnamed and task.nouns <= named.keys()
+    is_plain = not task.is_unnamed and _NEGATIONS.isdisjoint(task.written.split())
+    return is_one_each and is_plain and task.nouns <= named.keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,8 @@ class PlanPreparer:
         if seen.strip():
             texts = (*_scenes(request), request.instruction, *model.places)
             mentioned = Mentioned(texts, seen=" ".join((seen, *model.places)), said=request.instruction)
-        session = self._session(model, request, allowed, mentioned)
+        can_ask = bool(request.plan) or not is_clear(request.scene, request.instruction, model)
+        session = self._session(model, request, allowed, mentioned, can_ask=can_ask)
         given_plan = request.plan or immediate_plan(model, request.instruction)
         at_once = session.write(given_plan) if given_plan and not request.delivered else None
         if not given_plan and not is_trained_for(model, self._trained_models):
@@ -115,7 +116,8 @@ class PlanPreparer:
         scene = request.scene if keeps else _scenes(so_far)[-1]
         prompt = self._encode(model, request, scene)
         delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
-        grammar = self._grammar(model, request, allowed) if self._is_constrained else None
+        writable = self._writable(model, request, allowed)
+        grammar = self._grammar(model, writable, can_ask=can_ask) if self._is_constrained else None
         num_open = num_open_blocks(request.delivered)
         prefix_id = f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
@@ -166,7 +168,13 @@ class PlanPreparer:
         return self._encoder.encode(model, request.instruction, scene, request.unsupported_skills, is_urgent=is_urgent)
 
     def _session(
-        self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None, mentioned: Mentioned | None
+        self,
+        model: RobotModel,
+        request: PlanRequest,
+        allowed: frozenset[str] | None,
+        mentioned: Mentioned | None,
+        *,
+        can_ask: bool = True,
     ) -> PlanSession:
         """Returns what reads the plan."""
         is_urgent = request.urgency is Urgency.URGENT
@@ -200,7 +208,7 @@ class PlanPreparer:
             can_hold=request.time_budget_s is None and not is_urgent,
             is_admissible=is_admissible,
             equivalent_skills=ways_out(model, request.instruction) if is_urgent else (),
-            can_ask=_can_ask(model, request),
+            can_ask=can_ask,
             in_words=partial(in_words, model),
             missing=mentioned.missing if mentioned is not None else lambda _: "",
         )
@@ -252,14 +260,13 @@ class PlanPreparer:
             return allowed
         return (frozenset(model.skills) if allowed is None else allowed).difference(request.unsupported_skills)
 
-    def _grammar(self, model: RobotModel, request: PlanRequest, allowed: frozenset[str] | None) -> str:
+    def _grammar(self, model: RobotModel, allowed: frozenset[str] | None, *, can_ask: bool) -> str:
         """Returns the grammar of a plan; what follows delivered segments is a plan again."""
-        can_ask = _can_ask(model, request)
-        key = model.name, self._writable(model, request, allowed), can_ask
+        key = model.name, allowed, can_ask
         if key not in self._grammars:
             if len(self._grammars) >= _MAX_GRAMMARS:
                 self._grammars.clear()
-            self._grammars[key] = lark_grammar(model, allowed=key[1], can_ask=can_ask)
+            self._grammars[key] = lark_grammar(model, allowed=allowed, can_ask=can_ask)
         return self._grammars[key]
 
 
@@ -270,11 +277,6 @@ def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] |
     if request.allowed_skills is None:
         return model.urgent_skills
     return model.urgent_skills & request.allowed_skills
-
-
-def _can_ask(model: RobotModel, request: PlanRequest) -> bool:
-    """Returns whether there may be something to ask back about a request as it is shown."""
-    return not is_clear(request.scene, request.instruction, model)
 
 
 def _scenes(request: PlanRequest) -> list[str]:

@@ -156,6 +156,8 @@ def test_a_hostile_scene_costs_no_more_than_it_takes_to_read_it():
         ("go to the lamp and the kettle", "lamp", False),
         ("take the other cup", "cup", False),
         ("frobnicate the lamp", "lamp", False),
+        ("don't go to the lamp", "lamp", False),
+        ("go to the lamp unless you see the kettle", "lamp, kettle", False),
         ("up a bit", "", False),
     ],
 )

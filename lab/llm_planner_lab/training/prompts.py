@@ -3,10 +3,12 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 from llm_planner.planning.prompt import compact_prompt
 from llm_planner.planning.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.model import RobotModel
 from llm_planner_lab.tasks.sample import Task
 
 
@@ -16,7 +18,6 @@ def task_prompt(task: Task) -> str:
     return prompt.static + prompt.dynamic
 
 
-_LIBRARY = RobotLibrary()
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -24,6 +25,11 @@ def as_shown(task: Task) -> Task:
     """Returns the task with what a planner shows of its scene; the task itself if its plan needs more than that."""
     if not task.scene:
         return task
-    scene = shown_scene(task.scene, task.instruction, _LIBRARY.get(task.robot))
+    scene = shown_scene(task.scene, task.instruction, _robot(task.robot))
     needed = {thing.name for thing in task.objects if thing.is_listed}.intersection(_NAME.findall(task.plan))
     return replace(task, scene=scene) if needed.issubset(_NAME.findall(scene)) else task
+
+
+@cache
+def _robot(name: str) -> RobotModel:
+    return RobotLibrary().get(name)
