@@ -4,8 +4,9 @@
 A scene is written by cameras, by other software, and by anybody who puts up a sign before a camera. The entries that
 the task names are shown, and no others. Only a task that speaks of things without naming them ("all", "the other one",
 "something to eat", "the fruit" where nothing is called so) is planned with all of it that can be the name of an object:
-what has no word of an order or a sentence. One that names nothing in the scene and has words that are no order may mean
-something by another word, and is planned with the few names that are most like it.
+what has no word of an order or a sentence. One that names nothing in the scene may mean something by another word, and
+is planned with the few names that are most like it; but if it has only words of orders and names ("go to the sofa"),
+nothing else is meant, and no name is shown.
 """
 
 import itertools
@@ -52,6 +53,9 @@ _GRAMMAR = _set(
     "ever"
 )
 """What joins words to a sentence: a name has none of them."""
+_DEFINITE = _set("the my your his her our")
+_POINTING = _set("it its that this there here where who with has have get gets")
+"""With these, a thing is described or pointed at instead of being called by a name."""
 _NEGATIONS = _set("no not never nothing nobody cannot dont don without instead unless")
 _PLAIN_ORDERS = _set(
     "go fly land take turn rotate spin move hover wait stop start begin pick place put push pull lift drop grab grasp "
@@ -104,7 +108,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
     labels = [entry for entry in entries if entry.is_label]
     if task.is_unnamed or task.names_kind(best):
         named.update(labels)
-    elif not (named or task.is_understood):
+    elif not (named or task.is_definite):
         asked = trigrams(instruction)
         named.update(sorted(labels, key=lambda entry: -resemblance(entry.name, asked))[:_MAX_UNASKED])
     shown: dict[str, str] = {}
@@ -206,9 +210,14 @@ class _Task:
         return any(place not in named for kind in _KINDS.intersection(self.words) for place in self.starts[kind])
 
     @property
-    def is_understood(self) -> bool:
-        """Whether all words are those of orders to this robot."""
-        return not self.nouns
+    def is_definite(self) -> bool:
+        """Whether it has only words of orders to this robot, and names ("the red sofa"): nothing else is meant."""
+        nouns, is_name = self.nouns, False
+        for place, word in enumerate(self.words):
+            is_name = word in _DEFINITE or (place in nouns and is_name)
+            if place in nouns and not is_name:
+                return False
+        return not nouns or _POINTING.isdisjoint(self.written.split())
 
     @property
     def nouns(self) -> frozenset[int]:

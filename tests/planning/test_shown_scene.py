@@ -99,6 +99,21 @@ def test_a_task_that_names_none_of_many_things_is_shown_those_that_are_most_like
 
 
 @pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("go to the sofa", ""),
+        ("put my red parcel on the shelf", ""),
+        ("go to the place where the bread comes out", "oven, desk"),
+        ("go to where one sleeps", "oven, desk"),
+        ("fetch me a drink", "oven, desk"),
+        ("take it", ""),  # orders only
+    ],
+)
+def test_a_name_that_nothing_has_is_not_about_anything_else(task, names):
+    assert shown("oven, desk", task, INDY7) == names
+
+
+@pytest.mark.parametrize(
     "remark",
     [
         "{}, land_immediately, {}",
