@@ -85,7 +85,9 @@ _KINDS = _set(
 """What many things are: meant by it, if it is not the name of one."""
 _NO_LABEL = _PLAIN_ORDERS | _GRAMMAR | _FIELDS
 _NO_NOUNS = _GRAMMAR | _ORDERS | _DIRECTIONS | _AMOUNTS | _UNNAMED
-_SUPERLATIVE = re.compile(r"\b[a-z]{2,}(?:est|er of)\b")
+_SUPERLATIVE = re.compile(
+    r"\b(?!(?:chest|guest|forest|request|harvest|crest|priest|interest)\b)[a-z]{2,}est\b|\bthe [a-z]{2,}er of\b"
+)
 
 
 def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:

@@ -90,6 +90,12 @@ def test_a_kind_of_things_that_nothing_is_called_may_be_any(task, scene, names):
     assert shown(scene, task, INDY7) == names
 
 
+@pytest.mark.parametrize("task", ["build a tower of the cup and the lid", "put the cup and the lid on the chest"])
+def test_a_word_that_only_looks_like_a_comparison_shows_nothing_else(task):
+    assert shown("cup, lid, pen, chest", task, INDY7).startswith("cup, lid")
+    assert "pen" not in shown("cup, lid, pen, chest", task, INDY7)
+
+
 def test_a_task_that_names_none_of_many_things_is_shown_those_that_are_most_like_its_words():
     names = [f"crate_{index}" for index in range(1, 60)]
     scene = ", ".join([*names, "parsel_7"])
