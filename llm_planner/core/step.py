@@ -169,5 +169,8 @@ class StepOutput:
         }
         if not cut:
             return self
+        choices = {
+            name: choices[: len(cut[name])] if name in cut else choices for name, choices in self.choices.items()
+        }
         finished = {name: reason for name, reason in self.finished.items() if name not in cut}
-        return replace(self, token_ids={**self.token_ids, **cut}, finished=finished)
+        return replace(self, token_ids={**self.token_ids, **cut}, choices=choices, finished=finished)

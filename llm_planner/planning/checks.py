@@ -5,6 +5,7 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.planning.amounts import AmountCheck
 from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.names import NameCheck
+from llm_planner.planning.omissions import OmissionCheck
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.model import RobotModel
 
@@ -14,7 +15,8 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
 
     Args:
         model: Of the robot.
-        request: What was asked. An emergency is asked in few words: its amounts are the robot's to choose.
+        request: What was asked. An emergency is asked in few words: its amounts are the robot's to choose, and
+            the things that it names are what to keep away from.
         is_copying: Whether the model says only what it is asked to say, as the bundled one does.
     """
     is_urgent = request.urgency is Urgency.URGENT
@@ -22,4 +24,10 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         NameCheck(model, request.instruction, request.scene, says_only_what_is_asked=is_copying),
         DirectionCheck(model, request.instruction, is_urgent=is_urgent),
     ]
-    return checks if is_urgent else [*checks, AmountCheck(model, request.instruction)]
+    if is_urgent:
+        return checks
+    return [
+        *checks,
+        AmountCheck(model, request.instruction),
+        OmissionCheck(model, request.instruction, request.scene),
+    ]

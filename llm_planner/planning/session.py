@@ -73,7 +73,8 @@ class Progress:
         segments: New segments, in order; they passed the gate, also if ``error`` follows.
         error: Why the plan cannot go on.
         is_complete: Whether the plan has ended, well or badly: further tokens mean nothing.
-        candidates: With NOT_UNDERSTOOD: plans in MiniSpec that may have been meant, the most probable first.
+        candidates: With NOT_UNDERSTOOD: what may have been meant, in MiniSpec, the most probable first. It follows the
+            segments that were handed out before; empty text if they are all.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -101,7 +102,8 @@ class PlanSession:
     is stuck in a word, or in steps that it repeats, is stopped there (``planning.repetition``).
 
     A statement of which the model is not sure, or that the instruction does not explain so far, is held back, with all
-    that follow it. The end of the plan explains it, or the goal is not understood and nothing of it is executed.
+    that follow it. The end of the plan explains it, or the goal is not understood and nothing of it is executed. A plan
+    may be too short, so the end token decides as others do.
 
     Args:
         tokenizer: Gives the bytes of a token.
@@ -245,7 +247,8 @@ class PlanSession:
         try:
             for token_id, choice in itertools.zip_longest(token_ids, choices):
                 if token_id is None:
-                    break  # the end token
+                    self._confidence.feed("", choice)  # the end token
+                    break
                 self._num_tokens += 1
                 text = self._decoder.decode(self._tokenizer.token_bytes(token_id))
                 self._confidence.feed(text, choice or TokenChoice(token_id))
@@ -301,14 +304,20 @@ class PlanSession:
             error = self._doubt(self._unsure_of.part)
             candidates = self._candidates([segment.text for segment in held], self._unsure_of)
             return Progress(tuple(segments), error, is_complete=True, candidates=candidates)
-        for check in self._checks if self._can_hold else ():
-            if check.finish() is Verdict.CONTRADICTED:
-                return self._failed(segments, _not_understood(check.problem))
+        probability = self._confidence.end_statement()  # of the end token
+        if self._can_hold:
+            for check in self._checks:
+                if check.finish() is Verdict.CONTRADICTED:
+                    return self._failed(segments, _not_understood(check.problem))
+            if probability < self._min_confidence:
+                plan = self._in_words("".join(self._sent[-self._num_written :]))
+                error = _not_understood(f"only {probability:.0%} sure that this is all: {plan}", _CONFIRM)
+                return Progress(tuple(segments), error, is_complete=True, candidates=("".join(s.text for s in held),))
         return Progress((*segments, *held), is_complete=True)
 
     def _doubt(self, part: Part) -> PlannerError:
         meant = "the end of a condition's block" if isinstance(part, Closing) else self._in_words(_statement_text(part))
-        way_on = "confirm it, or say it in other words" if self._can_hold else _SAY_IT_AGAIN
+        way_on = _CONFIRM if self._can_hold else _SAY_IT_AGAIN
         return _not_understood(f"only {self.confidence:.0%} sure that this is meant: {meant}", way_on)
 
     def _candidates(self, texts: Sequence[str], unsure: "_Unsure") -> tuple[str, ...]:
@@ -444,6 +453,7 @@ class PlanSession:
 
 
 _SAY_IT_AGAIN = "say it in other words"
+_CONFIRM = f"confirm it, or {_SAY_IT_AGAIN}"
 
 
 def _statement_text(part: Part) -> str:

@@ -54,6 +54,11 @@ _GRAMMAR = _set(
 )
 """What joins words to a sentence: a name has none of them."""
 _DEFINITE = _set("the my your his her our")
+_DETERMINERS = _DEFINITE | _set("a an this that these those")
+_PREPOSITIONS = _set(
+    "about above across against along around at behind below beside between by close for from in inside into like near "
+    "next of off on onto over past through toward towards under with within without"
+)
 _POINTING = _set("it its that this there here where who with has have get gets")
 """With these, a thing is described or pointed at instead of being called by a name."""
 _NEGATIONS = _set("no not never nothing nobody cannot dont don without instead unless")
@@ -134,6 +139,33 @@ def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
     is_one_each = bool(named) and all(len(names) == 1 for names in named.values())
     is_plain = not task.is_unnamed and _NEGATIONS.isdisjoint(task.written.split())
     return is_one_each and is_plain and task.nouns <= named.keys()
+
+
+def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[frozenset[str], ...]:
+    """Returns what a task names of a scene: for each thing, the names of the scene that may be meant.
+
+    Not what only says where something is ("the cup next to the lamp"), and nothing where the task speaks of things
+    without naming them. Arguments as of ``is_clear``.
+    """
+    task = _Task.of(instruction, model)
+    if task.is_unnamed:
+        return ()
+    named: dict[int, list[_Entry]] = {}  # by place of a word in the task
+    for entry in task.entries_of(scene):
+        for place in entry.places if entry.likeness >= _NAMED else ():
+            if task.words[place] not in task.robot_words:
+                named.setdefault(place, []).append(entry)
+    things: list[frozenset[str]] = []
+    is_counted, last = False, -1
+    for place, entries in sorted(named.items()):
+        best = max(entry.likeness for entry in entries)
+        names = frozenset(entry.name for entry in entries if entry.likeness == best)
+        is_same = place == last + 1  # another word of one name
+        is_counted = is_counted if is_same else not task.is_circumstance(place, named)
+        if is_counted:
+            things.append(things.pop() | names if is_same else names)
+        last = place
+    return tuple(things)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +252,21 @@ class _Task:
             if place in nouns and not is_name:
                 return False
         return not nouns or _POINTING.isdisjoint(self.written.split())
+
+    def is_circumstance(self, place: int, named: Collection[int]) -> bool:
+        """Whether the thing that is named from this word on only says where another one is, or what it is for.
+
+        Args:
+            place: Of the word.
+            named: Places of all words that name things.
+        """
+        said = self.written.split()
+        before = place - 1
+        while before >= 0 and (said[before] in _DETERMINERS or (self._is_noun(said[before]) and before not in named)):
+            before -= 1
+        if before > 0 and said[before] == "to":
+            before -= 1  # next to, close to
+        return before >= 0 and said[before] in _PREPOSITIONS
 
     @property
     def nouns(self) -> frozenset[int]:

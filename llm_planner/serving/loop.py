@@ -276,7 +276,9 @@ class PlannerLoop:
             goal.verdict = error  # what the robot has is still carried out
             return self._complete(goal)
         if error is not None:
-            return [self._end(goal, error.code, error.message, progress.candidates)]
+            before = "".join(segment.text for segment in goal.held)  # which the robot has not
+            candidates = tuple(plan for rest in progress.candidates if (plan := before + rest))
+            return [self._end(goal, error.code, error.message, candidates)]
         if progress.is_complete and goal.request.plan_only:
             return [self._end(goal, ErrorCode.NONE, "", ("".join(segment.text for segment in goal.held),))]
         return self._complete(goal) if progress.is_complete else []

@@ -142,6 +142,31 @@ def test_nothing_behind_an_unsure_statement_moves_either_and_the_whole_plan_can_
     assert end.candidates[0] == "ml(50);h();"
 
 
+@pytest.mark.parametrize(("end", "is_sure"), [(0.9, True), (0.4, False)])
+def test_the_end_of_a_plan_decides_too_because_a_plan_may_be_too_short(end, is_sure):
+    tokenizer = FakeTokenizer(1)
+    session = make_session(tokenizer=tokenizer, min_confidence=0.5)
+    token_ids = tokenizer.encode("tc(90);tp();")
+    choices = [*map(TokenChoice, token_ids), TokenChoice(0, math.log(end))]
+    sent = session.feed(token_ids, choices)
+    progress = session.finish()
+    assert [segment.text for segment in sent.segments] == ["tc(90);", "tp();"]
+    assert session.confidence == pytest.approx(end)
+    if is_sure:
+        assert progress.error is None
+    else:
+        assert progress.error.message.startswith("not understood: only 40% sure that this is all: tc(90);tp();")
+        assert progress.candidates == ("",)  # nothing was held back
+
+
+def test_what_has_no_time_to_wait_ends_where_the_model_ends_it():
+    tokenizer = FakeTokenizer(1)
+    session = make_session(tokenizer=tokenizer, min_confidence=0.5, can_hold=False)
+    token_ids = tokenizer.encode("tc(90);")
+    session.feed(token_ids, [*map(TokenChoice, token_ids), TokenChoice(0, math.log(0.4))])
+    assert session.finish().error is None
+
+
 def test_what_may_have_been_meant_passes_the_gate():
     tokenizer = FakeTokenizer(1)
     asked = []

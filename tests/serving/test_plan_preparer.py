@@ -103,6 +103,26 @@ def test_a_warning_that_is_not_understood_reaches_no_robot(text, least, code, st
     assert segments == ([] if code else [text])
 
 
+class UnsureEndBackend(FakeBackend):
+    """Is half sure that its plans end where they do."""
+
+    def execute(self, scheduled):
+        output = super().execute(scheduled)
+        ends = {
+            name: (*map(TokenChoice, output.token_ids.get(name, ())), TokenChoice(0, -0.7)) for name in output.finished
+        }
+        return replace(output, choices=ends)
+
+
+@pytest.mark.parametrize(("is_plan_only", "candidates"), [(True, ("mf(100);tp();",)), (False, ())])
+def test_what_can_be_confirmed_is_all_that_the_robot_does_not_have(is_plan_only, candidates):
+    backend = UnsureEndBackend(plans={"go": "mf(100);tp();"})
+    preparer = make_preparer(backend, min_confidence=0.6)
+    events = served(backend, preparer, make_request("r", "go", plan_only=is_plan_only))
+    assert events[-1].result.error_code is ErrorCode.NOT_UNDERSTOOD
+    assert events[-1].result.candidates == candidates
+
+
 @pytest.mark.parametrize("style", PromptStyle)
 def test_words_of_a_plan_are_divided_as_in_its_instruction(style):
     preparer = make_preparer(FakeBackend(), style=style, checks=instruction_checks)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things that an instruction names against those of its plan."""
+
+import random
+
+import pytest
+
+from llm_planner.planning.omissions import OmissionCheck
+from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.tasks.frames import corpus
+from llm_planner_lab.tasks.spoken import literal
+
+ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
+
+
+def left_out(instruction, scene, plan, robot="tello"):
+    model = ROBOTS[robot]
+    check = OmissionCheck(model, instruction, shown_scene(scene, instruction, model))
+    assert check.feed((), plan) is Verdict.EXPLAINED
+    assert (check.finish() is Verdict.CONTRADICTED) == bool(check.problem)
+    return check.problem
+
+
+@pytest.mark.parametrize(
+    ("instruction", "scene", "plan", "robot", "thing"),
+    [
+        ("go to the piano, then to the sink, and land", "piano, sink, cat", "g(piano);ld();", "tello", "sink"),
+        (
+            "photograph the bay window and the old lamp",
+            "bay_window, old_lamp",
+            "o(old_lamp);tp();",
+            "tello",
+            "bay window",
+        ),
+        (
+            "the clip goes in the dish, the pen in the cup",
+            "clip, dish, pen, cup",
+            "pick(pen);place(pen,cup);",
+            "indy7",
+            "clip",
+        ),
+        (
+            "push the cup and the jar to the left",
+            "cup at (0.4, 0.1), jar (red)",
+            "push(jar,left_area);",
+            "indy7",
+            "cup",
+        ),
+    ],
+)
+def test_a_plan_that_passes_over_a_thing_is_not_what_was_asked_for(instruction, scene, plan, robot, thing):
+    assert left_out(instruction, scene, plan, robot) == f"the plan leaves out the {thing}"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "scene", "plan"),
+    [
+        ("go to the piano, then to the sink", "piano, sink, cat", "g(piano);g(sink);"),
+        ("take a picture of the chair next to the sofa", "chair, sofa", "o(chair);tp();"),
+        ("go to the chair, not to the sofa", "chair, sofa", "g(chair);"),
+        ("leave the lamp alone and look at the sofa", "lamp, sofa", "o(sofa);"),
+        ("go to the sofa, no, I mean the lamp", "lamp, sofa", "g(lamp);"),
+        ("come down a bit, you are hiding the clock", "clock, lamp", "md(30);"),
+        ("look at both cups and the lamp", "cup_1, cup_2, lamp", "o(cup_1);o(cup_2);"),
+        ("is the door open? then go to the door", "door_1, door_2", "?p('is the door 1 open'){g(door_1);}"),
+        ("take a picture, then go to the lamp", "picture, lamp", "tp();g(lamp);"),
+        ("go to the fridge and the sink", "", "g(fridge);"),
+    ],
+)
+def test_what_the_plan_need_not_have_is_no_omission(instruction, scene, plan):
+    assert left_out(instruction, scene, plan) == ""
+
+
+def test_another_way_begins_where_the_first_one_failed():
+    assert OmissionCheck(ROBOTS["tello"], "go to the piano and the sink", "piano, sink").restarted() is None
+
+
+def test_of_the_plans_of_people_one_in_a_thousand_leaves_out_what_its_sentence_names():
+    rng = random.Random(0)
+    frames = [frame for frame in corpus() if not frame.is_danger and "unclear" not in frame.plan]
+    tasks = [literal(rng, frame, has_scene=True) for frame in rng.sample(frames, 3000)]
+    flagged = [
+        task
+        for task in tasks
+        if "fail(" not in task.plan and left_out(task.instruction, task.scene, task.plan, task.robot)
+    ]
+    assert len(flagged) <= 3

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things that an instruction names and its plan leaves out: code checks what a model may have passed over.
+
+"Go to the bay window, the fireplace and the shelf" must not end at the fireplace. A thing counts if the scene has it
+and the instruction names it as what something is done to or where to go, not where something else is. What may name
+things that its plan does not need is not judged: an instruction that says what to leave, or takes something back, and
+a motion with its reason ("come down, you are before the clock"), whose plan has none of them.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.shown_scene import named_things
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.model import RobotModel
+
+_EXCEPTION = re.compile(
+    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
+    r"|never|nothing|\w+n't|dont|doesnt|cant|instead|actually|mean|meant|rather|sorry|scratch|belay|already|still|other|was"
+    r"|were|said)\b"
+)
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+@dataclass(slots=True)
+class OmissionCheck:
+    """Follows one plan to its end.
+
+    Args:
+        model: Of the robot.
+        instruction: As it came; untrusted.
+        scene: As the model is shown it.
+    """
+
+    model: RobotModel
+    instruction: str
+    scene: str
+    problem: str = field(default="", init=False)
+    _texts: list[str] = field(default_factory=list, init=False)
+
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has conditions, too)
+        """Notes another statement; what it leaves out may come later."""
+        self._texts.append(text)
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands: it must speak of each thing that the instruction names."""
+        if _EXCEPTION.search(self.instruction.lower()):
+            return Verdict.EXPLAINED
+        plan = _words("".join(self._texts))
+        things = named_things(self.scene, self.instruction, self.model)
+        left_out = [names for names in things if not any(_words(name) in plan for name in names)]
+        if not left_out or len(left_out) == len(things):
+            return Verdict.EXPLAINED
+        self.problem = f"the plan leaves out the {min(left_out[0]).replace('_', ' ')}"
+        return Verdict.CONTRADICTED
+
+    def restarted(self) -> None:
+        """Returns no check: another way begins where the first one failed."""
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text.lower()))} "
