@@ -155,6 +155,7 @@ def build_loop(
         preparer=preparer,
         do_clients_report=do_clients_report,
         max_replans=config.max_replans,
+        waits_for_whole_plan=config.waits_for_whole_plan,
         stopwatch=MonotonicClock(),
     )
     rehearsals = [

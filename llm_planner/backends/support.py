@@ -120,10 +120,9 @@ LIMITS: Mapping[str, Limit] = {
     "openai.connect_timeout_s": _only("openai", _NO_SERVER, 1.0),
     "openai.stall_timeout_s": _only("openai", _NO_SERVER, 1.0),
     "openai.retry_s": _only("openai", _NO_SERVER, 1.0),
-    "min_confidence": _only(
-        "torch",
-        "does not report how probable its tokens are, so min_confidence has no effect",
-        0.5,
+    "min_confidence": Limit(
+        without={"openai": "does not ask how probable the server's tokens are, so min_confidence has no effect"},
+        example=0.5,
         warned=-1.0,
         harmless=(0.0,),
     ),

@@ -175,6 +175,11 @@ class PlannerConfig:
         minimum=-1.0,
         maximum=1.0,
     )
+    waits_for_whole_plan: bool = setting(
+        False,
+        "Whether nothing of a plan is executed before the model has written all of it and is sure of all of it. Plans "
+        "of emergencies and of goals with a time budget never wait.",
+    )
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
     max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)

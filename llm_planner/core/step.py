@@ -113,8 +113,8 @@ class TokenChoice(NamedTuple):
 
     Attributes:
         token_id: Which one; an end-of-sequence token, too.
-        logprob: Natural logarithm of its probability among all tokens, those that a grammar rules out included; 0 for
-            one that the grammar forced.
+        logprob: Natural logarithm of its probability among all tokens, those that a grammar rules out included (by
+            vLLM: among those that it allows); 0 for one that the grammar forced.
         alternatives: The likeliest other tokens, the likeliest first; only where the choice was not clear.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo, Clock
-from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult
+from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
@@ -40,6 +40,7 @@ class PlannerLoop:
             last segment, and a robot that falls silent ends it; if not, execution is estimated and a goal finishes
             with its plan.
         max_replans: How often a plan may go on another way around a segment that failed, before its goal ends.
+        waits_for_whole_plan: Whether robots get whole plans, but for emergencies and goals with a time budget.
         stopwatch: Measures how long decisions take, for people; None where time is virtual.
         budgets: Makes what keeps time budgets; benchmarks put other approaches in its place.
 
@@ -47,7 +48,7 @@ class PlannerLoop:
         longest_rehearsal_s: Time that ``warm_up`` took for one request, at most; 0 without a stopwatch.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one argument per thing that it combines)
         self,
         *,
         backend: Backend,
@@ -55,6 +56,7 @@ class PlannerLoop:
         preparer: Preparer,
         do_clients_report: bool = True,
         max_replans: int = 0,
+        waits_for_whole_plan: bool = False,
         stopwatch: Clock | None = None,
         budgets: Callable[[Scheduler, BackendInfo], Budgets] = Budgets,
     ) -> None:
@@ -62,6 +64,7 @@ class PlannerLoop:
         self._scheduler = scheduler
         self._preparer = preparer
         self._do_clients_report = do_clients_report
+        self._waits_for_whole_plan = waits_for_whole_plan
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
         self._unpredicted: list[Goal] = []  # predictions of their lengths are in the making
@@ -236,7 +239,7 @@ class PlannerLoop:
             if not goal.execution.has_failed:  # else that plan is void: nothing of it is read
                 read = progress[goal.request.request_id] = goal.read(output)
                 events += self._deliver(goal, read, now_s) if read.segments or read.is_complete else []
-        segments = {r: len(p.segments) for r, p in progress.items() if not self._goals[r].request.plan_only}
+        segments = {r: len(p.segments) for r, p in progress.items() if not self._waits(self._goals[r].request)}
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
         for request_id, reason in output.failed.items():
@@ -257,8 +260,14 @@ class PlannerLoop:
             goal.held.append(replace(segment, generation_time_s=now_s - start_s))
             start_s = now_s
         is_whole = progress.is_complete and progress.error is None
-        is_due = (self._scheduler.policy.streams or is_whole) and not goal.request.plan_only
+        is_streamed = self._scheduler.policy.streams and not self._waits(goal.request)
+        is_due = (is_streamed or is_whole) and not goal.request.plan_only
         return self._send_held(goal, now_s) if is_due else []
+
+    def _waits(self, request: PlanRequest) -> bool:
+        """Whether nothing of a plan may reach the robot before the whole plan is there."""
+        has_time = request.urgency is Urgency.NORMAL and request.time_budget_s is None
+        return request.plan_only or (self._waits_for_whole_plan and has_time)
 
     def _send_held(self, goal: Goal, now_s: float) -> list[Event]:
         segments, goal.held = goal.held, []

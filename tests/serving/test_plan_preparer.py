@@ -63,13 +63,15 @@ def test_what_is_unclear_to_a_chat_model_is_not_understood_and_moves_nothing():
     assert events[0].result.error_msg == "not understood: where to go; say it in other words"
 
 
-def served(backend, preparer, request):
+def served(backend, preparer, request, policy="fcfs_stream", **options):
     """Returns the events of one request."""
-    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
-    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
+    scheduler = Scheduler(SchedulerConfig(), make_policy(policy), backend.info)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False, **options)
     events = loop.submit(request, 0.0)
-    while loop.next_wakeup_s(0.0) is not None:
-        events += loop.step(0.0)
+    now_s = 0.0
+    while (wakeup_s := loop.next_wakeup_s(now_s)) is not None:
+        now_s = wakeup_s
+        events += loop.step(now_s)
     return events
 
 
@@ -121,6 +123,30 @@ def test_what_can_be_confirmed_is_all_that_the_robot_does_not_have(is_plan_only,
     events = served(backend, preparer, make_request("r", "go", plan_only=is_plan_only))
     assert events[-1].result.error_code is ErrorCode.NOT_UNDERSTOOD
     assert events[-1].result.candidates == candidates
+
+
+def order(events):
+    """Returns what robot and client get, in order."""
+    return [e.segment.text if isinstance(e, SegmentReady) else type(e).__name__ for e in events]
+
+
+@pytest.mark.parametrize("policy", ["fcfs_stream", "tardiness"])
+def test_a_robot_may_get_its_plan_only_when_all_of_it_is_understood(policy):
+    backend = UnsureEndBackend(plans={"go": "mf(100);tp();"})
+    for least, reached in ((0.6, ["Finished"]), (0.4, ["mf(100);", "tp();", "PlanComplete", "Finished"])):
+        preparer = make_preparer(backend, min_confidence=least)
+        events = served(backend, preparer, make_request("r", "go"), policy, waits_for_whole_plan=True)
+        assert order(events) == reached
+        assert events[-1].result.candidates == (() if least < 0.5 else ("mf(100);tp();",))
+
+
+@pytest.mark.parametrize("hurry", [{"urgency": Urgency.URGENT}, {"time_budget_s": 5.0}])
+def test_who_is_in_a_hurry_does_not_wait_for_the_whole_plan(hurry):
+    backend = FakeBackend(plans={"go": "mr(100);oops;"})
+    events = served(backend, make_preparer(backend), make_request("r", "go", **hurry), waits_for_whole_plan=True)
+    assert order(events)[0] == "mr(100);"
+    events = served(backend, make_preparer(backend), make_request("r", "go"), waits_for_whole_plan=True)
+    assert order(events) == ["Finished"]
 
 
 @pytest.mark.parametrize("style", PromptStyle)

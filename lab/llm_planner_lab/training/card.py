@@ -64,11 +64,13 @@ class People:
 
     Attributes:
         shares: By grade, as ``understanding.shares`` returns them, at ``min_confidence``.
+        begun: As ``understanding.begun`` returns it, for statements that are executed as they come.
         curve: As ``understanding.risk_coverage`` returns it.
         min_confidence: The model's default.
     """
 
     shares: dict[str, dict[str, float]]
+    begun: float
     curve: list[dict[str, float]]
     min_confidence: float
 

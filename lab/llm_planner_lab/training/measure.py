@@ -17,7 +17,7 @@ from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty
 from llm_planner_lab.training.card import People, model_card
 from llm_planner_lab.training.evaluate import Evaluation, evaluate
 from llm_planner_lab.training.network import load_network
-from llm_planner_lab.training.understanding import ask, risk_coverage, shares
+from llm_planner_lab.training.understanding import ask, begun, risk_coverage, shares
 
 
 def main(
@@ -63,9 +63,12 @@ def _people(model: Path) -> People:
     robots = {name: library.get(name) for name in ROBOTS}
     with closing(build_loop(config, do_clients_report=False)) as loop:
         at_default = ask(loop, robots, frames)
+    streamed = replace(config, scheduler=replace(config.scheduler, policy="fcfs_stream"))
+    with closing(build_loop(streamed, do_clients_report=False)) as loop:
+        begun_share = begun(ask(loop, robots, frames))
     with closing(build_loop(replace(config, min_confidence=0.0), do_clients_report=False)) as loop:
         curve = risk_coverage(ask(loop, robots, frames))
-    return People(shares=shares(at_default), curve=curve, min_confidence=min_confidence(config))
+    return People(shares=shares(at_default), begun=begun_share, curve=curve, min_confidence=min_confidence(config))
 
 
 def _print(console: Console, title: str, evaluation: Evaluation) -> None:

@@ -126,6 +126,15 @@ def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
     return table
 
 
+def begun(answers: Sequence[Answer]) -> float:
+    """Returns which share of the sentences was begun, and then stopped where the plan was not understood.
+
+    Only with a scheduling policy that streams: any other has the whole plan judged before.
+    """
+    stopped = [a for a in answers if a.verdict is Verdict.WRONG and a.result.error_code is ErrorCode.NOT_UNDERSTOOD]
+    return len(stopped) / max(1, len(answers))
+
+
 def risk_coverage(answers: Sequence[Answer], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
     """Returns, for each least confidence, what share of all sentences would be executed, and how it would end.
 

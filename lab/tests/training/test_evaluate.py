@@ -74,6 +74,7 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
         {"short": evaluation},
         People(
             shares={"all": {"n": 4, "right": 0.75, "wrong": 0.0, "not understood": 0.25}},
+            begun=0.125,
             curve=[{"threshold": 0.9, "coverage": 0.5, "right": 0.5, "wrong": 0.0, "risk": 0.0}],
             min_confidence=0.9,
         ),
@@ -86,6 +87,7 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     assert "| **all** | 100 % (8/8) |" in card
     assert "| all | 4 | 75.0 % | 0.0 % | 25.0 % |" in card
     assert "| 0.9 | 50.0 % | 50.0 % | 0.0 % | 0.0 % |" in card
+    assert "12.5 % of the sentences" in card
     assert "measure it" in card
     assert "3.6 M parameters" in card
 

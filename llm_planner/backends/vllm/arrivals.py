@@ -4,6 +4,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from llm_planner.core.step import TokenChoice
+
 
 @dataclass(slots=True)
 class Arrival:
@@ -13,6 +15,7 @@ class Arrival:
         num_scheduled_tokens: Computed in them.
         num_rejected_tokens: Of these, drafted ones that were wrong.
         token_ids: New ones, without an end-of-sequence token.
+        choices: How sure the model was of each of them, and last of the end token.
         is_finished: Whether the model stopped.
         failure: Why it cannot go on; None if it can.
     """
@@ -20,6 +23,7 @@ class Arrival:
     num_scheduled_tokens: int = 0
     num_rejected_tokens: int = 0
     token_ids: list[int] = field(default_factory=list)
+    choices: list[TokenChoice] = field(default_factory=list)
     is_finished: bool = False
     failure: str | None = None
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vLLM backend: hands our steps to vLLM, and what vLLM made of them back."""
 
+import math
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,9 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo, Clock
 from llm_planner.core.pipeline_times import PipelineTimes
-from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
+from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput, TokenChoice
 from llm_planner.engine.hardware import device_name
+from llm_planner.engine.sampler import CLEAR_LOGPROB, NUM_ALTERNATIVES
 from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -171,6 +173,7 @@ class VllmBackend:
             top_p=ours.top_p,
             seed=ours.seed if ours.temperature else None,
             max_tokens=max_tokens,
+            logprobs=1 + NUM_ALTERNATIVES,
             stop_token_ids=sorted(self.tokenizer.eos_token_ids),
             detokenize=False,
             structured_outputs=None if grammar is None else StructuredOutputsParams(grammar=grammar),
@@ -222,6 +225,7 @@ class VllmBackend:
                 if (request_id := outer(output.request_id)) is None:
                     continue
                 arrival = arrival_of(request_id)
+                arrival.choices += _choices(output)
                 if output.finish_reason is None:
                     arrival.token_ids += output.new_token_ids
                     if self.drafts is not None:
@@ -243,6 +247,7 @@ class VllmBackend:
         told = {*arrived, *scheduled.num_scheduled_tokens, *lost}
         return StepOutput(
             token_ids={name: tuple(a.token_ids) for name, a in arrived.items() if a.token_ids},
+            choices={name: tuple(a.choices) for name, a in arrived.items() if a.choices},
             finished={name: FinishReason.STOP for name, a in arrived.items() if a.is_finished},
             failed={name: a.failure for name, a in arrived.items() if a.failure is not None},
             free_kv_blocks=self._scheduler.num_free_blocks,
@@ -256,6 +261,25 @@ class VllmBackend:
     def _num_drafted(self, request_id: str) -> int:
         request = self._scheduler.requests.get(self._names.inner(request_id))
         return 0 if request is None else len(request.spec_token_ids)
+
+
+def _choices(output: Any) -> list[TokenChoice]:  # noqa: ANN401 (vLLM's EngineCoreOutput)
+    """Returns how sure the model was of each new token.
+
+    Deviation from our own engine: among the tokens that the grammar allows, because vLLM masks the logits before it
+    computes probabilities.
+    """
+    if output.new_logprobs is None:
+        return []
+    rows = zip(output.new_logprobs.logprob_token_ids.tolist(), output.new_logprobs.logprobs.tolist(), strict=True)
+    return [_choice(*map(TokenChoice, token_ids, logprobs)) for token_ids, logprobs in rows]
+
+
+def _choice(chosen: TokenChoice, *likeliest: TokenChoice) -> TokenChoice:
+    if chosen.logprob > CLEAR_LOGPROB:
+        return chosen
+    others = tuple(o for o in likeliest if o.token_id != chosen.token_id and o.logprob > -math.inf)
+    return chosen._replace(alternatives=others[:NUM_ALTERNATIVES])
 
 
 def _device(engine: Engine) -> str:

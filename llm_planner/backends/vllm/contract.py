@@ -90,6 +90,7 @@ HOOKS = (
     Hook("vllm.v1.structured_output:StructuredOutputManager.grammar_init", "begins a grammar", ("request",)),
     Hook("vllm.engine.arg_utils:EngineArgs.create_engine_config", "settings"),
     Hook("vllm.sampling_params:StructuredOutputsParams", "grammars"),
+    Hook("vllm.v1.outputs:LogprobsLists.logprob_token_ids", "how sure a model is of its tokens"),
 )
 
 ATTRIBUTES = {
