@@ -323,12 +323,20 @@ def with_plain_amounts(text: str) -> str:
     A small model then copies a number instead of computing it. Numbers without a unit stay, but for those in words from
     two on, which become digits.
     """
-    pieces, end = [], 0
+    return "".join(piece for piece, _, _ in plain_pieces(text))
+
+
+def plain_pieces(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yields the pieces of ``with_plain_amounts(text)``, each with the part of the text, from and to, that it stands for.
+
+    Every other one is an amount, and stands for all of the words that state it.
+    """
+    end = 0
     for quantity in quantities(text):
-        spelled = _spelled(quantity, text[quantity.start : quantity.end])
-        pieces += [text[end : quantity.start], spelled]
+        yield text[end : quantity.start], end, quantity.start
         end = quantity.end
-    return "".join([*pieces, text[end:]])
+        yield _spelled(quantity, text[quantity.start : end]), quantity.start, end
+    yield text[end:], end, len(text)
 
 
 def _spelled(quantity: Quantity, said: str) -> str:

@@ -2,15 +2,18 @@
 """Where words of a plan are divided: as in the scene or the instruction, whatever a model made of it.
 
 The bundled model's tokenizer drops spaces, so that "head light" and "headlight" are the same tokens to it: it copies
-the letters of a name and guesses where its words end. Code reads that off the text.
+the letters of a name and guesses where its words end. Code reads that off the text. It reads amounts in plain figures
+("60 s" for "one minute", ``planning.quantities``), too, and copies them into what is to be said: people hear their own
+words.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from llm_planner.language.syntax import Name, Statement, Text
 from llm_planner.language.texts import mapped
+from llm_planner.planning.quantities import plain_pieces
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
@@ -34,8 +37,8 @@ class Spelling:
 
     def __init__(self, instruction: str, scene: str = "", places: Iterable[str] = ()) -> None:
         self._instruction = instruction[:_MAX_LENGTH]
-        words = (_Word(_letters(m.group()), m.start(), m.end()) for m in _WORD.finditer(self._instruction))
-        self._words = [word for word in words if word.letters]
+        self._words = [*_words(self._instruction, 0)]
+        self._read_words = [*_read_words(self._instruction)]
         seen = (entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
         self._known = frozenset(filter(None, (*places, *seen)))
         self._by_letters = {_letters(name): name for name in sorted(self._known)}
@@ -57,26 +60,44 @@ class Spelling:
         letters = _letters(name)
         if name in self._known or letters in self._by_letters:
             return name if name in self._known else self._by_letters[letters]
-        spellings = ["_".join(word.letters for word in words) for words in self._occurrences(letters)]
+        spellings = ["_".join(word.letters for word in words) for words in _occurrences(letters, self._words)]
         names = [spelling for spelling in spellings if not spelling[0].isdigit()]
         return name if name in names else next(iter(names), name)
 
     def _text(self, text: str) -> str:
         if text in self._instruction:  # with its punctuation
             return text
-        said = (self._instruction[words[0].start : words[-1].end] for words in self._occurrences(_letters(text)))
-        return next(said, text)
+        for known in (self._words, self._read_words):
+            for words in _occurrences(_letters(text), known):
+                return self._instruction[words[0].start : words[-1].end]
+        return text
 
-    def _occurrences(self, letters: str) -> Iterator[list[_Word]]:
-        """Yields the runs of words in the instruction that have these letters."""
-        for start in range(len(self._words)):
-            rest = letters
-            for end in range(start, len(self._words)):
-                if not rest.startswith(self._words[end].letters) or not rest:
-                    break
-                rest = rest[len(self._words[end].letters) :]
-                if not rest:
-                    yield self._words[start : end + 1]
+
+def _words(text: str, offset: int) -> Iterator[_Word]:
+    """Yields the words of a part of an instruction that begins at ``offset``."""
+    for match in _WORD.finditer(text):
+        if letters := _letters(match.group()):
+            yield _Word(letters, offset + match.start(), offset + match.end())
+
+
+def _read_words(instruction: str) -> Iterator[_Word]:
+    """Yields the words that the bundled model reads; those of an amount stand for all of its words."""
+    for place, (piece, start, end) in enumerate(plain_pieces(instruction)):
+        is_amount = place % 2 == 1
+        for word in _words(piece, start):
+            yield _Word(word.letters, start, end) if is_amount else word
+
+
+def _occurrences(letters: str, words: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
+    """Yields the runs of words that have these letters."""
+    for start in range(len(words)):
+        rest = letters
+        for end in range(start, len(words)):
+            if not rest.startswith(words[end].letters) or not rest:
+                break
+            rest = rest[len(words[end].letters) :]
+            if not rest:
+                yield words[start : end + 1]
 
 
 def _letters(text: str) -> str:

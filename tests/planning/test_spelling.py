@@ -24,6 +24,10 @@ def spelled(instruction, plan, scene=""):
         ("the Café sign", "g(ca_fe_sign);", "g(cafe_sign);"),
         ("say good night, everybody", "l('goodnight every body');", "l('good night, everybody');"),
         ("say I'm back", "l('im back');", "l('I\\'m back');"),
+        ("say back in one minute, then land", "l('back in 60 s');ld();", "l('back in one minute');ld();"),
+        ("say two coffees, please", "l('2coffees please');", "l('two coffees, please');"),
+        ("say 3 feet to go", "l('91 cm to go');", "l('3 feet to go');"),
+        ("say 3 feet to go", "l('90 cm to go');", "l('90 cm to go');"),
         ("face the 3 d printer", "o(d3printer);", "o(d3printer);"),
     ],
 )

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from llm_planner.planning.prompt import compact_plan
 from llm_planner_lab.tasks.replanned import Replanned, sample_replanned
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker
-from llm_planner_lab.training.prompts import as_shown, task_prompt
+from llm_planner_lab.training.prompts import as_shown, task_prompt, written_plan
 
 _FIRST_TOKEN = 3  # after <pad> <s> </s>
 _FIRST_POOL, _POOL = 96, 960  # tasks that are drawn together and sorted by length: few at first, so that a run begins
@@ -76,7 +75,7 @@ def encode_task(tokenizer: PreTrainedTokenizerFast, task: Task) -> Row:
     before, mark, said = task_prompt(task).partition("\ntask:")
     scene = tokenizer.encode(before + mark, add_special_tokens=False)
     prompt = [*scene, *tokenizer.encode(said, add_special_tokens=False)]
-    plan = tokenizer.encode(compact_plan(task.plan), add_special_tokens=False)
+    plan = tokenizer.encode(written_plan(task.plan, task), add_special_tokens=False)
     return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(scene))
 
 
@@ -87,10 +86,10 @@ def encode_replanned(tokenizer: PreTrainedTokenizerFast, replanned: Replanned) -
     """
     pieces = [
         task_prompt(replanned.task),
-        *(piece for wrote, read in replanned.turns for piece in (compact_plan(wrote), read)),
+        *(piece for wrote, read in replanned.turns for piece in (written_plan(wrote, replanned.task), read)),
     ]
     prompt = [token for piece in pieces for token in tokenizer.encode(piece, add_special_tokens=False)]
-    plan = tokenizer.encode(compact_plan(replanned.plan), add_special_tokens=False)
+    plan = tokenizer.encode(written_plan(replanned.plan, replanned.task), add_special_tokens=False)
     return Row([*prompt, *plan, tokenizer.eos_token_id], len(prompt), len(prompt))
 
 

@@ -5,7 +5,8 @@ import re
 from dataclasses import replace
 from functools import cache
 
-from llm_planner.planning.prompt import compact_prompt
+from llm_planner.planning.prompt import compact_plan, compact_prompt
+from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
@@ -18,6 +19,18 @@ def task_prompt(task: Task) -> str:
     return prompt.static + prompt.dynamic
 
 
+def written_plan(plan: str, task: Task) -> str:
+    """Returns a plan as the model is to write it: in texts, amounts as the prompt has them, which it can copy."""
+    read = task_prompt(task).lower()
+
+    def as_read(match: re.Match[str]) -> str:
+        plain = with_plain_amounts(match[0])
+        return plain if plain[1:-1].replace("\\", "").lower() in read else match[0]
+
+    return compact_plan(_TEXT.sub(as_read, plan))
+
+
+_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from llm_planner.planning.prompt import compact_plan
 from llm_planner_lab.tasks.replanned import sample_replanned
 from llm_planner_lab.tasks.sample import Task, sample
 from llm_planner_lab.tasks.scene import PlacedObject
@@ -18,7 +17,7 @@ from llm_planner_lab.training.data import (
     encode_task,
     induction_share,
 )
-from llm_planner_lab.training.prompts import as_shown, task_prompt
+from llm_planner_lab.training.prompts import as_shown, task_prompt, written_plan
 
 
 def draw(tokenizer, seed, count=12):
@@ -36,7 +35,7 @@ def test_the_plan_and_its_end_are_the_target(tokenizer):
     task = sample(random.Random(0), family="look_for")
     batch = collate([encode_task(tokenizer, task)])
     target = batch.token_ids[batch.is_target].tolist()
-    assert tokenizer.decode(target[:-1]) == compact_plan(task.plan)
+    assert tokenizer.decode(target[:-1]) == written_plan(task.plan, task)
     assert target[-1] == tokenizer.eos_token_id
 
 
@@ -44,10 +43,12 @@ def test_of_a_plan_that_failed_the_last_one_is_the_target(tokenizer):
     replanned = sample_replanned(random.Random(0))
     batch = collate([encode_replanned(tokenizer, replanned)])
     target = batch.token_ids[batch.is_target].tolist()
-    assert tokenizer.decode(target[:-1]) == compact_plan(replanned.plan)
+    assert tokenizer.decode(target[:-1]) == written_plan(replanned.plan, replanned.task)
     read = batch.token_ids[0, : batch.is_target[0].tolist().index(True)].tolist()
     written = "".join(piece for turn in replanned.turns for piece in turn)
-    assert tokenizer.decode(read) == (task_prompt(replanned.task) + compact_plan(written)).replace(" ", "")
+    assert tokenizer.decode(read) == (task_prompt(replanned.task) + written_plan(written, replanned.task)).replace(
+        " ", ""
+    )
 
 
 def test_random_strings_are_predictable_where_they_count(tokenizer):
@@ -84,3 +85,10 @@ def test_random_strings_become_fewer_once_the_model_copies():
     shares = [induction_share(loss) for loss in (7.0, 3.0, 1.5, 0.1)]
     assert shares == sorted(shares, reverse=True)
     assert 0 < shares[-1] < 0.1
+
+
+def test_a_model_writes_amounts_as_it_reads_them():
+    plan = "l('back in one minute');2{tc(90);}"
+    task = Task("say", "tello", "say back in one minute, then turn two times", "", plan, (), ("same_outcome",))
+    assert written_plan(task.plan, task) == "l('back_in_60_s');2{tc(90);}"
+    assert written_plan("l('in one hour');", task) == "l('in_one_hour');"  # which nobody said
