@@ -327,7 +327,7 @@ def with_plain_amounts(text: str) -> str:
 
 
 def plain_pieces(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yields the pieces of ``with_plain_amounts(text)``, each with the part of the text, from and to, that it stands for.
+    """Yields the pieces of ``with_plain_amounts(text)``, each with where the part of the text is that it stands for.
 
     Every other one is an amount, and stands for all of the words that state it.
     """
