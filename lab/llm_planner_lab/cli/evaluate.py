@@ -104,7 +104,7 @@ def _show_understanding(
         shown = (f"{row[name]:.1%}" for name in ("coverage", "right", "wrong", "risk"))
         curves.add_row(f"{row['threshold']:g}", *shown)
     console.print(curves)
-    if settings.backend != "torch":
+    if settings.backend == "openai":
         console.print(f"Backend {settings.backend} does not say how sure the model is: min_confidence has no effect.")
 
 
