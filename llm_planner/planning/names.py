@@ -2,6 +2,7 @@
 """Names and words of a plan against those of its instruction: a robot is sent to nothing that was not spoken of.
 
 An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.
+Nothing is put on itself.
 """
 
 import re
@@ -47,10 +48,14 @@ class NameCheck:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
             skill = self.model.skill(call.name)
-            for argument, value in zip(skill.arguments if skill else (), call.arguments, strict=False):
-                if argument.type is ArgumentType.IDENTIFIER and not self._is_spoken_of(str(value)):
-                    self.problem = f"neither the scene nor the instruction has {value}"
-                    return Verdict.CONTRADICTED
+            arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
+            names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+            if unknown := [name for name in names if not self._is_spoken_of(name)]:
+                self.problem = f"neither the scene nor the instruction has {unknown[0]}"
+                return Verdict.CONTRADICTED
+            if len({*names}) < len(names):
+                self.problem = f"the plan brings {names[0]} to itself"
+                return Verdict.CONTRADICTED
             if self.says_only_what_is_asked and skill and isinstance(skill.effect, Say) and not self._is_said(call):
                 self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction"
                 return Verdict.CONTRADICTED

@@ -25,6 +25,13 @@ def problem(instruction, plan, scene="", robot="tello", **options):
     return check.problem
 
 
+def test_nothing_is_put_on_itself():
+    assert (
+        problem("put the mug on the mug", "pick(mug);place(mug,mug);", robot="indy7") == "the plan brings mug to itself"
+    )
+    assert problem("push the mug to the cup", "push(mug,cup);", robot="indy7") == ""
+
+
 @pytest.mark.parametrize(
     ("instruction", "plan", "scene", "robot"),
     [
