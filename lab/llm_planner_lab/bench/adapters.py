@@ -16,9 +16,10 @@ from rich.table import Table
 from safetensors.torch import save_file
 
 from llm_planner.engine.adapter import CONFIG_NAME, WEIGHTS_NAME, weight_names
+from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import expected_shapes, products
 from llm_planner.engine.model_config import read_model_config
-from llm_planner_lab.bench.torch_engine import Ours, Times
+from llm_planner_lab.bench.torch_engine import Stepped, Times
 
 _PROMPT_TOKENS = 150
 
@@ -52,9 +53,12 @@ def measure(
     mixes: dict[str, list[str | None]] = {"loaded, no request has one": [None], "all requests the same": [x]}
     if num_seqs > 1:
         mixes |= {"every other request one, the rest none": [x, None], "two adapters": [x, y]}
-    sides = {"none loaded": Ours(model, prompts, num_blocks, 0)} | {
-        name: Ours(
-            model, prompts, num_blocks, 0, loaded=adapters, adapters=[mix[i % len(mix)] for i in range(num_seqs)]
+    sides = {"none loaded": Stepped(TorchBackend(model, num_kv_blocks=num_blocks), prompts, 0)} | {
+        name: Stepped(
+            TorchBackend(model, num_kv_blocks=num_blocks, adapters=adapters),
+            prompts,
+            0,
+            adapters=[mix[i % len(mix)] for i in range(num_seqs)],
         )
         for name, mix in mixes.items()
     }

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times our engine and transformers on one checkpoint: ``python -m llm_planner_lab.bench.torch_engine --model DIR``."""
+"""Times engines on one checkpoint: ``python -m llm_planner_lab.bench.torch_engine --model DIR``.
+
+Ours, transformers and, in the environment of ``make setup-vllm``, vLLM take turns in one process.
+"""
 
 import json
 import platform
@@ -18,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.model_config import read_model_config
@@ -48,11 +52,17 @@ class Row:
     num_seqs: int
     ours: Times
     transformers: Times | None = None
+    vllm: Times | None = None
 
     @property
     def ratio(self) -> float | None:
         """How many times slower transformers is, by the median."""
         return None if self.transformers is None else self.transformers.p50_ms / self.ours.p50_ms
+
+    @property
+    def vllm_ratio(self) -> float | None:
+        """How many times slower vLLM is, by the median."""
+        return None if self.vllm is None else self.vllm.p50_ms / self.ours.p50_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +76,7 @@ class Setting:
     threads: int
     seed: int
     cpu_time: bool
+    with_vllm: bool = False
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -73,39 +84,39 @@ class Setting:
         return time.process_time if self.cpu_time else time.perf_counter
 
 
-class Ours:
-    """Our engine with random prompts, driven step by step.
+class Stepped:
+    """A backend with random prompts, driven step by step.
 
     Args:
-        model: Checkpoint directory.
+        backend: Without requests; it stays open.
         prompts: Of one length.
-        num_blocks: Of the KV cache.
         shared_tokens: With which all prompts begin.
-        loaded: Directories of adapters.
-        adapters: Of these, one for each prompt; None for all prompts by default.
+        adapters: One for each prompt; None for all prompts by default.
     """
 
     def __init__(
         self,
-        model: Path,
+        backend: Backend,
         prompts: list[list[int]],
-        num_blocks: int,
         shared_tokens: int,
         *,
-        loaded: Seq[str] = (),
         adapters: Seq[str | None] | None = None,
     ) -> None:
-        self._backend = TorchBackend(model, num_kv_blocks=num_blocks, adapters=loaded)
-        self._num_cached = self._backend.load_prefix("shared", prompts[0][:shared_tokens])
+        self._backend = backend
+        self._num_shared = shared_tokens
+        self._num_cached = backend.load_prefix("shared", prompts[0][:shared_tokens])
         self._ids = tuple(f"request_{index}" for index in range(len(prompts)))
         self._prompts = dict(zip(self._ids, map(tuple, prompts), strict=True))
         self._adapters = dict(zip(self._ids, adapters or [None] * len(prompts), strict=True))
         self._lengths = dict.fromkeys(self._ids, 0)
+        self._num_starts = 0
         self._stopped: list[str] = []
 
     def prefill(self) -> None:
-        """Starts all sequences again."""
-        self._start(self._prompts)
+        """Starts all sequences again, each with another token in front, so that none is found in a prefix cache."""
+        self._num_starts += 1
+        salt, at = (self._num_starts,), self._num_shared
+        self._start({name: (*p[:at], *salt, *p[at + 1 :]) for name, p in self._prompts.items()})
 
     def decode(self) -> None:
         """Computes one token of each sequence."""
@@ -184,26 +195,51 @@ def measure(model: Path, num_seqs: int, setting: Setting) -> list[Row]:
     vocab_size = read_model_config(model).vocab_size
     shared = [rng.randrange(vocab_size) for _ in range(setting.shared_tokens)]
     prompts = [shared + [rng.randrange(vocab_size) for _ in range(setting.prompt_tokens)] for _ in range(num_seqs)]
-    longest = len(prompts[0]) + setting.new_tokens
-    ours = Ours(model, prompts, num_blocks=(num_seqs + 1) * (longest // 16 + 2), shared_tokens=len(shared))
+    num_blocks = (num_seqs + 1) * ((len(prompts[0]) + setting.new_tokens) // 16 + 2)
+    ours = Stepped(TorchBackend(model, num_kv_blocks=num_blocks), prompts, len(shared))
     theirs = Transformers(model, prompts)
+    sides: dict[str, Stepped | Transformers] = {"ours": ours, "transformers": theirs}
+    backend = open_vllm(model, num_seqs, num_blocks, setting) if setting.with_vllm else None
+    if backend is not None:
+        sides["vllm"] = Stepped(backend, prompts, len(shared))
     times: dict[str, list[float]] = {}
     for index in range(setting.rounds + 1):  # the first round warms up
         kept = times if index else {}
-        for name, side in (("ours", ours), ("theirs", theirs)):
+        for name, side in rng.sample(sorted(sides.items()), len(sides)):
             _time(side.prefill, kept.setdefault(f"prefill {name}", []), clock)
             for _ in range(setting.new_tokens):
-                ours.replace_stopped()
+                if isinstance(side, Stepped):
+                    side.replace_stopped()
                 _time(side.decode, kept.setdefault(f"decode {name}", []), clock)
         kept.setdefault("generate", []).append(theirs.generate(setting.new_tokens, clock))
         _time(ours.offload_and_restore, kept.setdefault("offload", []), clock)
+    if backend is not None:
+        backend.close()
     took = {name: Times.of(values) for name, values in times.items()}
+    prefill, decode = ({side: took[f"{what} {side}"] for side in sides} for what in ("prefill", "decode"))
     return [
-        Row(what="prefill", num_seqs=num_seqs, ours=took["prefill ours"], transformers=took["prefill theirs"]),
-        Row(what="decode / forward", num_seqs=num_seqs, ours=took["decode ours"], transformers=took["decode theirs"]),
+        Row(what="prefill", num_seqs=num_seqs, **prefill),
+        Row(what="decode / forward", num_seqs=num_seqs, **decode),
         Row(what="decode / generate", num_seqs=num_seqs, ours=took["decode ours"], transformers=took["generate"]),
         Row(what="offload and restore", num_seqs=num_seqs, ours=took["offload"]),
     ]
+
+
+def open_vllm(model: Path, num_seqs: int, num_blocks: int, setting: Setting) -> Backend:
+    """Returns vLLM with the same model, which takes the whole batch in one step as our engine does."""
+    from llm_planner.backends.vllm.backend import open_backend
+    from llm_planner.backends.vllm.engine import EngineSettings
+
+    return open_backend(
+        EngineSettings(
+            model_dir=model,
+            dtype="float32",
+            num_kv_blocks=2 * num_blocks,
+            num_threads=setting.threads,
+            max_num_batched_tokens=num_seqs * (setting.shared_tokens + setting.prompt_tokens) + 64,
+            max_live=num_seqs + 2,
+        )
+    )
 
 
 def _time(action: Callable[[], None], into: list[float], clock: Callable[[], float]) -> None:
@@ -222,9 +258,10 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     threads: Annotated[int, typer.Option(min=1)] = 1,
     seed: int = 0,
     cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
+    with_vllm: Annotated[bool, typer.Option("--vllm", help="Time vLLM, too (in .venv-vllm).")] = False,
     json_file: Annotated[Path | None, typer.Option(help="Also write the figures here.")] = None,
 ) -> None:
-    """Times our engine and transformers on the CPU in float32."""
+    """Times our engine, transformers and vLLM on the CPU in float32."""
     torch.set_num_threads(threads)
     setting = Setting(
         prompt_tokens=prompt_tokens,
@@ -234,6 +271,7 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
         threads=threads,
         seed=seed,
         cpu_time=cpu_time,
+        with_vllm=with_vllm,
     )
     rows = [row for size in batch for row in measure(model, size, setting)]
     table = Table(
@@ -242,15 +280,17 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
         "ours",
         "transformers",
         "ratio",
+        *(("vLLM", "ratio") if with_vllm else ()),
         title=f"{model.name}, {threads} threads",
     )
     for row in rows:
-        theirs = ("", "") if row.ratio is None else (str(row.transformers), f"{row.ratio:.2f}")
-        table.add_row(row.what, str(row.num_seqs), str(row.ours), *theirs)
+        peers = ((row.transformers, row.ratio), (row.vllm, row.vllm_ratio))[: 1 + with_vllm]
+        shown = (text for times, ratio in peers for text in (str(times or ""), "" if ratio is None else f"{ratio:.2f}"))
+        table.add_row(row.what, str(row.num_seqs), str(row.ours), *shown)
     Console().print(table)
     if json_file:
         machine = {"model": model.name, "torch": torch.__version__, "processor": platform.processor()}
-        figures = [asdict(row) | {"ratio": row.ratio} for row in rows]
+        figures = [asdict(row) | {"ratio": row.ratio, "vllm_ratio": row.vllm_ratio} for row in rows]
         json_file.write_text(
             json.dumps(machine | asdict(setting) | {"rows": figures}, indent=2) + "\n", encoding="utf-8"
         )
