@@ -100,6 +100,24 @@ class PrefillAttention:
         return attended[0].transpose(0, 1).flatten(1)
 
 
+class PackedAttention:
+    """New tokens of several sequences, those of one behind those of the other.
+
+    Args:
+        parts: One for each sequence.
+        num_tokens: Of each.
+    """
+
+    def __init__(self, parts: Sequence[Attention], num_tokens: Sequence[int]) -> None:
+        self._parts = parts
+        self._num_tokens = list(num_tokens)
+
+    def __call__(self, layer: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """See ``Attention``."""
+        rows = (tensor.split(self._num_tokens) for tensor in (queries, keys, values))
+        return torch.cat([part(layer, *own) for part, *own in zip(self._parts, *rows, strict=True)])
+
+
 def causal_mask(num_tokens: int, num_keys: int, device: torch.device) -> torch.Tensor:
     """Returns the mask (num_tokens, num_keys) by which the last keys are those of the tokens, true where one attends.
 

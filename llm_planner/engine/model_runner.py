@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model with its KV cache: computes chunks of sequences, and moves KV between accelerator and host."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,10 @@ import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.adapter import AdaptedRows, group_rows, load_adapter
-from llm_planner.engine.attention import PrefillAttention
+from llm_planner.engine.attention import PackedAttention, PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
-from llm_planner.engine.eviction.observation import Evictable, Piece, observed
+from llm_planner.engine.eviction.observation import Piece, observed
 from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype, upload
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model
@@ -21,6 +22,7 @@ from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.sequence_state import SequenceState
 
 _MAX_CHUNK_ROWS = 16  # up to here the tokens of a chunk join the batch of single tokens
+_MAX_PACKED_ROWS = 1024  # tokens of several prompts in one pass; with more, what lies between layers leaves the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,9 @@ class ModelRunner:
             (num_rows, vocab_size) for all of them together.
         """
         is_row = [chunk.num_rows <= (1 if len(chunks) == 1 else _MAX_CHUNK_ROWS) for chunk in chunks]
-        computed = [
-            (chunk, self._prefill(chunk)) for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short
-        ]
+        long = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short]
         short = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if is_short]
+        computed = [one for pack in _packs(long) for one in zip(pack, self._prefill(pack), strict=True)]
         if short:
             computed += zip(short, self._decode(short), strict=True)
         ready: list[Chunk] = []
@@ -122,30 +123,35 @@ class ModelRunner:
 
     def prefill_blocks(self, token_ids: Seq[int], blocks: Seq[int], adapter: str | None = None) -> None:
         """Computes the KV of a prefix that stands at the start of prompts."""
-        self._forward_prefill(token_ids, 0, blocks, 0, adapter)
-
-    def _prefill(self, chunk: Chunk) -> torch.Tensor:
-        """Returns the hidden states (num_rows, hidden_size) of a chunk on its own."""
-        state = chunk.state
-        return self._forward_prefill(
-            chunk.token_ids, state.num_computed_tokens, state.blocks, state.kv_len, state.adapter, state.evictable
-        )
-
-    def _forward_prefill(
-        self,
-        token_ids: Seq[int],
-        position: int,
-        blocks: Seq[int],
-        kv_len: int,
-        adapter: str | None,
-        evictable: Evictable | None = None,
-    ) -> torch.Tensor:
-        attend = observed(
-            PrefillAttention(self.cache, blocks, kv_len, len(token_ids)),
-            [Piece(0, position, len(token_ids), evictable)],
-        )
+        attend = PrefillAttention(self.cache, blocks, 0, len(token_ids))
         adapted = [] if adapter is None else [AdaptedRows(slice(None), self._adapters[adapter])]
-        return self._model.forward(token_ids, range(position, position + len(token_ids)), attend, adapted)
+        self._model.forward(token_ids, range(len(token_ids)), attend, adapted)
+
+    def _prefill(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
+        """Returns the hidden states (num_rows, hidden_size) of each of several long chunks, computed in one pass.
+
+        Its products see the tokens of all chunks, one chunk behind the other; each chunk attends by itself.
+        """
+        num_rows = [chunk.num_rows for chunk in chunks]
+        starts = [end - count for end, count in zip(itertools.accumulate(num_rows), num_rows, strict=True)]
+        parts = [PrefillAttention(self.cache, c.state.blocks, c.state.kv_len, c.num_rows) for c in chunks]
+        placed = list(zip(starts, chunks, strict=True))
+        attend = observed(
+            PackedAttention(parts, num_rows) if len(parts) > 1 else parts[0],
+            [Piece(row, c.state.num_computed_tokens, c.num_rows, c.state.evictable) for row, c in placed],
+        )
+        adapted = [
+            AdaptedRows(slice(row, row + chunk.num_rows), self._adapters[chunk.state.adapter])
+            for row, chunk in placed
+            if chunk.state.adapter is not None
+        ]
+        hidden = self._model.forward(
+            [token_id for chunk in chunks for token_id in chunk.token_ids],
+            [c.state.num_computed_tokens + index for c in chunks for index in range(c.num_rows)],
+            attend,
+            adapted,
+        )
+        return hidden.split(num_rows)
 
     def _decode(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
         """Returns the hidden states (num_rows, hidden_size) of each of several short chunks, computed in one batch.
@@ -174,6 +180,18 @@ class ModelRunner:
             (places,) = upload(self._device, sorted(range(len(order)), key=order.__getitem__))
             hidden = hidden.index_select(0, places)
         return hidden.split([chunk.num_rows for chunk in chunks])
+
+
+def _packs(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    """Yields chunks that are computed in one pass, in their order."""
+    pack: list[Chunk] = []
+    for chunk in chunks:
+        if pack and sum(c.num_rows for c in pack) + chunk.num_rows > _MAX_PACKED_ROWS:
+            yield pack
+            pack = []
+        pack.append(chunk)
+    if pack:
+        yield pack
 
 
 def _row(state: SequenceState, index: int) -> DecodeRow:

@@ -67,6 +67,8 @@ def read_frames(path: Path) -> Iterator[Frame]:
         sentence, scene, plan = parts
         if not plan.endswith((";", "}")):  # two plans are joined by writing one behind the other
             raise ValueError(f"{path.name}:{number}: the plan does not end with ';': {line}")
+        if unsaid := set(OBJECT.findall(plan)).difference(OBJECT.findall(sentence)):
+            raise ValueError(f"{path.name}:{number}: the sentence has no <{min(unsaid)}>: {line}")
         yield Frame(
             author=path.stem,
             robot=robot,

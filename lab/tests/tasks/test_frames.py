@@ -159,7 +159,7 @@ def test_held_out_authors_are_not_among_the_others():
     assert {f.author for f in some} == {"09-speech-to-text"}
 
 
-@pytest.mark.parametrize("line", ["land", "land | | ld()"])
+@pytest.mark.parametrize("line", ["land", "land | | ld()", "face the <Font> | | o(<font>);"])
 def test_a_line_that_is_no_frame_is_named(tmp_path, line):
     path = tmp_path / "someone.txt"
     path.write_text(f"[tello]\nfly | | mf(100);\n{line}\n")
