@@ -11,7 +11,7 @@ import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.adapter import AdaptedRows, group_rows, load_adapter
-from llm_planner.engine.attention import PackedAttention, PrefillAttention
+from llm_planner.engine.attention import Attention, PackedAttention, PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Piece, observed
@@ -22,7 +22,7 @@ from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.sequence_state import SequenceState
 
 _MAX_CHUNK_ROWS = 16  # up to here the tokens of a chunk join the batch of single tokens
-_MAX_PACKED_ROWS = 1024  # tokens of several prompts in one pass; with more, what lies between layers leaves the cache
+_MAX_PACKED_ROWS = 1024  # tokens of several chunks in one pass; with more, what lies between layers leaves the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class ModelRunner:
             (num_rows, vocab_size) for all of them together.
         """
         is_row = [chunk.num_rows <= (1 if len(chunks) == 1 else _MAX_CHUNK_ROWS) for chunk in chunks]
-        long = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short]
         short = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if is_short]
-        computed = [one for pack in _packs(long) for one in zip(pack, self._prefill(pack), strict=True)]
+        parts = [self._prompt(chunk) for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short]
         if short:
-            computed += zip(short, self._decode(short), strict=True)
+            parts.append(self._rows(short))
+        computed = [one for together in _passes(parts) for one in self._compute(together)]
         ready: list[Chunk] = []
         rows: list[torch.Tensor] = []
         for chunk, hidden in computed:
@@ -127,34 +127,41 @@ class ModelRunner:
         adapted = [] if adapter is None else [AdaptedRows(slice(None), self._adapters[adapter])]
         self._model.forward(token_ids, range(len(token_ids)), attend, adapted)
 
-    def _prefill(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
-        """Returns the hidden states (num_rows, hidden_size) of each of several long chunks, computed in one pass.
+    def _compute(self, parts: Seq["_Part"]) -> Iterator[tuple[Chunk, torch.Tensor]]:
+        """Yields each chunk with its hidden states (num_rows, hidden_size); all are computed in one pass.
 
-        Its products see the tokens of all chunks, one chunk behind the other; each chunk attends by itself.
+        Its products see the tokens of all parts, one part behind the other; each part attends by itself.
         """
-        num_rows = [chunk.num_rows for chunk in chunks]
+        num_rows = [len(part.token_ids) for part in parts]
         starts = [end - count for end, count in zip(itertools.accumulate(num_rows), num_rows, strict=True)]
-        parts = [PrefillAttention(self.cache, c.state.blocks, c.state.kv_len, c.num_rows) for c in chunks]
-        placed = list(zip(starts, chunks, strict=True))
-        attend = observed(
-            PackedAttention(parts, num_rows) if len(parts) > 1 else parts[0],
-            [Piece(row, c.state.num_computed_tokens, c.num_rows, c.state.evictable) for row, c in placed],
-        )
-        adapted = [
-            AdaptedRows(slice(row, row + chunk.num_rows), self._adapters[chunk.state.adapter])
-            for row, chunk in placed
-            if chunk.state.adapter is not None
-        ]
+        pieces = [p._replace(row=start + p.row) for start, part in zip(starts, parts, strict=True) for p in part.pieces]
+        adapters = [None if name is None else self._adapters[name] for part in parts for name in part.adapters]
         hidden = self._model.forward(
-            [token_id for chunk in chunks for token_id in chunk.token_ids],
-            [c.state.num_computed_tokens + index for c in chunks for index in range(c.num_rows)],
-            attend,
-            adapted,
+            [token_id for part in parts for token_id in part.token_ids],
+            [position for part in parts for position in part.positions],
+            observed(
+                PackedAttention([p.attend for p in parts], num_rows) if len(parts) > 1 else parts[0].attend, pieces
+            ),
+            group_rows(adapters, self._device),
         )
-        return hidden.split(num_rows)
+        for part, own in zip(parts, hidden.split(num_rows), strict=True):
+            in_order = own.index_select(0, upload(self._device, part.places)[0]) if part.places else own
+            yield from zip(part.chunks, in_order.split([chunk.num_rows for chunk in part.chunks]), strict=True)
 
-    def _decode(self, chunks: Seq[Chunk]) -> Seq[torch.Tensor]:
-        """Returns the hidden states (num_rows, hidden_size) of each of several short chunks, computed in one batch.
+    def _prompt(self, chunk: Chunk) -> "_Part":
+        """Returns the part of a pass that is a long chunk."""
+        state, num_rows, position = chunk.state, chunk.num_rows, chunk.state.num_computed_tokens
+        return _Part(
+            chunks=[chunk],
+            token_ids=chunk.token_ids,
+            positions=range(position, position + num_rows),
+            attend=PrefillAttention(self.cache, state.blocks, state.kv_len, num_rows),
+            pieces=[Piece(0, position, num_rows, state.evictable)],
+            adapters=[state.adapter] * num_rows,
+        )
+
+    def _rows(self, chunks: Seq[Chunk]) -> "_Part":
+        """Returns the part of a pass that is several short chunks.
 
         Each token is a row of its own that attends to its sequence as far as itself: all keys of a layer are written
         before any is read.
@@ -162,36 +169,53 @@ class ModelRunner:
         rows = [_row(chunk.state, index) for chunk in chunks for index in range(chunk.num_rows)]
         token_ids = [token_id for chunk in chunks for token_id in chunk.token_ids]
         positions = [c.state.num_computed_tokens + index for c in chunks for index in range(c.num_rows)]
+        states = [chunk.state for chunk in chunks for _ in range(chunk.num_rows)]
         order = sorted(range(len(rows)), key=lambda place: rows[place].order)
-        seen = [chunk.state.evictable for chunk in chunks for _ in range(chunk.num_rows)]
-        attend = observed(
-            DecodeAttention(self.cache, [rows[place] for place in order]),
-            [Piece(row, positions[place], 1, seen[place]) for row, place in enumerate(order)],
+        is_in_order = order == sorted(order)
+        return _Part(
+            chunks=chunks,
+            token_ids=[token_ids[place] for place in order],
+            positions=[positions[place] for place in order],
+            attend=DecodeAttention(self.cache, [rows[place] for place in order]),
+            pieces=[Piece(row, positions[place], 1, states[place].evictable) for row, place in enumerate(order)],
+            adapters=[states[place].adapter for place in order],
+            places=[] if is_in_order else sorted(range(len(order)), key=order.__getitem__),
         )
-        names = [chunk.state.adapter for chunk in chunks for _ in range(chunk.num_rows)]
-        adapters = [None if (name := names[place]) is None else self._adapters[name] for place in order]
-        hidden = self._model.forward(
-            [token_ids[place] for place in order],
-            [positions[place] for place in order],
-            attend,
-            group_rows(adapters, self._device),
-        )
-        if order != sorted(order):
-            (places,) = upload(self._device, sorted(range(len(order)), key=order.__getitem__))
-            hidden = hidden.index_select(0, places)
-        return hidden.split([chunk.num_rows for chunk in chunks])
 
 
-def _packs(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """Yields chunks that are computed in one pass, in their order."""
-    pack: list[Chunk] = []
-    for chunk in chunks:
-        if pack and sum(c.num_rows for c in pack) + chunk.num_rows > _MAX_PACKED_ROWS:
-            yield pack
-            pack = []
-        pack.append(chunk)
-    if pack:
-        yield pack
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Tokens of a pass that attend together.
+
+    Attributes:
+        chunks: Whose tokens they are.
+        token_ids: In the order in which they are computed.
+        positions: Of each.
+        attend: Their view of the cache.
+        pieces: What may be remembered of them; rows count from the first token of the part.
+        adapters: Of each, if it has one.
+        places: Where the tokens of the chunks, in order, are among those that are computed; empty if they are in order.
+    """
+
+    chunks: Seq[Chunk]
+    token_ids: Seq[int]
+    positions: Seq[int]
+    attend: Attention
+    pieces: Seq[Piece]
+    adapters: Seq[str | None]
+    places: Seq[int] = ()
+
+
+def _passes(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Yields the parts that are computed in one pass, in their order."""
+    together: list[_Part] = []
+    for part in parts:
+        if together and sum(len(p.token_ids) for p in together) + len(part.token_ids) > _MAX_PACKED_ROWS:
+            yield together
+            together = []
+        together.append(part)
+    if together:
+        yield together
 
 
 def _row(state: SequenceState, index: int) -> DecodeRow:

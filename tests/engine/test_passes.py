@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prompts of one step are computed in one pass, and are to each other as if there were no others."""
+"""All chunks of a step are computed in one pass, and each as if there were no others."""
 
 import pytest
 
@@ -51,8 +51,8 @@ def test_one_pass_computes_all_of_them_up_to_a_number_of_rows(model, monkeypatch
 
     monkeypatch.setattr(model_runner.Model, "forward", counted)
     expected = first_tokens(model, LENGTHS)
-    assert passes == [sum(LENGTHS) - 2, 2, len(LENGTHS)]  # the prompt of 2 tokens joins those that decode
+    assert passes == [sum(LENGTHS), len(LENGTHS)]
     passes.clear()
     monkeypatch.setattr(model_runner, "_MAX_PACKED_ROWS", 100)
     assert first_tokens(model, LENGTHS) == expected
-    assert passes == [97, 83, 2, len(LENGTHS)]
+    assert passes == [97, 85, len(LENGTHS)]
