@@ -101,11 +101,11 @@ class PrefillAttention:
 
 
 class PackedAttention:
-    """New tokens of several sequences, those of one behind those of the other.
+    """Parts of a pass that attend by themselves: the new tokens of one lie behind those of the other.
 
     Args:
-        parts: One for each sequence.
-        num_tokens: Of each.
+        parts: A prompt, or the decoding sequences.
+        num_tokens: New ones of each.
     """
 
     def __init__(self, parts: Sequence[Attention], num_tokens: Sequence[int]) -> None:

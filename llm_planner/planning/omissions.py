@@ -18,8 +18,8 @@ from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
     r"\b(?:leave|leaves|leaving|keep|keeps|stays|except|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
-    r"|never|nothing|\w+n't|dont|doesnt|cant|instead|actually|mean|meant|rather|sorry|scratch|belay|already|still|other|was"
-    r"|were|said)\b"
+    r"|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
+    r"|still|other|was|were|said)\b"
 )
 _WORD = re.compile(r"[a-z0-9]+")
 

@@ -156,7 +156,7 @@ def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[froze
             if task.words[place] not in task.robot_words:
                 named.setdefault(place, []).append(entry)
     things: list[frozenset[str]] = []
-    is_counted, last = False, -1
+    is_counted, last = False, -2
     for place, entries in sorted(named.items()):
         best = max(entry.likeness for entry in entries)
         names = frozenset(entry.name for entry in entries if entry.likeness == best)

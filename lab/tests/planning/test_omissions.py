@@ -41,6 +41,7 @@ def left_out(instruction, scene, plan, robot="tello"):
             "indy7",
             "clip",
         ),
+        ("cup to the left and jar to the right", "cup, jar", "pick(jar);place(jar,right_area);", "indy7", "cup"),
         (
             "push the cup and the jar to the left",
             "cup at (0.4, 0.1), jar (red)",
