@@ -24,13 +24,13 @@ LIBRARY = RobotLibrary()
 TASKS = {
     "scan": ("tello", "look for the cat, then go to it and take a picture", "cat_2"),
     "square": ("tello", "fly a square with sides of one meter", ""),
-    "stack": ("indy7", "put the red block on the blue block, then say done", "red_block, blue_block"),
+    "stack": ("indy7", "put the red cup on the blue plate, then say done", "red_cup, blue_plate"),
     "turn": ("tello", "turn left, then fly 2 m forward and land", ""),
 }
 PLANS = {
     "scan": "g(cat_2);tp();",
     "square": "4{mf(100);tc(90);}",
-    "stack": "pick(red_block);place(red_block,blue_block);say('done');",
+    "stack": "pick(red_cup);place(red_cup,blue_plate);say('done');",
     "turn": "tu(90);mf(200);ld();",
 }
 """What the scripted server writes: the bundled model's own plans, as ``test_backend`` sees to."""
