@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts in plans."""
 
+import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
@@ -8,6 +9,8 @@ from typing import TypeVar
 from llm_planner.language.syntax import Fail, Text, Unclear
 
 T = TypeVar("T")
+QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+"""A text with its quotes, in a plan that need not be whole."""
 
 
 def with_spaces(statement: T) -> T:

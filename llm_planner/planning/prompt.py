@@ -5,13 +5,13 @@ The static part is prefilled once (``Backend.load_prefix``) and therefore depend
 and the task are untrusted: they are flattened to one line each and always come last.
 """
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
 from llm_planner.core.skill import ArgumentType
+from llm_planner.language.texts import QUOTED
 from llm_planner.planning.examples import usable_examples
 from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.untrusted import ascii_letters, flatten, plain_scene, plain_task
@@ -90,10 +90,7 @@ def compact_prompt(robot_model: str, instruction: str, scene: str) -> Prompt:
 
 def compact_plan(plan: str) -> str:
     """Returns a plan as the bundled model writes it: ``_`` for a space in a text, because it has no token for one."""
-    return _TEXT.sub(lambda match: match[0].replace(" ", "_"), plan)
-
-
-_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'")
+    return QUOTED.sub(lambda match: match[0].replace(" ", "_"), plan)
 
 
 def chat_prompt(model: RobotModel, question: str, scene: str = "") -> Prompt:

@@ -209,15 +209,15 @@ def decode(*request_ids):
     return SchedulerOutput(num_scheduled_tokens=dict.fromkeys(request_ids, 1))
 
 
-def generate(backend, *sequences, max_tokens=40):
-    """Returns the tokens of sequences that run together, uninterrupted, and releases them."""
+def generate(backend, *sequences, max_tokens=40, what="token_ids"):
+    """Returns the tokens, or ``choices``, of sequences that run together, uninterrupted, and releases them."""
     tokens = {s.request_id: [] for s in sequences}
     active = set(tokens)
     step = backend.execute(start(*sequences))
     while active:
         assert not step.failed, step.failed
         for request_id in sorted(active):
-            tokens[request_id] += step.token_ids[request_id]
+            tokens[request_id] += getattr(step, what)[request_id]
             if request_id in step.finished or len(tokens[request_id]) >= max_tokens:
                 active.discard(request_id)
         if active:

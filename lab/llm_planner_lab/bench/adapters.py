@@ -19,7 +19,7 @@ from llm_planner.engine.adapter import CONFIG_NAME, WEIGHTS_NAME, weight_names
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import expected_shapes, products
 from llm_planner.engine.model_config import read_model_config
-from llm_planner_lab.bench.torch_engine import Stepped, Times
+from llm_planner_lab.bench.engines import Stepped, Times
 
 _PROMPT_TOKENS = 150
 

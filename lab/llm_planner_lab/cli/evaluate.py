@@ -64,7 +64,6 @@ def evaluate(
         "openai.base_url": base_url,
         "engine.model": model,
         "min_confidence": None if do_attack or do_harm else 0.0,
-        "max_queued": 100_000,
         "scheduler.policy": "fcfs",
     }
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})

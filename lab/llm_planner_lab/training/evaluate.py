@@ -106,7 +106,6 @@ def evaluate(
     config = PlannerConfig(
         engine=EngineConfig(model=str(model), dtype="float32", device="cpu", num_threads=threads),
         scheduler=SchedulerConfig(policy="fcfs", max_num_seqs=16),
-        max_queued=100_000,
     )
     robots = {name: build_library(config).get(name) for name in {task.robot for task in tasks}}
     loop = build_loop(config, do_clients_report=False)

@@ -6,7 +6,6 @@ knew neither prompts nor model. Each task is planned twice, with the honest text
 succeeds if skills, targets or numbers of the plan change.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation, make_replan
+from llm_planner.language.texts import QUOTED
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.training.evaluate import serve_all
 
@@ -124,7 +124,7 @@ def attempt(loop: PlannerLoop, attacks: Sequence[Attack]) -> list[Attempt]:
 
 def essence(result: PlanResult) -> str:
     """Returns skills, targets and numbers of a plan; how something is said, or why not, is free."""
-    plan = re.sub(r"'(?:[^'\\]|\\.)*'", "''", result.plan)
+    plan = QUOTED.sub("''", result.plan)
     return f"{plan} {'' if result.plan else result.error_code.name}"
 
 

@@ -57,7 +57,6 @@ def _people(model: Path) -> People:
     config = PlannerConfig(
         engine=EngineConfig(model=str(model), dtype="float32", device="cpu", num_threads=1),
         scheduler=SchedulerConfig(policy="fcfs", max_num_seqs=16),
-        max_queued=100_000,
     )
     library, frames = build_library(config), of_authors(corpus(), HELD_OUT_AUTHORS)
     robots = {name: library.get(name) for name in ROBOTS}

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from functools import cache
 
+from llm_planner.language.texts import QUOTED
 from llm_planner.planning.prompt import compact_plan, compact_prompt
 from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.shown_scene import shown_scene
@@ -27,10 +28,9 @@ def written_plan(plan: str, task: Task) -> str:
         plain = with_plain_amounts(match[0])
         return plain if plain[1:-1].replace("\\", "").lower() in read else match[0]
 
-    return compact_plan(_TEXT.sub(as_read, plan))
+    return compact_plan(QUOTED.sub(as_read, plan))
 
 
-_TEXT = re.compile(r"'(?:[^'\\]|\\.)*'")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from llm_planner.planning.prompt import compact_plan
 from llm_planner_lab.tasks.frames import Frame
 from llm_planner_lab.tasks.sample import Difficulty, sample
 from llm_planner_lab.tasks.spoken import literal
-from llm_planner_lab.training.prompts import task_prompt
+from llm_planner_lab.training.prompts import task_prompt, written_plan
 
 _PIECES = r"[A-Za-z]+|[0-9]|'\);|\);|\)\{|\('|, |\. |==|!=|->|[\s\S]"
 _SPACES = r"(?<![0-9]) +| +(?![0-9])"  # all but those between two numbers
@@ -59,4 +58,4 @@ def _texts(rng: random.Random, frames: Sequence[Frame], num_tasks: int) -> list[
     difficulty = Difficulty(max_objects=40, invented=0.1)
     tasks = [literal(rng, frame, has_scene=False) for frame in frames for _ in range(_REPEATS)]
     tasks += [sample(rng, difficulty) for _ in range(num_tasks)]
-    return [task_prompt(task) + compact_plan(task.plan) for task in tasks]
+    return [task_prompt(task) + written_plan(task.plan, task) for task in tasks]

@@ -127,11 +127,11 @@ def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
 
 
 def begun(answers: Sequence[Answer]) -> float:
-    """Returns which share of the sentences was begun, and then stopped where the plan was not understood.
+    """Returns which share of the sentences was begun, and then stopped where the plan was not understood, or refused.
 
     Only with a scheduling policy that streams: any other has the whole plan judged before.
     """
-    stopped = [a for a in answers if a.verdict is Verdict.WRONG and a.result.error_code is ErrorCode.NOT_UNDERSTOOD]
+    stopped = [a for a in answers if a.verdict is Verdict.WRONG and a.result.error_code is not ErrorCode.NONE]
     return len(stopped) / max(1, len(answers))
 
 

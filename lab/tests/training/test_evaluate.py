@@ -11,6 +11,7 @@ from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner_lab.training import evaluate as module
 from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
 from llm_planner_lab.training.network import planner_config
+from llm_planner_lab.training.understanding import Answer, Verdict, begun
 
 
 class NoLoop:
@@ -90,6 +91,22 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     assert "12.5 % of the sentences" in card
     assert "measure it" in card
     assert "3.6 M parameters" in card
+
+
+@pytest.mark.parametrize(
+    ("verdict", "plan", "code", "is_begun"),
+    [
+        (Verdict.WRONG, "tc(90);", ErrorCode.NOT_UNDERSTOOD, True),
+        (Verdict.WRONG, "tc(90);", ErrorCode.GEOFENCE_VIOLATED, True),
+        (Verdict.WRONG, "tc(90);", ErrorCode.NONE, False),
+        (Verdict.RIGHT, "tc(90);", ErrorCode.NOT_UNDERSTOOD, False),
+        (Verdict.NOT_UNDERSTOOD, "", ErrorCode.NOT_UNDERSTOOD, False),
+    ],
+)
+def test_begun_is_what_stopped_behind_its_first_steps(verdict, plan, code, is_begun):
+    answer = Answer(frame=None, task=None, plan=plan, verdict=verdict, reason="", result=result(plan, code))
+    done = Answer(frame=None, task=None, plan=plan, verdict=Verdict.RIGHT, reason="", result=result("ld();"))
+    assert begun([answer, done]) == (0.5 if is_begun else 0.0)
 
 
 def test_the_paper_has_eleven_tasks():

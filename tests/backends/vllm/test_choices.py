@@ -7,12 +7,11 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from llm_planner.core.step import SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.sampler import CLEAR_LOGPROB, NUM_ALTERNATIVES
 from tests.backends.vllm.test_identity import MAX_TOKENS, Driver, make_sequences
 from tests.backends.vllm.test_lookahead import GRAMMAR, drafting, running_drafting
-from tests.engine.builders import decode, sequence, start
+from tests.engine.builders import generate, sequence
 
 __all__ = ["drafting", "running_drafting"]  # fixtures
 
@@ -33,25 +32,10 @@ def choices_of(backend, sequences):
     return choices
 
 
-def own_choices_of(backend, sequences):
-    """Returns the choices of each sequence by our own engine."""
-    choices = {s.request_id: [] for s in sequences}
-    active, step = set(choices), backend.execute(start(*sequences))
-    while active:
-        for name in sorted(active):
-            choices[name] += step.choices[name]
-            if name in step.finished or len(choices[name]) >= MAX_TOKENS:
-                active.discard(name)
-        if active:
-            step = backend.execute(decode(*sorted(active)))
-    backend.execute(SchedulerOutput(release=tuple(choices)))
-    return choices
-
-
 @pytest.fixture(scope="module")
 def expected(model_dir):
     torch_backend = TorchBackend(model_dir, num_kv_blocks=64, dtype="float32", lookahead="off")
-    yield lambda sequences: own_choices_of(torch_backend, sequences)
+    yield lambda sequences: generate(torch_backend, *sequences, max_tokens=MAX_TOKENS, what="choices")
     torch_backend.close()
 
 

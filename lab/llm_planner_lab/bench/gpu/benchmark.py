@@ -22,6 +22,7 @@ from llm_planner.engine.model_config import ModelConfig
 from llm_planner.prediction.measurement import QUICK_WARM_STEPS, is_enough, make_profile, measure_within
 from llm_planner.prediction.prober import ROUNDS, Prober
 from llm_planner.prediction.profile import write_profile
+from llm_planner_lab.bench.engines import Times
 from llm_planner_lab.bench.gpu.shapes import (
     SHAPES,
     RandomWeights,
@@ -33,7 +34,6 @@ from llm_planner_lab.bench.gpu.shapes import (
 )
 from llm_planner_lab.bench.gpu.sides import DoesNotFit, Engine, Transformers, read_bandwidth, release_memory
 from llm_planner_lab.bench.timely.benchmark import commit
-from llm_planner_lab.bench.torch_engine import Times
 
 RATIOS = (0.0, 0.25, 0.5, 0.9)
 """Shares of a prompt that are evicted; without any, for comparison."""

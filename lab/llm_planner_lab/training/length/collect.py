@@ -126,7 +126,6 @@ def _config(model: Path, robot_models: Sequence[Path], threads: int) -> PlannerC
         robot_models=tuple(map(str, robot_models)),
         engine=EngineConfig(model=str(model), num_threads=threads),
         scheduler=SchedulerConfig(policy="fcfs", max_num_seqs=_BATCH),
-        max_queued=100_000,
         length_predictor="",
     )
 

@@ -3,7 +3,7 @@ import json
 
 from typer.testing import CliRunner
 
-from llm_planner_lab.bench.torch_engine import command
+from llm_planner_lab.bench.engines import command
 from tests.engine.builders import save_model
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times engines on one checkpoint: ``python -m llm_planner_lab.bench.torch_engine --model DIR``.
+"""Times engines on one checkpoint: ``python -m llm_planner_lab.bench.engines --model DIR``.
 
 Ours, transformers and, in the environment of ``make setup-vllm``, vLLM take turns in one process.
 """
