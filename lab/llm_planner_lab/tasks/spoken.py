@@ -34,7 +34,7 @@ _JOINERS = (
 )
 _AREAS = frozenset(("left_area", "right_area", "table", "bin"))
 _PLAIN_JOINT = re.compile(r"\b(if|unless|otherwise|else|before|after|no|not|don't|dont|never|instead|wait|sorry)\b|[?]")
-_LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.15, 0.12
+_LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.25, 0.12
 _OUT_OF_RANGE_SHARE = 0.05
 _INJECTED_SHARE = 0.2
 _AMBIGUOUS_SHARE = 0.1

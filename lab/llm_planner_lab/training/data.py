@@ -26,8 +26,8 @@ _CROWDED_SHARE = 0.3  # of the tasks have at least this many: of those that may,
 _LISTS_SHARE = 0.15  # of the tasks are of families whose plans follow a list, or need all of it
 _LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
 _SHOWN_SHARE = 0.75  # of the scenes are cut down to what a planner shows of them; the rest teaches to tell names apart
-_REPLANNED_SHARE = 0.1  # of the tasks fail on the way
-_SPOKEN_SHARE = 0.66  # of the tasks are sentences of the corpus
+_REPLANNED_SHARE = 0.06  # of the tasks fail on the way
+_SPOKEN_SHARE = 0.8  # of the tasks are sentences of the corpus
 PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
 
 
