@@ -4,6 +4,7 @@
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.planning.amounts import AmountCheck
 from llm_planner.planning.directions import DirectionCheck
+from llm_planner.planning.exclusions import ExclusionCheck
 from llm_planner.planning.names import NameCheck
 from llm_planner.planning.omissions import OmissionCheck
 from llm_planner.planning.verdict import PlanCheck
@@ -29,5 +30,6 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
     return [
         *checks,
         AmountCheck(model, request.instruction),
+        ExclusionCheck(model, request.instruction),
         OmissionCheck(model, request.instruction, request.scene),
     ]

@@ -2,6 +2,8 @@
 """Names and words of a plan against those of its instruction: a robot is sent to nothing that was not spoken of.
 
 An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.
+A robot that cannot search has no use for a name that its scene has in another form: "the clean cloth" is ``cloth``
+there.
 Nothing is put on itself.
 """
 
@@ -12,10 +14,12 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.effect import Say
+from llm_planner.robots.effect import Say, Scan
 from llm_planner.robots.model import RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
+_SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
+"""Who has no name is a ``person``, as object detectors say."""
 _LOOSE_PLURAL = re.compile(r"(?<=\w\w\w)s$")
 
 
@@ -38,11 +42,15 @@ class NameCheck:
     problem: str = field(default="", init=False)
     _words: Sequence[str] = field(init=False)
     _known: frozenset[str] = field(init=False)
+    _seen: frozenset[str] = field(init=False)
+    _can_search: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._words = _words(self.instruction)
-        seen = (entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
-        self._known = frozenset(seen).union(self.model.places)
+        self._words = plain_words(self.instruction)
+        self._seen = frozenset(entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
+        people = ("person",) if _SOMEBODY.search(self.instruction[:4096].lower()) else ()
+        self._known = self._seen.union(self.model.places, people)
+        self._can_search = any(isinstance(skill.effect, Scan) for skill in self.model.skills.values())
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
@@ -50,8 +58,8 @@ class NameCheck:
             skill = self.model.skill(call.name)
             arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
             names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-            if unknown := [name for name in names if not self._is_spoken_of(name)]:
-                self.problem = f"neither the scene nor the instruction has {unknown[0]}"
+            if problem := next(filter(None, map(self._problem_of, names)), ""):
+                self.problem = problem
                 return Verdict.CONTRADICTED
             if len({*names}) < len(names):
                 self.problem = f"the plan brings {names[0]} to itself"
@@ -68,12 +76,24 @@ class NameCheck:
     def restarted(self) -> None:
         """Returns no check: another way may need what the instruction does not name."""
 
+    def _problem_of(self, name: str) -> str:
+        """Returns why a name is none that a plan may have; empty if it may."""
+        if not self._is_spoken_of(name):
+            return f"neither the scene nor the instruction has {name}"
+        if self._can_search or not self._known.isdisjoint((name, name.removeprefix("the_"))):
+            return ""
+        words = _name_words(name)
+        other = next((seen for seen in sorted(self._seen) if words & _name_words(seen)), "")
+        return f"the scene has {other}, and no {name}" if other else ""
+
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
-        return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or self._has(_words(plain.replace("_", " ")))
+        return (
+            bool(_VARIABLE.fullmatch(plain)) or plain in self._known or self._has(plain_words(plain.replace("_", " ")))
+        )
 
     def _is_said(self, call: SkillCall) -> bool:
-        return all(not isinstance(text, str) or self._has(_words(text)) for text in call.arguments)
+        return all(not isinstance(text, str) or self._has(plain_words(text)) for text in call.arguments)
 
     def _has(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words one behind the other."""
@@ -81,7 +101,11 @@ class NameCheck:
         return any(self._words[end - len(words) : end] == words for end in ends)
 
 
-def _words(text: str) -> list[str]:
+def _name_words(name: str) -> frozenset[str]:
+    return frozenset(word for word in plain_words(name.replace("_", " ")) if not word.isdigit())
+
+
+def plain_words(text: str) -> list[str]:
     """Returns the words of a text without case, accents, apostrophes and a plural's s."""
     plain = ascii_letters(text[:4096]).lower().replace("\\", "").replace("'", "")
     return [_LOOSE_PLURAL.sub("", word) for word in re.findall(r"[a-z0-9]+", plain)]

@@ -4,7 +4,8 @@
 "Go to the bay window, the fireplace and the shelf" must not end at the fireplace. A thing counts if the scene has it
 and the instruction names it as what something is done to or where to go, not where something else is. What may name
 things that its plan does not need is not judged: an instruction that says what to leave, or takes something back, and
-a motion with its reason ("come down, you are before the clock"), whose plan has none of them.
+a motion with its reason ("come down, you are before the clock"), whose plan has none of them. Of "all the letters" it
+must have each one that the scene has, by its number.
 """
 
 import re
@@ -12,16 +13,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.names import plain_words
 from llm_planner.planning.shown_scene import named_things
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
-    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
+    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
     r"|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
-    r"|still|other|was|were|said)\b"
+    r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|let)\b"
 )
 _WORD = re.compile(r"[a-z0-9]+")
+_ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
+_NUMBER = re.compile(r"_\d+$")
 
 
 @dataclass(slots=True)
@@ -50,12 +54,23 @@ class OmissionCheck:
         if _EXCEPTION.search(self.instruction.lower()):
             return Verdict.EXPLAINED
         plan = _words("".join(self._texts))
-        things = named_things(self.scene, self.instruction, self.model)
+        things = self._all_of_a_kind() or named_things(self.scene, self.instruction, self.model)
         left_out = [names for names in things if not any(_words(name) in plan for name in names)]
         if not left_out or len(left_out) == len(things):
             return Verdict.EXPLAINED
         self.problem = f"the plan leaves out the {min(left_out[0]).replace('_', ' ')}"
         return Verdict.CONTRADICTED
+
+    def _all_of_a_kind(self) -> list[frozenset[str]]:
+        """Returns each thing of a kind of which the instruction wants all: those that only a number tells apart."""
+        said = f" {' '.join(plain_words(self.instruction))} "
+        kinds: dict[str, list[frozenset[str]]] = {}
+        for entry in self.scene.split(", "):
+            name = entry.partition(" ")[0]
+            kind = " ".join(plain_words(_NUMBER.sub("", name).replace("_", " ")))
+            kinds.setdefault(kind, []).append(frozenset({name}))
+        wanted = (things for kind, things in kinds.items() if kind and re.search(f"{_ALL}{re.escape(kind)} ", said))
+        return next((things for things in wanted if len(things) > 1), [])
 
     def restarted(self) -> None:
         """Returns no check: another way begins where the first one failed."""

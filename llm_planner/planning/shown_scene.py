@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 
 from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.scene_entries import resemblance, trigrams
-from llm_planner.planning.untrusted import ascii_letters, plain_entry, plain_task, raw_entries, without_remarks
+from llm_planner.planning.untrusted import (
+    WITHIN_NAME,
+    ascii_letters,
+    plain_entry,
+    plain_task,
+    raw_entries,
+    without_remarks,
+)
 from llm_planner.robots.model import RobotModel
 
 _MAX_NAME_WORDS = 4
@@ -292,10 +299,11 @@ class _Task:
         phrase = _ONE_WORD if has_identifiers else _PLAIN
         is_name = identifier is not None or phrase.fullmatch(bare) is not None
         is_said = bool(self._places(label)) and _PLAIN_ORDERS.isdisjoint(label)
-        if is_name and label and (is_said or _GRAMMAR.isdisjoint(label)):
+        own = [word for word in label if word not in WITHIN_NAME] if identifier else label  # man_with_hat
+        if is_name and own and (is_said or _GRAMMAR.isdisjoint(own)):
             likeness, places = self._likeness(name, label, is_phrase=identifier is None)
             if likeness or not self._places_of_nouns(label):
-                yield _Entry(text=plain, places=places, likeness=likeness, is_label=self._is_label(label))
+                yield _Entry(text=plain, places=places, likeness=likeness, is_label=self._is_label(own))
                 return
         yield from self._mentions(bare)
 

@@ -6,9 +6,10 @@ at the model as a list of names with numbers. The task is an order, and stays a 
 that part the fields of a prompt. What robots say of failures is reduced to plain words.
 """
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _MAX_COMBINING_RUN = 30  # Stream-Safe Text Format, UAX #15: normalising longer runs takes quadratic time
 MAX_NAME_LENGTH = 40
@@ -28,6 +29,9 @@ _ARTICLES = frozenset(("a", "an", "the", "some", "my", "your", "one"))
 _WHERE = ("near", "on", "in", "at", "by", "next", "behind", "under", "over", "to", "from", "of")
 _NAME_ENDS = frozenset((*_WHERE, "with", "is", "are", "that", "which", "who", "sitting", "standing", "lying"))
 """Words that end a name: what stands behind them tells where it is, or something about it."""
+WITHIN_NAME = frozenset((*_ARTICLES, "of", "with", "without", "in", "on", "for"))
+"""Words that a name may have within, where it is written as one word (``box_of_screws``); they do not count."""
+_ONE_WORD = re.compile(r"\s*([a-z0-9]+(?:_[a-z0-9]+)+)(?![a-z0-9_-])")
 
 
 def flatten(text: str) -> str:
@@ -99,16 +103,24 @@ def plain_entry(text: str) -> str:
     head = _BRACKETED.sub(" ", text).partition(":")[0]
     if not position and (behind := _POSITION.search(head)):
         position, head = behind.group().split(), head[: behind.start()]
-    words: list[str] = []
-    for word in _NAME_WORD.findall(head.replace("'s", "s")):
-        if word in _NAME_ENDS and words:
-            break
-        words.append(word)
-    if len(words) > 1 and words[0] in _ARTICLES:
-        del words[0]
-    is_sentence = sum(not word.isdigit() for word in words) > _MAX_NAME_WORDS
-    name = "" if is_sentence else "_".join(words)[:MAX_NAME_LENGTH].strip("_")
+    name = _name(head.replace("'s", "s"))
     return " ".join([name, *position[:_MAX_ENTRY_NUMBERS]]) if name else ""
+
+
+def _name(head: str) -> str:
+    """Returns the name that an entry begins with; empty if it is a sentence."""
+    whole = _ONE_WORD.match(head)
+    words = whole[1].split("_") if whole else []
+    counted = [word for word in words if word not in WITHIN_NAME]
+    if counted == words or not _NAME_ENDS.isdisjoint(counted) or words[-1] in WITHIN_NAME or not _is_short(counted):
+        found = _NAME_WORD.findall(head)
+        words = [*found[:1], *itertools.takewhile(lambda word: word not in _NAME_ENDS, found[1:])]
+        words = counted = words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
+    return "_".join(words)[:MAX_NAME_LENGTH].strip("_") if _is_short(counted) else ""
+
+
+def _is_short(words: Sequence[str]) -> bool:
+    return sum(not word.isdigit() for word in words) <= _MAX_NAME_WORDS
 
 
 def without_remarks(text: str) -> str:

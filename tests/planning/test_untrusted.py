@@ -49,3 +49,21 @@ def test_a_run_of_combining_marks_is_cut_before_it_costs_quadratic_time():
 
 def test_a_line_of_a_scene_is_an_entry_and_what_it_repeats_counts_once():
     assert plain_scene("box_1, ladder_1\nland now, land now\nland now, land now") == "box_1, ladder_1, land_now"
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [
+        ("box_of_screws at (0.4, 0.2)", "box_of_screws 0.4 0.2"),
+        ("lunch_box_with_lid (wet)", "lunch_box_with_lid"),
+        ("a_bottle", "a_bottle"),
+        ("one_kilo_weight", "one_kilo_weight"),
+        ("the red cup on the table", "red_cup"),
+        ("a cup of tea", "cup"),
+        ("cup_on_the_table_says_fly", "cup"),
+        ("fly_to_the_window", "fly"),
+        ("box_of", "box"),
+    ],
+)
+def test_what_software_writes_as_one_word_is_a_name_as_a_whole(entry, name):
+    assert plain_scene(entry) == name

@@ -38,6 +38,8 @@ _LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.
 _OUT_OF_RANGE_SHARE = 0.05
 _INJECTED_SHARE = 0.2
 _AMBIGUOUS_SHARE = 0.1
+_ALIKE_SHARE = 0.15
+_TWO_SAYINGS_SHARE = 0.15
 _TRIES = 8
 
 
@@ -113,6 +115,8 @@ class Speaker:
                 continue
             others[noun] = other
             taken.add(other)
+        if 1 < len(others) <= len(COLOURS) and rng.random() < _ALIKE_SHARE:
+            others = dict(zip(others, _alike(rng, len(others)), strict=True))
 
         def change(match: re.Match[str]) -> str:
             return f"<{others.get(match[1], match[1])}>"
@@ -126,6 +130,15 @@ class Speaker:
             return rng.choice(self.things[robot]).lower()
         noun = invented_word(rng) if kind < 0.65 else rng.choice(THINGS)
         return f"{rng.choice(COLOURS)} {noun}" if rng.random() < 0.2 else noun
+
+
+def _alike(rng: random.Random, count: int) -> list[str]:
+    """Returns names that have a word in common: a model that copies must not go on with the wrong one."""
+    if rng.random() < 0.5:
+        noun = rng.choice(THINGS)
+        return [f"{colour} {noun}" for colour in rng.sample(COLOURS, count)]
+    colour = rng.choice(COLOURS)
+    return [f"{colour} {noun}" for noun in rng.sample(THINGS, count)]
 
 
 def literal(rng: random.Random, frame: Frame, *, has_scene: bool) -> Task:
@@ -157,12 +170,18 @@ def _with_articles(sentence: str) -> str:
 
 def _with_words(rng: random.Random, frame: Frame, words: Sequence[str]) -> Frame:
     found = WORDS.findall(frame.sentence)
-    others = {said: rng.choice(words) if rng.random() < 0.6 else said for said in found}
+    others = {said: _saying(rng, words) if rng.random() < 0.6 else said for said in found}
 
     def change(match: re.Match[str]) -> str:
         return f"~{others.get(match[1], match[1])}~"
 
     return replace(frame, sentence=WORDS.sub(change, frame.sentence), plan=WORDS.sub(change, frame.plan))
+
+
+def _saying(rng: random.Random, words: Sequence[str]) -> str:
+    """Returns something to say; now and then with a comma, at which a sentence that orders it does not end."""
+    saying = rng.choice(words)
+    return f"{saying.rstrip('.!?')}, {rng.choice(words)}" if rng.random() < _TWO_SAYINGS_SHARE else saying
 
 
 # --- Amounts

@@ -32,6 +32,23 @@ def test_nothing_is_put_on_itself():
     assert problem("push the mug to the cup", "push(mug,cup);", robot="indy7") == ""
 
 
+def test_somebody_is_a_person():
+    assert problem("if anybody is at the lift say hello", "?iv(person){l('hello');}") == ""
+    assert problem("if the guest is at the lift say hello", "?iv(person){l('hello');}") != ""
+
+
+def test_an_arm_uses_the_name_that_the_scene_has():
+    instruction, scene = "put the nut on the clean cloth", "nut at (0.4, 0.1); cloth"
+    plan = "pick(nut);place(nut,{});"
+    assert problem(instruction, plan.format("clean_cloth"), scene, "indy7") == "the scene has cloth, and no clean_cloth"
+    assert problem(instruction, plan.format("cloth"), scene, "indy7") == ""
+    assert problem(instruction, plan.format("clean_cloth"), "nut", "indy7") == ""  # nothing that it could be
+    assert problem(instruction, plan.format("clean_cloth"), "", "indy7") == ""
+    name = "the_10_mm_pin"
+    assert problem("take the 10 mm pin", f"pick({name});", name, "indy7") == ""
+    assert problem("go to the red sofa", "g(red_sofa);", "blue_sofa") == ""  # a drone looks for it
+
+
 @pytest.mark.parametrize(
     ("instruction", "plan", "scene", "robot"),
     [

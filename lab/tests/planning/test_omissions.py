@@ -55,6 +55,15 @@ def test_a_plan_that_passes_over_a_thing_is_not_what_was_asked_for(instruction, 
     assert left_out(instruction, scene, plan, robot) == f"the plan leaves out the {thing}"
 
 
+def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
+    scene, plan = "letter_1, letter_2, letter_3, tray", "pick(letter_1);place(letter_1,tray);"
+    for said in ("all the letters", "every single letter", "each of the white letters"):
+        assert left_out(f"{said} in the tray please", scene, plan, "indy7") == "the plan leaves out the letter 2"
+    assert left_out("all the letters but letter 2 in the tray", scene, plan, "indy7") == ""
+    assert left_out("a letter in the tray", scene, plan, "indy7") == ""
+    assert left_out("all the letters", "letter_1, tray", "pick(letter_1);", "indy7") == ""
+
+
 @pytest.mark.parametrize(
     ("instruction", "scene", "plan"),
     [
