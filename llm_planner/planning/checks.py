@@ -2,6 +2,7 @@
 """All that code can say of a plan by the words of its instruction, for one request."""
 
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.planning.ambiguity import AmbiguityCheck
 from llm_planner.planning.amounts import AmountCheck
 from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.exclusions import ExclusionCheck
@@ -31,5 +32,6 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         *checks,
         AmountCheck(model, request.instruction),
         ExclusionCheck(model, request.instruction),
+        AmbiguityCheck(model, request.instruction, request.scene),
         OmissionCheck(model, request.instruction, request.scene),
     ]

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from llm_planner.core.skill import ArgumentType, SkillCall
-from llm_planner.planning.names import plain_words
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.names import acted_on, plain_words
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.model import ReturnType, RobotModel
+from llm_planner.robots.model import RobotModel
 
 _ARTICLE = r"(?:the|that|thi|those|these|my|your|our|hi|her|their|an?)"  # plain words have no s at their end
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
@@ -53,8 +53,8 @@ class ExclusionCheck:
         """Returns how the plan stands with the calls of another statement."""
         if not (self._starts or self._ends):
             return Verdict.EXPLAINED
-        acted_on = (name for call in calls for name in self._acted_on(call))
-        excluded = next(filter(self._is_excluded, acted_on), "")
+        names = (name for call in calls for name in acted_on(self.model, call))
+        excluded = next(filter(self._is_excluded, names), "")
         if not excluded:
             return Verdict.EXPLAINED
         self.problem = f"the instruction rules out the {excluded.replace('_', ' ')}"
@@ -67,13 +67,6 @@ class ExclusionCheck:
     def restarted(self) -> "ExclusionCheck":
         """Returns the check of a replan: what is ruled out stays so."""
         return ExclusionCheck(self.model, self.instruction)
-
-    def _acted_on(self, call: SkillCall) -> list[str]:
-        skill = self.model.skill(call.name)
-        if skill is None or skill.returns is not ReturnType.NONE:
-            return []
-        arguments = zip(skill.arguments, call.arguments, strict=False)
-        return [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
 
     def _is_excluded(self, name: str) -> bool:
         words = [word for word in plain_words(name.replace("_", " ")) if not word.isdigit()]

@@ -15,11 +15,29 @@ from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Say, Scan
-from llm_planner.robots.model import RobotModel
+from llm_planner.robots.model import ReturnType, RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
 _SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
 """Who has no name is a ``person``, as object detectors say."""
+_COLOURS = frozenset(
+    (
+        "red",
+        "blue",
+        "green",
+        "yellow",
+        "black",
+        "white",
+        "orange",
+        "purple",
+        "violet",
+        "pink",
+        "brown",
+        "grey",
+        "silver",
+    )
+)
+_IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
 _LOOSE_PLURAL = re.compile(r"(?<=\w\w\w)s$")
 
 
@@ -88,17 +106,35 @@ class NameCheck:
 
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
-        return (
-            bool(_VARIABLE.fullmatch(plain)) or plain in self._known or self._has(plain_words(plain.replace("_", " ")))
-        )
+        words = plain_words(plain.replace("_", " "))
+        is_listed = len(words) == 2 and words[0] in _COLOURS and {*words} <= {*self._words}  # "the red and blue cups"
+        return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or is_listed or self._has(words)
 
     def _is_said(self, call: SkillCall) -> bool:
-        return all(not isinstance(text, str) or self._has(plain_words(text)) for text in call.arguments)
+        return all(not isinstance(text, str) or self._is_whole(plain_words(text)) for text in call.arguments)
+
+    def _is_whole(self, words: Sequence[str]) -> bool:
+        """Returns whether the instruction has these words, and if in quotes, nothing else within the same quotes."""
+        quoted = [plain_words(text) for text in _IN_QUOTES.findall(self.instruction[:4096])]
+        return words in quoted or (self._has(words) and not any(_contains(text, words) for text in quoted))
 
     def _has(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words one behind the other."""
-        ends = range(len(words), len(self._words) + 1)
-        return any(self._words[end - len(words) : end] == words for end in ends)
+        return _contains(self._words, words)
+
+
+def acted_on(model: RobotModel, call: SkillCall) -> list[str]:
+    """Returns the names of a call that does something, instead of asking for something."""
+    skill = model.skill(call.name)
+    if skill is None or skill.returns is not ReturnType.NONE:
+        return []
+    arguments = zip(skill.arguments, call.arguments, strict=False)
+    return [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+
+
+def _contains(text: Sequence[str], words: Sequence[str]) -> bool:
+    ends = range(len(words), len(text) + 1)
+    return any(text[end - len(words) : end] == words for end in ends)
 
 
 def _name_words(name: str) -> frozenset[str]:

@@ -175,6 +175,31 @@ def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[froze
     return tuple(things)
 
 
+def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping[str, frozenset[str]]:
+    """Returns the things of a scene of which a task does not say which is meant, each with what else it may be.
+
+    "Go to the room" where the scene has ``room_a`` and ``room_b``. Only where the task calls one thing by words that
+    fit several equally well and has, besides, only words of orders: any other word may say which. Arguments as of
+    ``is_clear``.
+    """
+    task = _Task.of(instruction, model)
+    named: dict[int, list[_Entry]] = {}  # by place of a word in the task
+    for entry in task.entries_of(scene):
+        for place in entry.places:
+            named.setdefault(place, []).append(entry)
+    written = task.written.split()
+    if task.is_unnamed or not (_NEGATIONS | _POINTING).isdisjoint(written) or not task.nouns <= named.keys():
+        return {}
+    rivals: dict[str, frozenset[str]] = {}
+    for place, entries in named.items():
+        likeness = max(entry.likeness for entry in entries)
+        names = frozenset(entry.name for entry in entries if entry.likeness == likeness)
+        is_last = place + 1 not in named
+        if len(names) > 1 and is_last and written[place] == task.words[place] and task.is_definite_at(place):
+            rivals |= dict.fromkeys(names, names)
+    return {name: names - {name} for name, names in rivals.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
     """A name that a scene holds.
@@ -259,6 +284,14 @@ class _Task:
             if place in nouns and not is_name:
                 return False
         return not nouns or _POINTING.isdisjoint(self.written.split())
+
+    def is_definite_at(self, place: int) -> bool:
+        """Whether the word there ends what "the", "my" or the like begins."""
+        said = self.written.split()
+        start = place
+        while start > 0 and self._is_noun(said[start]):
+            start -= 1
+        return said[start] in _DEFINITE
 
     def is_circumstance(self, place: int, named: Collection[int]) -> bool:
         """Whether the thing that is named from this word on only says where another one is, or what it is for.

@@ -32,6 +32,13 @@ def test_nothing_is_put_on_itself():
     assert problem("push the mug to the cup", "push(mug,cup);", robot="indy7") == ""
 
 
+def test_what_is_quoted_is_said_as_a_whole():
+    instruction = 'say "enjoy the show, everybody" and land'
+    assert "enjoy the show" in problem(instruction, "l('enjoy the show');ld();", says_only_what_is_asked=True)
+    assert problem(instruction, "l('enjoy the show, everybody');ld();", says_only_what_is_asked=True) == ""
+    assert problem("say enjoy the show and land", "l('enjoy the show');", says_only_what_is_asked=True) == ""
+
+
 def test_somebody_is_a_person():
     assert problem("if anybody is at the lift say hello", "?iv(person){l('hello');}") == ""
     assert problem("if the guest is at the lift say hello", "?iv(person){l('hello');}") != ""
@@ -56,6 +63,7 @@ def test_an_arm_uses_the_name_that_the_scene_has():
         ("face the dogs", "o(dog);", "", "tello"),
         ("is there still a 25 mm clip", "->iv(the_25_mm_clip);", "", "indy7"),
         ("have a look at the cr\u00e8me br\u00fbl\u00e9e", "o(creme_brulee);", "", "tello"),
+        ("stack the red, white and blue cups", "pick(white_cup);place(white_cup,red_cup);", "", "indy7"),
         ("look at that", "o(cat_2);", "cat_2 at (1, 2), dog", "tello"),
         ("to the left with the cup", "pick(cup);place(cup,left_area);", "", "indy7"),
         ("look for something to sit on", "_1=sa('something to sit on');g(_1);", "", "tello"),
