@@ -4,7 +4,8 @@
 An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.
 A robot that cannot search has no use for a name that its scene has in another form: "the clean cloth" is ``cloth``
 there.
-Nothing is put on itself.
+Nothing is put on itself. "Clean the desk" names nothing: where there is no scene, either, a plan may act on what it
+has looked for.
 """
 
 import re
@@ -12,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.planning.shown_scene import is_of_a_kind
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.effect import Say, Scan
+from llm_planner.robots.effect import Perceive, Say, Scan
 from llm_planner.robots.model import ReturnType, RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
@@ -38,7 +40,7 @@ _COLOURS = frozenset(
     )
 )
 _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
-_LOOSE_PLURAL = re.compile(r"(?<=\w\w\w)s$")
+_LOOSE_PLURAL = re.compile(r"(?:(?<=x)|(?<=ch)|(?<=sh)|(?<=ss))es$|(?<=\w\w\w)s$")
 
 
 @dataclass(slots=True)
@@ -62,12 +64,15 @@ class NameCheck:
     _known: frozenset[str] = field(init=False)
     _seen: frozenset[str] = field(init=False)
     _can_search: bool = field(init=False)
+    _is_of_a_kind: bool = field(init=False)
+    _looked_for: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._words = plain_words(self.instruction)
         self._seen = frozenset(entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
         people = ("person",) if _SOMEBODY.search(self.instruction[:4096].lower()) else ()
         self._known = self._seen.union(self.model.places, people)
+        self._is_of_a_kind = not self.scene and is_of_a_kind(self.instruction, self.model)
         self._can_search = any(isinstance(skill.effect, Scan) for skill in self.model.skills.values())
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
@@ -76,6 +81,10 @@ class NameCheck:
             skill = self.model.skill(call.name)
             arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
             names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+            if self._is_of_a_kind and skill and isinstance(skill.effect, Perceive):
+                self._looked_for.update(names)
+            if names and names[0] in self._looked_for:
+                continue
             if problem := next(filter(None, map(self._problem_of, names)), ""):
                 self.problem = problem
                 return Verdict.CONTRADICTED

@@ -175,6 +175,12 @@ def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[froze
     return tuple(things)
 
 
+def is_of_a_kind(instruction: str, model: RobotModel) -> bool:
+    """Returns whether a task is about all things of a kind, whatever they are called: "clean the desk"."""
+    task = _Task.of(instruction, model)
+    return task.names_kind(()) or not _WHOLES.isdisjoint(task.written.split())
+
+
 def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping[str, frozenset[str]]:
     """Returns the things of a scene of which a task does not say which is meant, each with what else it may be.
 

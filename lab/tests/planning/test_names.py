@@ -39,6 +39,14 @@ def test_what_is_quoted_is_said_as_a_whole():
     assert problem("say enjoy the show and land", "l('enjoy the show');", says_only_what_is_asked=True) == ""
 
 
+def test_what_is_of_a_kind_may_be_looked_for():
+    plan = "?iv(cup){pick(cup);place(cup,tray);}"
+    assert problem("clean up the desk", plan, robot="indy7") == ""
+    assert problem("clean up the desk", "pick(cup);place(cup,tray);", robot="indy7") != ""  # not looked for
+    assert problem("clean up the desk", plan, "pen, tray", "indy7") != ""  # the scene has none
+    assert problem("put the pen on the tray", plan, robot="indy7") != ""
+
+
 def test_somebody_is_a_person():
     assert problem("if anybody is at the lift say hello", "?iv(person){l('hello');}") == ""
     assert problem("if the guest is at the lift say hello", "?iv(person){l('hello');}") != ""
@@ -64,6 +72,7 @@ def test_an_arm_uses_the_name_that_the_scene_has():
         ("is there still a 25 mm clip", "->iv(the_25_mm_clip);", "", "indy7"),
         ("have a look at the cr\u00e8me br\u00fbl\u00e9e", "o(creme_brulee);", "", "tello"),
         ("stack the red, white and blue cups", "pick(white_cup);place(white_cup,red_cup);", "", "indy7"),
+        ("stack the red and blue boxes", "pick(blue_box);place(blue_box,red_box);", "", "indy7"),
         ("look at that", "o(cat_2);", "cat_2 at (1, 2), dog", "tello"),
         ("to the left with the cup", "pick(cup);place(cup,left_area);", "", "indy7"),
         ("look for something to sit on", "_1=sa('something to sit on');g(_1);", "", "tello"),
