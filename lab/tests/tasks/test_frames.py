@@ -59,6 +59,14 @@ def test_the_plainest_orders_are_executed_too():
         check(literal(random.Random(0), one, has_scene=True))
 
 
+def test_orders_of_five_more_authors_are_executed_and_not_in_the_corpus():
+    orders = [o for path in sorted(CORPUS.with_name("orders").glob("five_voices/*.txt")) for o in read_frames(path)]
+    assert len(orders) > 600
+    assert not {(o.robot, o.sentence) for o in orders} & {(f.robot, f.sentence) for f in FRAMES if len(f.sentence) > 25}
+    for one in orders:
+        check(literal(random.Random(0), one, has_scene=True))
+
+
 def test_tasks_of_the_corpus_are_executed_too():
     speaker, rng = Speaker.of(FRAMES), random.Random(1)
     for _ in range(400):
