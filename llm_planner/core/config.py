@@ -69,7 +69,12 @@ class EngineConfig:
         0, "Blocks of the KV cache; 0 sizes it from the free memory and max_num_seqs.", minimum=0, maximum=10_000_000
     )
     block_size: int = setting(16, "Tokens per KV block.", minimum=1, maximum=1024)
-    num_threads: int = setting(0, "CPU threads of the engine; 0 leaves the library's default.", minimum=0, maximum=1024)
+    num_threads: int = setting(
+        0,
+        "CPU threads of the engine; 0 is one for a small model (backend torch), else the library's default.",
+        minimum=0,
+        maximum=1024,
+    )
     lookahead: str = setting(
         "auto",
         "Tokens beyond one per step: off, forced (by the grammar), prompt (also drafts from it), always (also from "
