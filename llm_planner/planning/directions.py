@@ -47,8 +47,8 @@ _WAYS = {  # words that order a motion or a turn
     Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
     Side.FRONT: r"forwards?|fwd|(?:go|fly|move|straight) ahead|(?:closer|nearer)(?! than)|advance",
     Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where)|backwards?|reverse|astern",
-    Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend",
-    Side.DOWN: r"down|downwards?|lower|descend|drop|duck|sink",
+    Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar",
+    Side.DOWN: r"down|downwards?|lower|descend|drop|duck|dip|sink",
 }
 _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
