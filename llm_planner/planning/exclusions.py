@@ -14,10 +14,10 @@ from llm_planner.planning.names import acted_on, plain_words
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.model import RobotModel
 
-_ARTICLE = r"(?:the|that|thi|those|these|my|your|our|hi|her|their|an?)"  # plain words have no s at their end
+_ARTICLE = r"(?:the|th(?:at|i|ose|ese)|my|your|our|hi|her|their|an?)"  # plain words have no s at their end
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
-    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|instead of|rather than"
+    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|(?:is|wa)nt|instead of|rather than"
     rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but) (?:{_PREPOSITION} )?{_ARTICLE} "
 )
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
