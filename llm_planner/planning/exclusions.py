@@ -17,7 +17,7 @@ from llm_planner.robots.model import RobotModel
 _ARTICLE = r"(?:the|th(?:at|i|ose|ese)|my|your|our|hi|her|their|an?)"  # plain words have no s at their end
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
-    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|(?:is|wa)nt|instead of|rather than"
+    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|(?:i|wa)snt|instead of|rather than"
     rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but) (?:{_PREPOSITION} )?{_ARTICLE} "
 )
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
