@@ -247,7 +247,7 @@ def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[st
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
         block_size=engine.block_size,
-        num_threads=engine.num_threads,
+        num_threads=torch_threads(config),
         max_num_seqs=config.scheduler.max_num_seqs,
         lookahead=engine.lookahead,
         eviction_method=engine.eviction_method,
@@ -281,7 +281,7 @@ def vllm_settings(config: PlannerConfig, adapters: tuple[str, ...] = ()) -> "Eng
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
         block_size=engine.block_size,
-        num_threads=engine.num_threads,
+        num_threads=engine.num_threads or _share_of_cores(config),
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
         max_live=max(config.max_queued, config.scheduler.max_num_seqs),
         pipeline_stages=engine.pipeline_stages,
@@ -322,8 +322,27 @@ def build_engine(config: PlannerConfig) -> Backend:
         num_kv_blocks=engine.num_kv_blocks,
         max_num_seqs=config.scheduler.max_num_seqs,
         block_size=engine.block_size,
-        num_threads=engine.num_threads,
+        num_threads=torch_threads(config),
     )
+
+
+def torch_threads(config: PlannerConfig) -> int:
+    """Returns how many CPU threads the torch engine has; 0 leaves it to the library.
+
+    If none is configured, a small model has one: several would wait for each other after every operation, which costs
+    more than they save as soon as something else keeps a core busy (docs/engine.md).
+    """
+    from llm_planner.engine.model_config import read_model_config
+
+    if config.engine.num_threads:
+        return config.engine.num_threads
+    return _share_of_cores(config) if read_model_config(planner_model(config)).is_large else 1
+
+
+def _share_of_cores(config: PlannerConfig) -> int:
+    """Returns the threads of one of several replicas on a processor; 0 where one engine has all of it."""
+    is_alone = config.replicas == 1 or config.engine.device not in {"auto", "cpu"}
+    return 0 if is_alone else max(1, (os.cpu_count() or 1) // config.replicas)
 
 
 def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Preparer]:
@@ -350,7 +369,7 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
 
 
 def replica_config(config: PlannerConfig, number: int) -> PlannerConfig:
-    """Returns the configuration of one replica: its device, its server's address, and its share of the processor.
+    """Returns the configuration of one replica: its device and its server's address.
 
     Raises:
         PlannerError: INVALID_CONFIG if devices or addresses are not one for all, or one for each, or if all replicas
@@ -362,8 +381,6 @@ def replica_config(config: PlannerConfig, number: int) -> PlannerConfig:
     engine = dataclasses.replace(
         config.engine, device=_for_replica("engine.device", config.engine.device, config.replicas, number)
     )
-    if config.replicas > 1 and not engine.num_threads and engine.device in {"auto", "cpu"}:
-        engine = dataclasses.replace(engine, num_threads=max(1, (os.cpu_count() or 1) // config.replicas))
     address = _for_replica("openai.base_url", config.openai.base_url, config.replicas, number)
     return dataclasses.replace(config, engine=engine, openai=dataclasses.replace(config.openai, base_url=address))
 

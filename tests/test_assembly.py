@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from llm_planner.assembly import build_loop, replica_config, require_usable
+from llm_planner.assembly import build_loop, replica_config, require_usable, torch_threads
 from llm_planner.checkpoints import resolve_model, trained_robot_models
 from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
+from llm_planner.engine.model_config import ModelConfig
 from llm_planner.serving.events import Finished
 from tests.engine.builders import save_adapter
 
@@ -191,13 +192,20 @@ def test_each_replica_has_its_device_and_its_server():
     assert [part.engine.num_threads for part in parts] == [0, 0]
 
 
-def test_replicas_on_a_processor_share_its_cores(monkeypatch):
+@pytest.mark.parametrize(
+    ("replicas", "device", "asked", "threads"),
+    [(1, "auto", 0, 0), (2, "auto", 0, 3), (2, "auto", 2, 2), (20, "cpu", 0, 1), (2, "cuda:0", 0, 0)],
+)
+def test_replicas_of_a_large_model_share_the_cores(monkeypatch, replicas, device, asked, threads):
     monkeypatch.setattr("os.cpu_count", lambda: 7)
-    assert replica_config(PlannerConfig(replicas=2), 1).engine.num_threads == 3
-    assert replica_config(PlannerConfig(), 0).engine.num_threads == 0
-    chosen = PlannerConfig(replicas=2, engine=EngineConfig(num_threads=2))
-    assert replica_config(chosen, 1).engine.num_threads == 2
-    assert replica_config(PlannerConfig(replicas=20), 1).engine.num_threads == 1
+    monkeypatch.setattr(ModelConfig, "is_large", True)
+    config = PlannerConfig(replicas=replicas, engine=EngineConfig(device=device, num_threads=asked))
+    assert torch_threads(config) == threads
+
+
+def test_a_small_model_has_one_thread_unless_told_otherwise():
+    assert torch_threads(PlannerConfig()) == torch_threads(PlannerConfig(replicas=2)) == 1
+    assert torch_threads(PlannerConfig(engine=EngineConfig(num_threads=2))) == 2
 
 
 @pytest.mark.parametrize(

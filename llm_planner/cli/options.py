@@ -97,7 +97,7 @@ BaseUrlOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is random.")]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=0, help="CPU threads of the engine; 0 leaves the choice to the engine.")
+    int, typer.Option("--threads", min=0, help="CPU threads of the engine; 0 leaves the choice to the planner.")
 ]
 
 

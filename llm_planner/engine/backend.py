@@ -40,8 +40,7 @@ class TorchBackend:
         num_kv_blocks: 0 sizes the KV cache from the free memory and ``max_num_seqs``.
         max_num_seqs: Most sequences that will decode together.
         block_size: Tokens per KV block.
-        num_threads: CPU threads; 0 is one for a small model, whose threads would wait for each other after every
-            operation, and the library's default for a large one.
+        num_threads: CPU threads; 0 leaves the library's default.
         eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
         lookahead: What a step may add to the one token that it yields (``lookahead.Lookahead``).
         adapters: Directories of the LoRA adapters that sequences may name.
@@ -68,12 +67,12 @@ class TorchBackend:
         open_weights: OpenWeights = Checkpoint,
         clock: Clock | None = None,
     ) -> None:
+        if num_threads:
+            torch.set_num_threads(num_threads)
         self._evictor = Evictor(make_eviction_method(eviction_method))
         self._lookahead = Lookahead(lookahead)
         path = Path(model_dir)
         config = read_model_config(path)
-        if num_threads or not config.is_large:
-            torch.set_num_threads(num_threads or 1)
         self.tokenizer: HFTokenizer = load_tokenizer(path)
         self._clock = clock or MonotonicClock()
         try:

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.names import acted_on, plain_words
+from llm_planner.planning.names import acted_on, bare_words
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.model import RobotModel
 
-_ARTICLE = r"(?:the|th(?:at|i|ose|ese)|my|your|our|hi|her|their|an?)"  # plain words have no s at their end
+_ARTICLE = r"(?:the|that|thi|those|these|my|your|our|his|her|their|an?)"  # as ``bare_words`` have them
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
-    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|(?:i|wa)snt|instead of|rather than"
+    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
     rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but) (?:{_PREPOSITION} )?{_ARTICLE} "
 )
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
@@ -44,7 +44,7 @@ class ExclusionCheck:
     _ends: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._words = plain_words(self.instruction)
+        self._words = bare_words(self.instruction)
         text = " ".join(self._words)
         self._starts = frozenset(text.count(" ", 0, match.end()) for match in _RULED_OUT.finditer(text))
         self._ends = frozenset(text.count(" ", 0, match.start()) + 1 for match in _TAKEN_BACK.finditer(text))
@@ -66,10 +66,10 @@ class ExclusionCheck:
 
     def restarted(self) -> "ExclusionCheck":
         """Returns the check of a replan: what is ruled out stays so."""
-        return ExclusionCheck(self.model, self.instruction)
+        return self
 
     def _is_excluded(self, name: str) -> bool:
-        words = [word for word in plain_words(name.replace("_", " ")) if not word.isdigit()]
+        words = [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
         for said in (words, [*words[:1], "one"]) if len(words) > 1 else (words,):  # "not the big one"
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(p in self._starts or p + len(said) in self._ends for p in places):

@@ -3,9 +3,8 @@
 
 An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.
 A robot that cannot search has no use for a name that its scene has in another form: "the clean cloth" is ``cloth``
-there.
-Nothing is put on itself. "Clean the desk" names nothing: where there is no scene, either, a plan may act on what it
-has looked for.
+there. "Clean the desk" names nothing: where there is no scene, either, a plan may act on what it has looked for.
+Nothing is put on itself.
 """
 
 import re
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import ArgumentType, SkillCall
-from llm_planner.planning.shown_scene import is_of_a_kind
+from llm_planner.planning.shown_scene import is_of_a_kind, singular
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Perceive, Say, Scan
@@ -23,24 +22,9 @@ _VARIABLE = re.compile(r"_\d+")
 _SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
 """Who has no name is a ``person``, as object detectors say."""
 _COLOURS = frozenset(
-    (
-        "red",
-        "blue",
-        "green",
-        "yellow",
-        "black",
-        "white",
-        "orange",
-        "purple",
-        "violet",
-        "pink",
-        "brown",
-        "grey",
-        "silver",
-    )
+    re.findall(r"\w+", "red blue green yellow black white orange purple violet pink brown grey silver")
 )
 _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
-_LOOSE_PLURAL = re.compile(r"(?:(?<=x)|(?<=ch)|(?<=sh)|(?<=ss))es$|(?<=\w\w\w)s$")
 
 
 @dataclass(slots=True)
@@ -68,7 +52,7 @@ class NameCheck:
     _looked_for: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self._words = plain_words(self.instruction)
+        self._words = bare_words(self.instruction)
         self._seen = frozenset(entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
         people = ("person",) if _SOMEBODY.search(self.instruction[:4096].lower()) else ()
         self._known = self._seen.union(self.model.places, people)
@@ -83,9 +67,8 @@ class NameCheck:
             names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
             if self._is_of_a_kind and skill and isinstance(skill.effect, Perceive):
                 self._looked_for.update(names)
-            if names and names[0] in self._looked_for:
-                continue
-            if problem := next(filter(None, map(self._problem_of, names)), ""):
+            is_looked_for = bool(names) and names[0] in self._looked_for  # with it, where it is brought
+            if not is_looked_for and (problem := next(filter(None, map(self._problem_of, names)), "")):
                 self.problem = problem
                 return Verdict.CONTRADICTED
             if len({*names}) < len(names):
@@ -115,17 +98,18 @@ class NameCheck:
 
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
-        words = plain_words(plain.replace("_", " "))
+        words = bare_words(plain.replace("_", " "))
         is_listed = len(words) == 2 and words[0] in _COLOURS and {*words} <= {*self._words}  # "the red and blue cups"
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or is_listed or self._has(words)
 
     def _is_said(self, call: SkillCall) -> bool:
-        return all(not isinstance(text, str) or self._is_whole(plain_words(text)) for text in call.arguments)
+        return all(not isinstance(text, str) or self._is_whole(bare_words(text)) for text in call.arguments)
 
     def _is_whole(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words, and if in quotes, nothing else within the same quotes."""
-        quoted = [plain_words(text) for text in _IN_QUOTES.findall(self.instruction[:4096])]
-        return words in quoted or (self._has(words) and not any(_contains(text, words) for text in quoted))
+        quoted = [bare_words(text) for text in _IN_QUOTES.findall(self.instruction)]
+        is_cut = words not in quoted and any(_contains(text, words) for text in quoted)
+        return self._has(words) and (not is_cut or _contains(bare_words(_IN_QUOTES.sub(" ", self.instruction)), words))
 
     def _has(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words one behind the other."""
@@ -147,10 +131,10 @@ def _contains(text: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _name_words(name: str) -> frozenset[str]:
-    return frozenset(word for word in plain_words(name.replace("_", " ")) if not word.isdigit())
+    return frozenset(word for word in bare_words(name.replace("_", " ")) if not word.isdigit())
 
 
-def plain_words(text: str) -> list[str]:
-    """Returns the words of a text without case, accents, apostrophes and a plural's s."""
+def bare_words(text: str) -> list[str]:
+    """Returns the words of a text without case, accents, apostrophes and the ending of a plural."""
     plain = ascii_letters(text[:4096]).lower().replace("\\", "").replace("'", "")
-    return [_LOOSE_PLURAL.sub("", word) for word in re.findall(r"[a-z0-9]+", plain)]
+    return [singular(word) for word in re.findall(r"[a-z0-9]+", plain)]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.names import plain_words
+from llm_planner.planning.names import bare_words
 from llm_planner.planning.shown_scene import named_things
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.model import RobotModel
@@ -63,11 +63,11 @@ class OmissionCheck:
 
     def _all_of_a_kind(self) -> list[frozenset[str]]:
         """Returns each thing of a kind of which the instruction wants all: those that only a number tells apart."""
-        said = f" {' '.join(plain_words(self.instruction))} "
+        said = f" {' '.join(bare_words(self.instruction))} "
         kinds: dict[str, list[frozenset[str]]] = {}
         for entry in self.scene.split(", "):
             name = entry.partition(" ")[0]
-            kind = " ".join(plain_words(_NUMBER.sub("", name).replace("_", " ")))
+            kind = " ".join(bare_words(_NUMBER.sub("", name).replace("_", " ")))
             kinds.setdefault(kind, []).append(frozenset({name}))
         wanted = (things for kind, things in kinds.items() if kind and re.search(f"{_ALL}{re.escape(kind)} ", said))
         return next((things for things in wanted if len(things) > 1), [])

@@ -139,11 +139,8 @@ def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
     Arguments as of ``shown_scene``; the scene is what that returns.
     """
     task = _Task.of(instruction, model)
-    named: dict[int, set[str]] = {}  # by place of a word in the task
-    for entry in task.entries_of(scene):
-        for place in entry.places:
-            named.setdefault(place, set()).add(entry.name)
-    is_one_each = bool(named) and all(len(names) == 1 for names in named.values())
+    named = task.named_in(scene)
+    is_one_each = bool(named) and all(len({entry.name for entry in entries}) == 1 for entries in named.values())
     is_plain = not task.is_unnamed and _NEGATIONS.isdisjoint(task.written.split())
     return is_one_each and is_plain and task.nouns <= named.keys()
 
@@ -157,16 +154,15 @@ def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[froze
     task = _Task.of(instruction, model)
     if task.is_unnamed:
         return ()
-    named: dict[int, list[_Entry]] = {}  # by place of a word in the task
-    for entry in task.entries_of(scene):
-        for place in entry.places if entry.likeness >= _NAMED else ():
-            if task.words[place] not in task.robot_words:
-                named.setdefault(place, []).append(entry)
+    named = {
+        place: entries
+        for place, entries in task.named_in(scene).items()
+        if task.words[place] not in task.robot_words and max(entry.likeness for entry in entries) >= _NAMED
+    }
     things: list[frozenset[str]] = []
     is_counted, last = False, -2
     for place, entries in sorted(named.items()):
-        best = max(entry.likeness for entry in entries)
-        names = frozenset(entry.name for entry in entries if entry.likeness == best)
+        names = _likeliest(entries)
         is_same = place == last + 1  # another word of one name
         is_counted = is_counted if is_same else not task.is_circumstance(place, named)
         if is_counted:
@@ -189,17 +185,13 @@ def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping
     ``is_clear``.
     """
     task = _Task.of(instruction, model)
-    named: dict[int, list[_Entry]] = {}  # by place of a word in the task
-    for entry in task.entries_of(scene):
-        for place in entry.places:
-            named.setdefault(place, []).append(entry)
+    named = task.named_in(scene)
     written = task.written.split()
     if task.is_unnamed or not (_NEGATIONS | _POINTING).isdisjoint(written) or not task.nouns <= named.keys():
         return {}
     rivals: dict[str, frozenset[str]] = {}
     for place, entries in named.items():
-        likeness = max(entry.likeness for entry in entries)
-        names = frozenset(entry.name for entry in entries if entry.likeness == likeness)
+        names = _likeliest(entries)
         is_last = place + 1 not in named
         if len(names) > 1 and is_last and written[place] == task.words[place] and task.is_definite_at(place):
             rivals |= dict.fromkeys(names, names)
@@ -255,7 +247,7 @@ class _Task:
     def of(instruction: str, model: RobotModel) -> "_Task":
         text = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
         written = _WORD.findall(_SAID_ALOUD.sub(" ", text).replace("'s", ""))
-        words = [_singular(word) for word in written]
+        words = [singular(word) for word in written]
         starts: dict[str, list[int]] = {}
         for place, word in enumerate(words):
             starts.setdefault(word, []).append(place)
@@ -268,7 +260,7 @@ class _Task:
             starts=starts,
             no_nouns=(_NO_NOUNS | skill_words) - _ORDERS.intersection(_THING.findall(" ".join(written))),
             skill_words=skill_words,
-            robot_words=frozenset(map(_singular, _WORD.findall(said.lower()))),
+            robot_words=frozenset(map(singular, _WORD.findall(said.lower()))),
         )
 
     @property
@@ -320,6 +312,14 @@ class _Task:
         words = enumerate(self.words)
         return frozenset(place for place, word in words if self._is_noun(word) and word not in self.robot_words)
 
+    def named_in(self, scene: str) -> Mapping[int, Sequence[_Entry]]:
+        """Returns what the task names of a scene, by the place of the word that does."""
+        named: dict[int, list[_Entry]] = {}
+        for entry in self.entries_of(scene):
+            for place in entry.places:
+                named.setdefault(place, []).append(entry)
+        return named
+
     def entries_of(self, scene: str) -> list[_Entry]:
         """Returns the names that a scene holds."""
         texts = list(dict.fromkeys(raw_entries(scene)))
@@ -334,7 +334,7 @@ class _Task:
         name = plain_entry(identifier[1]) if identifier else plain.partition(" ")[0]
         if not plain.startswith(f"{name} "):
             plain = name
-        label = [_singular(word) for word in _WORD.findall(name) if not word.isdigit()]
+        label = [singular(word) for word in _WORD.findall(name) if not word.isdigit()]
         phrase = _ONE_WORD if has_identifiers else _PLAIN
         is_name = identifier is not None or phrase.fullmatch(bare) is not None
         is_said = bool(self._places(label)) and _PLAIN_ORDERS.isdisjoint(label)
@@ -374,7 +374,7 @@ class _Task:
     def _mentions(self, text: str) -> Iterator[_Entry]:
         """Yields what the task names somewhere in a text."""
         found = list(itertools.islice(_WORD.finditer(text), _MAX_WORDS))
-        words = [_singular(match.group()) for match in found]
+        words = [singular(match.group()) for match in found]
         start = 0
         while start < len(words):
             if words[start] not in self.starts:
@@ -415,7 +415,14 @@ class _Task:
         return not has_order and any(map(self._is_noun, label))
 
 
-def _singular(word: str) -> str:
+def _likeliest(entries: Sequence[_Entry]) -> frozenset[str]:
+    """Returns the names of those that a word fits best."""
+    best = max(entry.likeness for entry in entries)
+    return frozenset(entry.name for entry in entries if entry.likeness == best)
+
+
+def singular(word: str) -> str:
+    """Returns a word without the ending of a plural; of a few other words an ``s`` goes too, so compare both sides."""
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     if word.endswith(("xes", "ches", "shes", "sses", "oes")):

@@ -52,7 +52,7 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
     words = re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction[:400]).lower().replace("'", " "))
     if not 0 < len(words) <= _MAX_WORDS or len(instruction) > 400 or any(map(str.isdigit, instruction)):
         return ""
-    if words[0] == "say":  # "say nobody move" is to be said
+    if re.match(r"\s*say\s+\w", instruction.lower()):  # "say nobody move" is to be said, "say, stop" is an order
         return ""
     text = " ".join(words)
     orders = {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}

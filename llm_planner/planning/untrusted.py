@@ -20,6 +20,8 @@ _MAX_ENTRY_NUMBERS = 3
 _ENTRY_END = re.compile(r"[,;\n]|\.(?=\s|$)|\s\band\b\s")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
+_IN_QUOTES = re.compile(r"^\s*'([^']*)'\s*$")
+"""An entry of a list that was printed by Python."""
 _QUOTED = re.compile(r'"[^"]*"?')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _POSITION = re.compile(r"(?:\s-?\d+(?:\.\d+)?){2,3}\s*$")
@@ -31,7 +33,7 @@ _NAME_ENDS = frozenset((*_WHERE, "with", "is", "are", "that", "which", "who", "s
 """Words that end a name: what stands behind them tells where it is, or something about it."""
 WITHIN_NAME = frozenset((*_ARTICLES, "of", "with", "without", "in", "on", "for"))
 """Words that a name may have within, where it is written as one word (``box_of_screws``); they do not count."""
-_ONE_WORD = re.compile(r"\s*([a-z0-9]+(?:_[a-z0-9]+)+)(?![a-z0-9_-])")
+_IDENTIFIER = re.compile(r"\s*([a-z0-9]+(?:_[a-z0-9]+)+)(?![a-z0-9_-])")
 
 
 def flatten(text: str) -> str:
@@ -49,7 +51,8 @@ def flatten(text: str) -> str:
 def plain_scene(scene: str) -> str:
     """Returns a scene as names and numbers: ``cat_1 1.2 0.4, red_box``; whatever else it holds is left out.
 
-    A name has at most 40 characters of ``a-z 0-9 _`` and at most three words. Positions may follow it, at most three
+    A name has at most 40 characters of ``a-z 0-9 _`` and at most three words, besides those of ``WITHIN_NAME`` in an
+    identifier (``box_of_screws``). Positions may follow it, at most three
     numbers. Remarks in brackets, what stands behind a colon, sentences and repetitions are left out.
 
     Args:
@@ -61,7 +64,7 @@ def plain_scene(scene: str) -> str:
 def raw_entries(scene: str) -> Iterator[str]:
     """Yields what a scene has between its separators, on one line each, in lower case and ASCII."""
     text = _HEADING.sub("", flatten(scene.replace("\n", ", ")).strip("[]")).lower()
-    return _entries(ascii_letters(text))
+    return (_IN_QUOTES.sub(r"\1", entry) for entry in _entries(ascii_letters(text)))
 
 
 def plain_task(text: str) -> str:
@@ -109,14 +112,23 @@ def plain_entry(text: str) -> str:
 
 def _name(head: str) -> str:
     """Returns the name that an entry begins with; empty if it is a sentence."""
-    whole = _ONE_WORD.match(head)
-    words = whole[1].split("_") if whole else []
+    words = _words_of_identifier(head)
+    if not words:
+        first, *others = _NAME_WORD.findall(head) or [""]
+        words = [first, *itertools.takewhile(lambda word: word not in _NAME_ENDS, others)]
+        words = words[1:] if len(words) > 1 and first in _ARTICLES else words
+        if not _is_short(words):
+            return ""
+    return "_".join(words)[:MAX_NAME_LENGTH].strip("_")
+
+
+def _words_of_identifier(head: str) -> list[str]:
+    """Returns the words of ``box_of_screws``; none if the entry begins with no such name."""
+    identifier = _IDENTIFIER.match(head)
+    words = identifier[1].split("_") if identifier else []
     counted = [word for word in words if word not in WITHIN_NAME]
-    if counted == words or not _NAME_ENDS.isdisjoint(counted) or words[-1] in WITHIN_NAME or not _is_short(counted):
-        found = _NAME_WORD.findall(head)
-        words = [*found[:1], *itertools.takewhile(lambda word: word not in _NAME_ENDS, found[1:])]
-        words = counted = words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
-    return "_".join(words)[:MAX_NAME_LENGTH].strip("_") if _is_short(counted) else ""
+    has_joints = len(counted) < len(words) and words[-1] not in WITHIN_NAME
+    return words if has_joints and _is_short(counted) and _NAME_ENDS.isdisjoint(counted) else []
 
 
 def _is_short(words: Sequence[str]) -> bool:

@@ -9,7 +9,6 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import FinishReason, SamplingParams, SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
-from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.model_runner import ModelRunner
 from tests.engine.builders import PROMPT, bytes_of, decode, generate, save_model, sequence, start
 
@@ -25,15 +24,6 @@ def test_it_is_a_backend(backend, llama_dir):
     assert seam.info.model == llama_dir.name
     assert (seam.info.num_kv_blocks, seam.info.block_size, seam.info.can_offload) == (64, 16, True)
     assert seam.info.max_model_len == 512
-
-
-@pytest.mark.parametrize(("asked", "is_large", "threads"), [(0, False, 1), (2, False, 2), (0, True, 3), (2, True, 2)])
-def test_a_small_model_has_one_thread_unless_told_otherwise(llama_dir, monkeypatch, asked, is_large, threads):
-    monkeypatch.setattr(ModelConfig, "is_large", is_large)
-    chosen = [3]
-    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
-    TorchBackend(llama_dir, device="cpu", num_threads=asked, num_kv_blocks=64).close()
-    assert chosen[-1] == threads
 
 
 def test_a_partly_prefilled_prompt_gives_no_token(backend):

@@ -56,6 +56,7 @@ def test_a_line_of_a_scene_is_an_entry_and_what_it_repeats_counts_once():
     [
         ("box_of_screws at (0.4, 0.2)", "box_of_screws 0.4 0.2"),
         ("lunch_box_with_lid (wet)", "lunch_box_with_lid"),
+        ("['box_of_screws']", "box_of_screws"),
         ("a_bottle", "a_bottle"),
         ("one_kilo_weight", "one_kilo_weight"),
         ("the red cup on the table", "red_cup"),

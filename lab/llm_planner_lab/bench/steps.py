@@ -46,7 +46,7 @@ class StepsBench:
         families: Of ``tasks.sample``.
         per_family: Tasks of each.
         warm_up: Tasks of each family that are planned before, and not counted: other ones.
-        threads: CPU threads; 0 leaves the choice to the engine.
+        threads: CPU threads; 0 leaves the choice to the planner.
         cpu_time: Whether seconds are those of the processor, which other programs disturb less.
     """
 

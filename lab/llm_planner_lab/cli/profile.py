@@ -35,7 +35,7 @@ def profile(
         int | None,
         typer.Option(
             min=0,
-            help="CPU threads of the engine; 0 leaves it the choice. Without: 1 for PATH, else as configured.",
+            help="CPU threads of the engine; 0 is the planner's choice. Without: 1 for PATH, else as configured.",
         ),
     ] = None,
     table: Annotated[

@@ -376,7 +376,7 @@ def _task(
     draft = Draft(rng, frame.robot, False, has_scene=has_scene or bool(frame.scene), invented=difficulty.invented)
     names = {name: name for name in objects}
     for name in frame.scene:
-        draft.reserved.add(name)
+        draft.reserved.update((name, name.rpartition("_")[2]))
         draft.put(name)
     for name in objects:
         if name in _AREAS or name in frame.scene:

@@ -37,12 +37,17 @@ def test_what_is_quoted_is_said_as_a_whole():
     assert "enjoy the show" in problem(instruction, "l('enjoy the show');ld();", says_only_what_is_asked=True)
     assert problem(instruction, "l('enjoy the show, everybody');ld();", says_only_what_is_asked=True) == ""
     assert problem("say enjoy the show and land", "l('enjoy the show');", says_only_what_is_asked=True) == ""
+    either = 'say "bake" or "do not bake"'
+    assert problem(either, "l('bake');", says_only_what_is_asked=True) == ""
+    twice = 'say "hello there" to her and hello to me'
+    assert problem(twice, "l('hello');", says_only_what_is_asked=True) == ""
 
 
 def test_what_is_of_a_kind_may_be_looked_for():
     plan = "?iv(cup){pick(cup);place(cup,tray);}"
     assert problem("clean up the desk", plan, robot="indy7") == ""
     assert problem("clean up the desk", "pick(cup);place(cup,tray);", robot="indy7") != ""  # not looked for
+    assert "itself" in problem("clean up the desk", "?iv(cup){pick(cup);place(cup,cup);}", robot="indy7")
     assert problem("clean up the desk", plan, "pen, tray", "indy7") != ""  # the scene has none
     assert problem("put the pen on the tray", plan, robot="indy7") != ""
 

@@ -31,6 +31,7 @@ ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
         "emergency stop",
         "not an inch",
         "abort",
+        "say, stop!",
     ],
 )
 def test_a_stop_is_a_stop(order):
@@ -60,6 +61,7 @@ def test_let_go_opens_the_gripper(order):
         "let go of the cup and go home",
         "stop " * 300,
         "don't stop",
+        "say stop moving",
     ],
 )
 def test_a_task_is_no_stop(task):

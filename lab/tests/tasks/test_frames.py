@@ -34,8 +34,7 @@ def check(task):
         assert "GEOFENCE_VIOLATED" in refused or "PLAN_TOO_LONG" in refused, (task, refused)
         return
     outcome = execute(task, task.plan, ROBOTS[task.robot]).outcome
-    is_full = "there is no room" in outcome.reason  # things stand where chance puts them
-    assert outcome.is_success or outcome.has_given_up or is_full, (task, outcome.reason)
+    assert outcome.is_success or outcome.has_given_up, (task, outcome.reason)
 
 
 def test_there_are_many_sentences_of_many_authors_and_none_twice():
@@ -115,7 +114,7 @@ def test_an_order_is_unclear_with_two_things_of_the_name_and_clear_with_one():
     assert 30 < len(unclear) < 120
     for task in unclear:
         noun = task.plan.partition("which ")[2].partition("'")[0]
-        assert sum(thing.name.endswith(f"_{noun}") for thing in task.objects) >= 2  # what else is there may be one, too
+        assert sum(thing.name.endswith(f"_{noun}") for thing in task.objects) == 2
         assert "g(" not in task.plan
     assert any("g(" in task.plan and task.scene for task in tasks)
 
@@ -143,7 +142,7 @@ def test_what_is_unclear_of_several_things_is_the_one_that_is_there_twice():
     for task in tasks:
         noun = task.plan.partition("which ")[2].partition("'")[0]
         names = [thing.name for thing in task.objects if thing.name != "bin"]
-        assert sum(name.endswith(f"_{noun}") for name in names) >= 2  # what else is there may be one, too
+        assert sum(name.endswith(f"_{noun}") for name in names) == 2
         assert len(names) >= 3
 
 

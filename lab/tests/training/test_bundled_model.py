@@ -133,6 +133,7 @@ def test_bundled_model_solves_it(name, results):
 @pytest.mark.parametrize("name", ["desk, unseen", "food, unseen"])
 def test_what_was_neither_seen_nor_named_is_looked_for_first(name, results):
     """To take it for granted would be to move for nothing."""
+    assert results[name].segments
     for segment in results[name].segments:
         assert segment.text.startswith("?iv(")
 

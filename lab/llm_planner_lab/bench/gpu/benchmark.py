@@ -56,7 +56,7 @@ class GpuBench:
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         batches: Sequences that decode together, ascending.
         limit_s: What has not begun by then is skipped.
-        threads: CPU threads; 0 leaves the choice to the engine.
+        threads: CPU threads; 0 leaves the library's default.
         profiles: Where a profile of each shape is written; None for none.
         seed: Of weights and prompts.
     """

@@ -99,7 +99,7 @@ def collect_lengths(
         path: Where lengths are kept; what it holds already is not measured again.
         max_tokens: Longest response.
         robot_models: Directories with robot models besides the bundled ones.
-        threads: CPU threads of the engine; 0 leaves the choice to the engine.
+        threads: CPU threads of the engine; 0 leaves the choice to the planner.
         observe: Told how many prompts are done, from time to time.
     """
     file = LengthFile(path, model, max_tokens)
