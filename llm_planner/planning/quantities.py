@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 
 class QuantityKind(Enum):
@@ -104,6 +105,7 @@ class _Token:
         return self.text[0] in "0123456789" or (self.text[0] == "." and len(self.text) > 1)
 
 
+@lru_cache(maxsize=256)  # each check of a plan asks for those of the same instruction
 def quantities(text: str) -> tuple[Quantity, ...]:
     """Returns the amounts that a text states, in its order.
 

@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.scene_entries import resemblance, trigrams
@@ -29,6 +30,7 @@ from llm_planner.robots.model import RobotModel
 _MAX_NAME_WORDS = 4
 _MAX_UNASKED = 12  # names that are shown with a task that names none of them; more mislead (docs/safety.md)
 _MAX_WORDS = 400  # of an entry that are searched for names: so the time is bounded, whatever a scene holds
+_MAX_FOUND = 4096  # labels that a task remembers
 _WORD = re.compile(r"[a-z]+|\d+")
 _SAID_ALOUD = re.compile(
     r'"[^"]*"?|(?<!\w)\'[^\']*\'(?!\w)'
@@ -244,6 +246,7 @@ class _Task:
     _found: dict[tuple[str, ...], frozenset[int]] = field(default_factory=dict, init=False)  # memory of ``_places``
 
     @staticmethod
+    @lru_cache(maxsize=64)  # one goal asks for it several times
     def of(instruction: str, model: RobotModel) -> "_Task":
         text = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
         written = _WORD.findall(_SAID_ALOUD.sub(" ", text).replace("'s", ""))
@@ -361,6 +364,8 @@ class _Task:
         """Returns where the task says these words one behind the other, if one of them may stand for a thing."""
         key = tuple(label)
         if key not in self._found:
+            if len(self._found) >= _MAX_FOUND:  # the same task in many scenes
+                self._found.clear()
             nouns = [at for at, word in enumerate(label) if self._is_noun(word)]
             starts = self.starts.get(label[0], ()) if nouns else ()
             said = [start for start in starts if self.words[start : start + len(label)] == label]
@@ -421,6 +426,7 @@ def _likeliest(entries: Sequence[_Entry]) -> frozenset[str]:
     return frozenset(entry.name for entry in entries if entry.likeness == best)
 
 
+@lru_cache(maxsize=8192)
 def singular(word: str) -> str:
     """Returns a word without the ending of a plural; of a few other words an ``s`` goes too, so compare both sides."""
     if word.endswith("ies") and len(word) > 4:

@@ -10,6 +10,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 _MAX_COMBINING_RUN = 30  # Stream-Safe Text Format, UAX #15: normalising longer runs takes quadratic time
 MAX_NAME_LENGTH = 40
@@ -44,10 +45,12 @@ def flatten(text: str) -> str:
     """
     if not text.isascii():
         text = unicodedata.normalize("NFC", _without_hazards(text))
-    printable = (character if character.isprintable() else " " for character in text)
-    return " ".join("".join(printable).split())
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(text.split())
 
 
+@lru_cache(maxsize=64)  # prompt, checks and spelling ask for that of the same goal
 def plain_scene(scene: str) -> str:
     """Returns a scene as names and numbers: ``cat_1 1.2 0.4, red_box``; whatever else it holds is left out.
 

@@ -174,7 +174,7 @@ class PlanPreparer:
         allowed: frozenset[str] | None,
         mentioned: Mentioned | None,
         *,
-        can_ask: bool = True,
+        can_ask: bool,
     ) -> PlanSession:
         """Returns what reads the plan."""
         is_urgent = request.urgency is Urgency.URGENT
@@ -184,22 +184,25 @@ class PlanPreparer:
         def reads(statement: Statement) -> Statement:
             return spelling.apply(statement if has_spaces else with_spaces(statement))
 
-        def is_admissible(plan: str) -> bool:
-            other = replace(request, delivered=(), failures=())
-            return self._session(model, other, allowed, mentioned).write(plan).error is None
+        new_gate = partial(
+            SafetyGate,
+            model,
+            request.start_pose,
+            allowed=allowed,
+            unsupported=request.unsupported_skills,
+            mentioned=mentioned,
+        )
+        new_session = partial(
+            PlanSession, tokenizer=self._tokenizer, expected_duration=partial(expected_duration, model)
+        )
 
-        return PlanSession(
-            tokenizer=self._tokenizer,
+        def is_admissible(plan: str) -> bool:
+            return new_session(parser=IncrementalParser(), gate=new_gate()).write(plan).error is None
+
+        return new_session(
             # The first segment of an emergency is its answer, on which the robot's reflex relies: a whole statement.
             parser=IncrementalParser(opens_blocks=request.takes_open_blocks and not (request.plan_only or is_urgent)),
-            gate=SafetyGate(
-                model,
-                request.start_pose,
-                allowed=allowed,
-                unsupported=request.unsupported_skills,
-                mentioned=mentioned,
-            ),
-            expected_duration=partial(expected_duration, model),
+            gate=new_gate(),
             delivered=request.delivered,
             failures=request.failures,
             min_confidence=self._min_confidence,

@@ -164,7 +164,7 @@ def test_a_hostile_scene_costs_no_more_than_it_takes_to_read_it():
         return time.process_time() - began_s
 
     shown_s = min(seconds(lambda: shown_scene(scene, task, TELLO)) for _ in range(3))
-    assert shown_s < 15 * min(seconds(lambda: plain_scene(scene)) for _ in range(3))
+    assert shown_s < 15 * min(seconds(lambda: plain_scene.__wrapped__(scene)) for _ in range(3))  # not from its cache
 
 
 @pytest.mark.parametrize(
