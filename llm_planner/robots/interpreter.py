@@ -34,9 +34,9 @@ from llm_planner.robots.driver import (
     SkillStatus,
     VirtualDriver,
 )
-from llm_planner.robots.effect import Replan, Say
+from llm_planner.robots.effect import Ask, Replan, Say
 from llm_planner.robots.model import RobotModel
-from llm_planner.robots.values import compare, is_true
+from llm_planner.robots.values import compare, is_true, yes_or_no
 
 MAX_STEPS = 10_000  # calls and rounds of loops of one plan: whatever the gate let through, it ends
 
@@ -170,15 +170,18 @@ class Interpreter:
 
     def _answer(self, returned: Expression, value: Value) -> None:
         """Tells people what the plan returns."""
-        match returned:
-            case Call():
-                origin = self._last_call
-            case Variable(index=index):
-                origin = self._origins.get(index)
-            case _:
-                origin = None
-        if words := answer_in_words(self._model, origin, value):
+        if words := answer_in_words(self._model, self._origin(returned), value):
             self.said = (*self.said, words)
+
+    def _origin(self, expression: Expression) -> SkillCall | None:
+        """Returns the call that the value of an expression, which has just been evaluated, came from."""
+        match expression:
+            case Call():
+                return self._last_call
+            case Variable(index=index):
+                return self._origins.get(index)
+            case _:
+                return None
 
     def forgive(self) -> None:
         """Forgets that a part has failed: another plan follows. Variables stay as they are."""
@@ -267,17 +270,35 @@ class Interpreter:
             case Comparison(left=left, operator=operator, right=right):
                 return (yield from self._comparison(left, operator, right))
             case _:
-                return is_true((yield from self._value(condition)))
+                value = yield from self._value(condition)
+                return is_true(self._decided(self._origin(condition), value))
 
     def _comparison(
         self, left: Expression, operator: str, right: Expression
     ) -> Generator[SkillCall, Value | None, bool]:
         first = yield from self._value(left)
+        origin = self._origin(left)
         second = yield from self._value(right)
+        if isinstance(second, bool):
+            first = self._decided(origin, first)
         try:
             return compare(first, operator, second)
         except TypeError as error:
             raise SkillFailedError(str(error)) from error
+
+    def _decided(self, origin: SkillCall | None, value: Value) -> Value:
+        """Returns a value that decides something: of an answer to a question, the yes or no that it says.
+
+        Raises:
+            SkillFailedError: If it says neither. What is not understood is not executed.
+        """
+        skill = None if origin is None else self._model.skill(origin.name)
+        if origin is None or skill is None or not isinstance(skill.effect, Ask):
+            return value
+        decided = yes_or_no(value)
+        if decided is None:
+            raise SkillFailedError(f"the answer to {origin.arguments[0]!r} is neither yes nor no: {value!r}")
+        return decided
 
     def _value(self, value: Expression) -> _Evaluation:
         match value:

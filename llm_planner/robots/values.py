@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of plans: what is true, what is equal, what is greater."""
 
+import re
+
 from llm_planner.core.skill import Value
 
 FALSE_WORDS = frozenset({"", "false", "no"})
@@ -10,6 +12,17 @@ TRUE_WORDS = frozenset({"true", "yes"})
 def is_true(value: Value) -> bool:
     """Returns whether a condition on a value holds: not for false, 0, and the texts "", "no" and "false"."""
     return value.casefold() not in FALSE_WORDS if isinstance(value, str) else bool(value)
+
+
+_YES_OR_NO = re.compile(r"\W*(yes|true|no|false)\s*(?:[,.;:!]|$)", re.IGNORECASE)
+
+
+def yes_or_no(answer: Value) -> bool | None:
+    """Returns what an answer to a question decides: "no, it is closed" is false; None where it is neither yes nor no."""
+    if not isinstance(answer, str):
+        return bool(answer)
+    word = _YES_OR_NO.match(answer)
+    return None if word is None else word[1].casefold() in TRUE_WORDS
 
 
 def compare(left: Value, operator: str, right: Value) -> bool:

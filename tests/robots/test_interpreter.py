@@ -7,7 +7,8 @@ from llm_planner.language.parser import parse
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.interpreter import Interpreter
-from llm_planner.robots.values import compare, is_true
+from llm_planner.robots.values import compare, is_true, yes_or_no
+from llm_planner.robots.world import World
 from tests.robots.builders import LIBRARY, drone, run
 
 
@@ -109,6 +110,31 @@ def test_comparisons(left, operator, right, expected):
 
 def test_truth():
     assert [is_true(v) for v in (True, 1.0, "cat", False, 0.0, "No", "")] == [True] * 3 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Yes", True), ("yes, it is open", True), ("True.", True), (True, True), (2.0, True),
+        ("No.", False), ("no, somebody stands there", False), ("false", False), (False, False), (0.0, False),
+        ("no idea", None), ("it is closed", None), ("nobody", None), ("", None), ("yesterday", None),
+    ],
+)  # fmt: skip
+def test_what_an_answer_decides(answer, expected):
+    assert yes_or_no(answer) is expected
+
+
+@pytest.mark.parametrize("plan", ["?p('is it open'){mf(100);}", "?p('is it open')==False{mf(100);}ld();"])
+def test_a_robot_stands_still_where_an_answer_decides_nothing(plan):
+    outcome = run(plan, drone(World(answers={"open": "I cannot see a door"})))
+    assert outcome.reason == "the answer to 'is it open' is neither yes nor no: 'I cannot see a door'"
+    assert calls(outcome) == [("p", "is it open")]
+
+
+def test_an_answer_in_a_sentence_decides():
+    told = drone(World(answers={"open": "No, the door is closed."}))
+    outcome = run("_1=p('is it open');?_1{mf(100);}?_1==False{tc(90);}", told)
+    assert calls(outcome) == [("p", "is it open"), ("tc", 90.0)]
 
 
 def test_parts_of_a_plan_share_variables_and_nothing_runs_after_a_return():
