@@ -18,12 +18,21 @@ def train_planner(
     start_from: Annotated[Path | None, typer.Option(help="A model of this recipe to continue with.")] = None,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,
+    float32: Annotated[
+        bool,
+        typer.Option(
+            "--float32/--bfloat16",
+            help="What to compute in; compare the steps of a minute (docs/training.md).",
+        ),
+    ] = False,
     seed: SeedOption = 0,
     export_to: Annotated[
         Path | None, typer.Option("--export", help="Copy the finished model there, without the run's checkpoint.")
     ] = None,
 ) -> None:
     """Train the planner model on generated tasks."""
+    import torch
+
     from llm_planner_lab.training.run import export
     from llm_planner_lab.training.run import train_planner as train
     from llm_planner_lab.training.trainer import TrainOptions
@@ -37,6 +46,7 @@ def train_planner(
             first_progress=_WARM_PROGRESS if start_from else 0.0,
             learning_rate=learning_rate,
             workers=workers,
+            dtype=torch.float32 if float32 else torch.bfloat16,
             seed=seed,
         )
     )

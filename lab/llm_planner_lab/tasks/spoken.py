@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
@@ -49,20 +50,29 @@ class Speaker:
 
     Attributes:
         frames: To draw from, by robot.
+        cum_weights: How often a frame is drawn, summed up in the order of ``frames``; None for all alike.
         things: Objects that may stand in a slot, by robot.
         words: What may be said.
     """
 
     frames: Mapping[str, Sequence[Frame]]
+    cum_weights: Mapping[str, Sequence[float]] | None
     things: Mapping[str, Sequence[str]]
     words: Sequence[str]
 
     @staticmethod
-    def of(frames: Sequence[Frame]) -> "Speaker":
-        """Returns a speaker with everything that these frames hold."""
+    def of(frames: Sequence[Frame], weights: Sequence[float] | None = None) -> "Speaker":
+        """Returns a speaker with everything that these frames hold.
+
+        Args:
+            frames: Of both robots.
+            weights: How often each is drawn, in relation to the others of its robot; None for all alike.
+        """
         robots = ("tello", "indy7")
         return Speaker(
             frames={robot: [f for f in frames if f.robot == robot] for robot in robots},
+            cum_weights=weights
+            and {r: [*accumulate(w for f, w in zip(frames, weights, strict=True) if f.robot == r)] for r in robots},
             things={robot: nouns(frames, robot) for robot in robots},
             words=sayings(frames),
         )
@@ -70,18 +80,21 @@ class Speaker:
     def sample(self, rng: random.Random, difficulty: Difficulty = DEFAULT_DIFFICULTY) -> Task:
         """Returns one task."""
         robot = "tello" if rng.random() < len(self.frames["tello"]) / sum(map(len, self.frames.values())) else "indy7"
-        frame = rng.choice(self.frames[robot])
-        filled = self._filled(rng, frame)
+        filled = self._filled(rng, self._frame(rng, robot))
         if rng.random() < _AMBIGUOUS_SHARE:
             filled = _ambiguous(rng, filled)
         elif rng.random() < _JOINED_SHARE and _can_be_joined(filled):
-            other = self._filled(rng, rng.choice(self.frames[robot]))
+            other = self._filled(rng, self._frame(rng, robot))
             if _can_be_joined(other):
                 filled = _joined(rng, filled, other)
         task = _task(rng, filled, difficulty)
         if task.scene and rng.random() < _INJECTED_SHARE:
             task = replace(task, scene=self._with_order(rng, robot, task.scene))
         return task
+
+    def _frame(self, rng: random.Random, robot: str) -> Frame:
+        frames = self.frames[robot]
+        return rng.choices(frames, cum_weights=self.cum_weights and self.cum_weights[robot])[0]
 
     def _with_order(self, rng: random.Random, robot: str, scene: str) -> str:
         """Returns a scene that holds an order, which no operator gave."""

@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
+from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, Frame, corpus, of_authors
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker, literal
 from llm_planner_lab.training.copying import lay_induction_circuit
@@ -26,6 +27,8 @@ from llm_planner_lab.training.network import hidden_states, load_network, planne
 from llm_planner_lab.training.tokenizer import save_tokenizer, train_tokenizer
 
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
+_MEASURED_SENTENCES = 40  # of each author, before a trained model goes on
+_LEAST_WEIGHT = 0.1  # of a sentence by an author whose plans the model knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class TrainOptions:
         workers: Processes of one thread each, each with batches of its own, that average their gradients after every
             step. On a machine that others use too they lose less time to each other than threads do, which meet
             after every operation.
+        dtype: What the network computes in; its masters are float32.
         seed: Of weights and data.
         network: Shape of the network; a warm start keeps the old one.
         max_objects: Longest scenes at the end of the run.
@@ -58,6 +62,7 @@ class TrainOptions:
     learning_rate: float = 1e-3
     warm_up_steps: int = 200
     workers: int = 2
+    dtype: torch.dtype = torch.bfloat16
     seed: int = 0
     network: LlamaConfig = field(default_factory=planner_config)
     max_objects: int = 200
@@ -91,7 +96,7 @@ class Trainer:
         self.checkpoint = options.output / "checkpoint.pt"
         self._trained_frames = of_authors(corpus(), options.held_out_authors, is_in=False)
         self.tokenizer, self.network = self._start()
-        self.weights = MasterWeights(self.network)
+        self.weights = MasterWeights(self.network, options.dtype)
         self.optimizer = torch.optim.AdamW(
             self.weights.masters, lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
         )
@@ -103,7 +108,7 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
-        speaker = Speaker.of(self._trained_frames) if self._trained_frames else None
+        speaker = Speaker.of(self._trained_frames, self.frame_weights()) if self._trained_frames else None
         self.stream = BatchStream(self.tokenizer, seed, max_objects=options.max_objects, speaker=speaker)
         self.held_out = self._held_out_batches()
         self.held_out_spoken = self._spoken_batches()
@@ -155,6 +160,36 @@ class Trainer:
                 total += batch.token_ids.shape[0]
         return right / max(1, total)
 
+    def frame_weights(self) -> list[float] | None:
+        """Returns how often each trained sentence is drawn: as improbable as plans of its author are to the model.
+
+        What the model knows by heart teaches it little. Measured with a few sentences of each author, of which each
+        worker takes its share. None for a model that has learned nothing.
+        """
+        options = self.options
+        if self.step == 0 and options.start_from is None:
+            return None
+        rng = random.Random(options.seed)
+        by_author: dict[str, list[Frame]] = {}
+        for frame in self._trained_frames:
+            by_author.setdefault(frame.author, []).append(frame)
+        unsure = torch.zeros(len(by_author))
+        for index, frames in list(enumerate(by_author.values()))[self.rank :: options.workers]:
+            some = rng.sample(frames, min(_MEASURED_SENTENCES, len(frames)))
+            batches = self._batches([literal(rng, frame, has_scene=rng.random() < 0.5) for frame in some])
+            unsure[index] = 1.0 - torch.cat([*map(self._plan_probabilities, batches)]).mean()
+        if options.workers > 1:
+            dist.all_reduce(unsure)
+        weights = dict(zip(by_author, unsure.clamp(min=_LEAST_WEIGHT).tolist(), strict=True))
+        return [weights[frame.author] for frame in self._trained_frames]
+
+    @torch.no_grad()
+    def _plan_probabilities(self, batch: Batch) -> Tensor:
+        """Returns how probable each plan of a batch is to the model."""
+        is_target = batch.is_target[:, 1:]
+        losses = self._token_losses(batch, is_target)
+        return torch.exp(-torch.zeros(is_target.shape).masked_scatter(is_target, losses).sum(-1))
+
     def spoken_match(self) -> float:
         """Returns the same of sentences of authors that training never sees."""
         return self._match(self.held_out_spoken)
@@ -202,8 +237,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         counts = (batch.is_target | batch.is_said)[:, 1:]
-        logits = self.network.lm_head(hidden_states(self.network, batch.token_ids[:, :-1])[counts])
-        losses = functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][counts], reduction="none")
+        losses = self._token_losses(batch, counts)
         is_plan = batch.is_target[:, 1:][counts]
         loss = losses[is_plan].mean()
         total = loss + PROMPT_WEIGHT * losses[~is_plan].mean() if not bool(is_plan.all()) else loss
@@ -214,6 +248,11 @@ class Trainer:
         self.optimizer.step()
         self.weights.publish()
         return loss.item()
+
+    def _token_losses(self, batch: Batch, counts: Tensor) -> Tensor:
+        """Returns the losses of the tokens that count, one after the other; ``counts`` has no first token."""
+        logits = self.network.lm_head(hidden_states(self.network, batch.token_ids[:, :-1])[counts])
+        return functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][counts], reduction="none")
 
     def _average(self) -> None:
         """Averages gradients and the time since the last step over all workers, so that they stay the same."""

@@ -72,6 +72,14 @@ def test_tasks_of_the_corpus_are_executed_too():
         check(speaker.sample(rng, Difficulty(max_objects=40)))  # on fuller tables there may be no room next to a thing
 
 
+def test_sentences_are_drawn_as_often_as_their_weights_say():
+    frames = [frame("land", "ld();"), frame("up", "mu(50);"), frame("open", "open();", "indy7")]
+    speaker, rng = Speaker.of(frames, [0.1, 0.3, 0.5]), random.Random(0)
+    first = Counter(speaker.sample(rng).plan.partition("(")[0] for _ in range(1500))
+    assert 2.2 < first["mu"] / first["ld"] < 4.0
+    assert 420 < first["open"] < 580  # robots come as often as they have sentences
+
+
 @pytest.mark.parametrize("second", ["pick(<lid>);", "push(<lid>,left_area);"])
 def test_a_hand_that_is_full_picks_and_pushes_nothing_else(second):
     frames = [frame("lift the <cup>", "pick(<cup>);", "indy7"), frame("now the <lid>", second, "indy7")]

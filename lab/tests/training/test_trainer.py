@@ -4,9 +4,22 @@
 import math
 from dataclasses import replace
 
+import pytest
+
+from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.training.network import load_network
 from llm_planner_lab.training.run import export, train_planner
 from llm_planner_lab.training.trainer import Trainer
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return corpus()
+
+
+@pytest.fixture(autouse=True)
+def _few_sentences(monkeypatch, sentences):
+    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: sentences[::100])
 
 
 def run(options, **kwargs):
@@ -56,3 +69,20 @@ def test_train_planner_writes_a_model_directory(options, tmp_path):
     export(tmp_path / "run", tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}
     assert names == {"config.json", "model.safetensors", "planner.json", "tokenizer.json", "tokenizer_config.json"}
+
+
+def test_authors_whose_plans_the_old_model_knows_are_drawn_less_often(options, monkeypatch, sentences):
+    old = options("old", max_steps=60, warm_up_steps=5, learning_rate=3e-3)
+    plain = [f for f in sentences if not f.scene]
+    stops = [replace(f, author="one") for f in plain if f.plan == "h();" and f.robot == "tello"][:40]
+    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: stops)
+    monkeypatch.setattr("llm_planner_lab.training.data._SPOKEN_SHARE", 1.0)
+    run(old, exact_every=1000)
+    others = [replace(f, author="two") for f in plain if f.plan.startswith("pick(")][:50]
+    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: stops + others)
+    known, *_, unknown = Trainer(options("new", start_from=old.output)).frame_weights()
+    assert 0.1 <= known < 0.5 * unknown
+
+
+def test_a_model_that_knows_nothing_draws_all_sentences_alike(options):
+    assert Trainer(options()).frame_weights() is None
