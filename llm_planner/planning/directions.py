@@ -45,10 +45,12 @@ _NOT_A_SIDE = re.compile(
 _WAYS = {  # words that order a motion or a turn
     Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock",
     Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
-    Side.FRONT: r"forwards?|fwd|(?:go|fly|move|straight) ahead|(?:closer|nearer)(?! than)|advance",
-    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where)|backwards?|reverse|astern",
+    Side.FRONT: r"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|cm|met(?:re|er)s?|m) ahead"
+    r"|(?:closer|nearer)(?! than)|advance",
+    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where)|backwards?|reverse|astern|retreat"
+    r"|withdraw",
     Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar",
-    Side.DOWN: r"down|downwards?|lower|descend|drop|duck|dip|sink",
+    Side.DOWN: r"down|doon|downwards?|lower|descend|drop|duck|dip(?:s|ped)?|sink",
 }
 _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
@@ -58,6 +60,7 @@ _PLACES = {  # words for where something is, or comes from
     Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?",
     Side.DOWN: r"below|beneath|underneath|under|floor|ground|bottom|underside",
 }
+_HALF_OR_FULL = (180, 360)  # degrees
 _MOVE = (
     r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
     r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
@@ -163,6 +166,8 @@ class DirectionCheck:
         skill = self.model.skill(call.name)
         effect = skill.effect if skill else None
         if isinstance(effect, Turn):
+            if call.arguments and call.arguments[0] in _HALF_OR_FULL:
+                return False, None  # either way round leads to the same
             return False, Side.LEFT if effect.direction > 0 else Side.RIGHT
         if not isinstance(effect, Translate):
             return False, None

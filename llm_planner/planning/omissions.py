@@ -20,7 +20,7 @@ from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
     r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
-    r"|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
+    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
     r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|let)\b"
 )
 _WORD = re.compile(r"[a-z0-9]+")

@@ -18,7 +18,7 @@ _YES_OR_NO = re.compile(r"\W*(yes|true|no|false)\s*(?:[,.;:!]|$)", re.IGNORECASE
 
 
 def yes_or_no(answer: Value) -> bool | None:
-    """Returns what an answer to a question decides: "no, it is closed" is false; None where it is neither yes nor no."""
+    """Returns what an answer decides: "no, it is closed" is false; None where it is neither yes nor no."""
     if not isinstance(answer, str):
         return bool(answer)
     word = _YES_OR_NO.match(answer)
