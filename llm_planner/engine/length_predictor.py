@@ -15,7 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.checkpoint import Checkpoint
 from llm_planner.engine.hardware import select_device, select_dtype
 from llm_planner.engine.length_config import HEAD_NAME, load_length_config
-from llm_planner.engine.model import Model
+from llm_planner.engine.model import Model, Wanted
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.prediction.prompt_compression import compress_prompt
@@ -70,15 +70,16 @@ class TorchLengthPredictor:
     def _logits(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Returns the scores of the buckets (num_buckets,) in double precision."""
         attend = _LastTokenAttention(self._body.config.num_layers - 1)
-        hidden = self._body.forward(token_ids, range(len(token_ids)), attend)
-        return linear(self._body.normed(hidden[-1]).float(), self._weight, self._bias).double()
+        last = Wanted(slice(len(token_ids) - 1, len(token_ids)))
+        hidden = self._body.forward(token_ids, range(len(token_ids)), attend, wanted=last)
+        return linear(self._body.normed(hidden[0]).float(), self._weight, self._bias).double()
 
 
 @dataclass(frozen=True, slots=True)
 class _LastTokenAttention:
     """Implements ``engine.attention.Attention`` for a whole prompt, without a cache.
 
-    In the last layer it answers for the last token alone: no other is looked at.
+    In the last layer the last token's answer stands for all: no other is looked at.
     """
 
     last_layer: int
@@ -92,7 +93,7 @@ class _LastTokenAttention:
             is_causal=not is_last,
             enable_gqa=True,
         )
-        return attended[0].transpose(0, 1).flatten(1)
+        return attended[0].transpose(0, 1).flatten(1).expand(len(queries), -1)
 
 
 def _load_head(path: Path, shape: tuple[int, int], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

@@ -52,6 +52,19 @@ class Layer:
     mlp_post_norm: torch.Tensor | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Tokens of a pass whose hidden states are looked at.
+
+    Attributes:
+        rows: Where they are: a slice if they are neighbours, else indices.
+        adapted: Those for which adapters add to the products; rows count from the first token that is wanted.
+    """
+
+    rows: slice | torch.Tensor
+    adapted: Sequence[AdaptedRows] = ()
+
+
 class Model:
     """Weights on one device and the computation over them; knows nothing of requests."""
 
@@ -78,15 +91,17 @@ class Model:
         positions: Sequence[int],
         attend: Attention,
         adapted: Sequence[AdaptedRows] = (),
+        wanted: Wanted | None = None,
     ) -> torch.Tensor:
         """Returns hidden states (num_tokens, hidden_size) after the last layer, before the final norm.
 
         Args:
             token_ids: What to compute.
             positions: Of each token, below ``max_model_len``.
-            attend: The step's view of the KV cache. In the last layer it may answer for the last tokens alone: then
-                only their hidden states are computed further, and returned.
-            adapted: Tokens for which adapters add to the products; all of them, where ``attend`` leaves some out.
+            attend: The step's view of the KV cache.
+            adapted: Tokens for which adapters add to the products.
+            wanted: Tokens whose hidden states are returned, None for all: of the others, the last layer computes keys
+                and values alone.
         """
         ids, places = upload(self.device, token_ids, positions)
         turned = local_turned = self._rope.at(positions, places)
@@ -97,8 +112,12 @@ class Model:
             x = x * self._embedding_scale
         for index, layer in enumerate(self._layers):
             cos, sin = turned if self.config.windows[index] is None else local_turned
-            attended = self._attention(index, layer, x, cos, sin, attend, adapted)
-            x = (x if x.shape[0] == attended.shape[0] else x[-attended.shape[0] :]) + attended
+            attended = self._attend(index, layer, x, cos, sin, attend, adapted)
+            if wanted is not None and layer is self._layers[-1]:
+                x, attended, adapted = x[wanted.rows], attended[wanted.rows], wanted.adapted
+                if not x.shape[0]:
+                    return x
+            x = x + self._output(index, layer, attended, adapted)
             x = x + self._mlp(index, layer, x, adapted)
         return x
 
@@ -110,7 +129,7 @@ class Model:
         """Returns hidden states after the final norm."""
         return self._rms(hidden, self._norm)
 
-    def _attention(
+    def _attend(
         self,
         index: int,
         layer: Layer,
@@ -129,7 +148,9 @@ class Model:
             normed_heads = rms_norm(qk.to(layer.qk_norm.dtype), (config.head_dim,), eps=config.rms_norm_eps)
             qk = (normed_heads * layer.qk_norm).to(qk.dtype)
         qk = rotate(qk, cos, sin)
-        attended = attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values)
+        return attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values)
+
+    def _output(self, index: int, layer: Layer, attended: torch.Tensor, adapted: Sequence[AdaptedRows]) -> torch.Tensor:
         output = add(adapted, index, "output", attended, layer.output(attended))
         return output if layer.attention_post_norm is None else self._rms(output, layer.attention_post_norm)
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import torch
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.engine.adapter import AdaptedRows, group_rows, load_adapter
+from llm_planner.engine.adapter import AdaptedRows, Adapter, group_rows, load_adapter
 from llm_planner.engine.attention import Attention, PackedAttention, PrefillAttention
 from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Piece, observed
 from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype, upload
 from llm_planner.engine.kv_cache import KVCache
-from llm_planner.engine.model import Model
+from llm_planner.engine.model import Model, Wanted
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.sequence_state import SequenceState
 
@@ -40,6 +40,11 @@ class Chunk:
     def num_rows(self) -> int:
         """Tokens to compute."""
         return self.num_tokens + len(self.draft)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left to compute behind it but its draft."""
+        return self.num_tokens == self.state.num_uncomputed_tokens
 
     @property
     def token_ids(self) -> list[int]:
@@ -104,17 +109,14 @@ class ModelRunner:
         parts = [self._prompt(chunk) for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short]
         if short:
             parts.append(self._rows(short))
-        computed = [one for together in _passes(parts) for one in self._compute(together)]
-        ready: list[Chunk] = []
-        rows: list[torch.Tensor] = []
-        for chunk, hidden in computed:
-            chunk.state.advance(chunk.num_tokens)
-            if not chunk.state.num_uncomputed_tokens:
-                ready.append(chunk)
-                rows.append(hidden[chunk.num_tokens - 1 :])
+        ready = [chunk for part in parts for chunk in part.chunks if chunk.is_last]
+        hidden = [self._compute(together) for together in _passes(parts)]
+        for part in parts:
+            for chunk in part.chunks:
+                chunk.state.advance(chunk.num_tokens)
         if not ready:
             return [], None
-        return ready, self._model.logits(torch.cat(rows) if len(rows) > 1 else rows[0])
+        return ready, self._model.logits(torch.cat(hidden) if len(hidden) > 1 else hidden[0])
 
     def wait(self) -> None:
         """Waits until the device has done what it was given."""
@@ -125,10 +127,10 @@ class ModelRunner:
         """Computes the KV of a prefix that stands at the start of prompts."""
         attend = PrefillAttention(self.cache, blocks, 0, len(token_ids))
         adapted = [] if adapter is None else [AdaptedRows(slice(None), self._adapters[adapter])]
-        self._model.forward(token_ids, range(len(token_ids)), attend, adapted)
+        self._model.forward(token_ids, range(len(token_ids)), attend, adapted, Wanted(slice(0, 0)))
 
-    def _compute(self, parts: Seq["_Part"]) -> Iterator[tuple[Chunk, torch.Tensor]]:
-        """Yields each chunk with its hidden states (num_rows, hidden_size); all are computed in one pass.
+    def _compute(self, parts: Seq["_Part"]) -> torch.Tensor:
+        """Returns hidden states (num_rows, hidden_size) of what is looked at; all parts are computed in one pass.
 
         Its products see the tokens of all parts, one part behind the other; each part attends by itself.
         """
@@ -136,17 +138,28 @@ class ModelRunner:
         starts = [end - count for end, count in zip(itertools.accumulate(num_rows), num_rows, strict=True)]
         pieces = [p._replace(row=start + p.row) for start, part in zip(starts, parts, strict=True) for p in part.pieces]
         adapters = [None if name is None else self._adapters[name] for part in parts for name in part.adapters]
-        hidden = self._model.forward(
+        looked_at = [start + row for start, part in zip(starts, parts, strict=True) for row in part.wanted]
+        return self._model.forward(
             [token_id for part in parts for token_id in part.token_ids],
             [position for part in parts for position in part.positions],
             observed(
                 PackedAttention([p.attend for p in parts], num_rows) if len(parts) > 1 else parts[0].attend, pieces
             ),
             group_rows(adapters, self._device),
+            self._wanted(looked_at, adapters),
         )
-        for part, own in zip(parts, hidden.split(num_rows), strict=True):
-            in_order = own.index_select(0, upload(self._device, part.places)[0]) if part.places else own
-            yield from zip(part.chunks, in_order.split([chunk.num_rows for chunk in part.chunks]), strict=True)
+
+    def _wanted(self, rows: Seq[int], adapters: Seq[Adapter | None]) -> Wanted | None:
+        """Returns the rows of a pass that are looked at; None if these are all of them, in their order."""
+        first = rows[0] if rows else 0
+        neighbours = slice(first, first + len(rows))
+        are_neighbours = list(rows) == list(range(neighbours.start, neighbours.stop))
+        if are_neighbours and len(rows) == len(adapters):
+            return None
+        return Wanted(
+            neighbours if are_neighbours else upload(self._device, rows)[0],
+            group_rows([adapters[row] for row in rows], self._device),
+        )
 
     def _prompt(self, chunk: Chunk) -> "_Part":
         """Returns the part of a pass that is a long chunk."""
@@ -204,6 +217,17 @@ class _Part:
     pieces: Seq[Piece]
     adapters: Seq[str | None]
     places: Seq[int] = ()
+
+    @property
+    def wanted(self) -> list[int]:
+        """Rows of the last token and the draft of each chunk that has nothing left to compute but that draft."""
+        rows: list[int] = []
+        end = 0
+        for chunk in self.chunks:
+            end += chunk.num_rows
+            if chunk.is_last:
+                rows += range(end - 1 - len(chunk.draft), end)
+        return [self.places[row] for row in rows] if self.places else rows
 
 
 def _passes(parts: Iterable[_Part]) -> Iterator[list[_Part]]:

@@ -56,3 +56,18 @@ def test_one_pass_computes_all_of_them_up_to_a_number_of_rows(model, monkeypatch
     monkeypatch.setattr(model_runner, "_MAX_PACKED_ROWS", 100)
     assert first_tokens(model, LENGTHS) == expected
     assert passes == [97, 85, len(LENGTHS)]
+
+
+def test_the_last_layer_goes_on_with_the_tokens_that_are_looked_at(model, monkeypatch):
+    rows = []
+    mlp = model_runner.Model._mlp
+
+    def counted(self, index, layer, x, *arguments):
+        rows.append((index, len(x)))
+        return mlp(self, index, layer, x, *arguments)
+
+    monkeypatch.setattr(model_runner.Model, "_mlp", counted)
+    first_tokens(model, (20, 10, 0, 0, 0), (0, 67, 0, 0, 0), (0, 0, 30, 0, 0))
+    last = max(index for index, _ in rows)
+    assert [n for index, n in rows if index == 0] == [30, 67, 30, 3]
+    assert [n for index, n in rows if index == last] == [1, 1, 2]  # the third prompt goes on

@@ -69,10 +69,13 @@ class Speaker:
             weights: How often each is drawn, in relation to the others of its robot; None for all alike.
         """
         robots = ("tello", "indy7")
+        cum_weights = None
+        if weights is not None:
+            drawn = list(zip(frames, weights, strict=True))
+            cum_weights = {robot: [*accumulate(w for f, w in drawn if f.robot == robot)] for robot in robots}
         return Speaker(
             frames={robot: [f for f in frames if f.robot == robot] for robot in robots},
-            cum_weights=weights
-            and {r: [*accumulate(w for f, w in zip(frames, weights, strict=True) if f.robot == r)] for r in robots},
+            cum_weights=cum_weights,
             things={robot: nouns(frames, robot) for robot in robots},
             words=sayings(frames),
         )
@@ -93,8 +96,8 @@ class Speaker:
         return task
 
     def _frame(self, rng: random.Random, robot: str) -> Frame:
-        frames = self.frames[robot]
-        return rng.choices(frames, cum_weights=self.cum_weights and self.cum_weights[robot])[0]
+        cum_weights = None if self.cum_weights is None else self.cum_weights[robot]
+        return rng.choices(self.frames[robot], cum_weights=cum_weights)[0]
 
     def _with_order(self, rng: random.Random, robot: str, scene: str) -> str:
         """Returns a scene that holds an order, which no operator gave."""
