@@ -9,6 +9,7 @@ from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import SEQUENCES
 from llm_planner_lab.templates import render
 from llm_planner_lab.training.evaluate import Evaluation
+from llm_planner_lab.training.understanding import Begun
 
 PAPER_FAMILIES = {
     "look_for": "Look for the cat",
@@ -70,7 +71,7 @@ class People:
     """
 
     shares: dict[str, dict[str, float]]
-    begun: float
+    begun: Begun
     curve: list[dict[str, float]]
     min_confidence: float
 

@@ -126,13 +126,27 @@ def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
     return table
 
 
-def begun(answers: Sequence[Answer]) -> float:
-    """Returns which share of the sentences was begun, and then stopped where the plan was not understood, or refused.
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Shares of the sentences that were begun, and then stopped where the plan was not understood, or refused.
+
+    Attributes:
+        share: Of all sentences.
+        as_meant: The same, of those of which nothing was done that is not the beginning of the author's plan, too.
+    """
+
+    share: float
+    as_meant: float
+
+
+def begun(answers: Sequence[Answer]) -> Begun:
+    """Returns which sentences were begun and then stopped.
 
     Only with a scheduling policy that streams: any other has the whole plan judged before.
     """
     stopped = [a for a in answers if a.verdict is Verdict.WRONG and a.result.error_code is not ErrorCode.NONE]
-    return len(stopped) / max(1, len(answers))
+    as_meant = [a for a in stopped if a.task.plan.startswith(a.result.plan)]
+    return Begun(len(stopped) / max(1, len(answers)), len(as_meant) / max(1, len(answers)))
 
 
 def risk_coverage(answers: Sequence[Answer], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:

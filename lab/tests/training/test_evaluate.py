@@ -8,10 +8,11 @@ import pytest
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult
 from llm_planner.core.segment import ZERO_DURATION, Segment
+from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.training import evaluate as module
 from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
 from llm_planner_lab.training.network import planner_config
-from llm_planner_lab.training.understanding import Answer, Verdict, begun
+from llm_planner_lab.training.understanding import Answer, Begun, Verdict, begun
 
 
 class NoLoop:
@@ -75,7 +76,7 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
         {"short": evaluation},
         People(
             shares={"all": {"n": 4, "right": 0.75, "wrong": 0.0, "not understood": 0.25}},
-            begun=0.125,
+            begun=Begun(0.125, 0.1),
             curve=[{"threshold": 0.9, "coverage": 0.5, "right": 0.5, "wrong": 0.0, "risk": 0.0}],
             min_confidence=0.9,
         ),
@@ -89,6 +90,7 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     assert "| all | 4 | 75.0 % | 0.0 % | 25.0 % |" in card
     assert "| 0.9 | 50.0 % | 50.0 % | 0.0 % | 0.0 % |" in card
     assert "12.5 % of the sentences" in card
+    assert "in 10.0 %" in card
     assert "measure it" in card
     assert "3.6 M parameters" in card
 
@@ -104,9 +106,13 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     ],
 )
 def test_begun_is_what_stopped_behind_its_first_steps(verdict, plan, code, is_begun):
-    answer = Answer(frame=None, task=None, plan=plan, verdict=verdict, reason="", result=result(plan, code))
-    done = Answer(frame=None, task=None, plan=plan, verdict=Verdict.RIGHT, reason="", result=result("ld();"))
-    assert begun([answer, done]) == (0.5 if is_begun else 0.0)
+    def answered(verdict, plan, code=ErrorCode.NONE, meant="tc(90);mf(100);"):
+        task = Task("spoken", "tello", "turn right and go", "", meant, (), ("same_outcome",))
+        return Answer(frame=None, task=task, plan=plan, verdict=verdict, reason="", result=result(plan, code))
+
+    done = answered(Verdict.RIGHT, "ld();")
+    assert begun([answered(verdict, plan, code), done]) == (Begun(0.5, 0.5) if is_begun else Begun(0.0, 0.0))
+    assert begun([answered(verdict, plan, code, "tu(90);"), done]).as_meant == 0.0
 
 
 def test_the_paper_has_eleven_tasks():
