@@ -9,6 +9,7 @@ from rich.table import Table
 
 from llm_planner.cli.options import JsonOption, SeedOption
 from llm_planner.cli.output import console, error_console, print_json
+from llm_planner_lab.cli.train_planner import Float32Option
 
 _BUNDLED = "planner-small"
 
@@ -44,10 +45,13 @@ def train_length_predictor(
     held_out_prompts: Annotated[int, typer.Option(min=10, help="As many for calibration, and for the figures.")] = 2500,
     baselines: Annotated[bool, typer.Option(help="Also train what it is compared with.")] = True,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads.")] = 1,
+    float32: Float32Option = False,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Train a predictor of response lengths on what a model really answers."""
+    import torch
+
     from llm_planner.checkpoints import resolve_model
     from llm_planner_lab.training.length.figures import TITLES
     from llm_planner_lab.training.length.network import Start
@@ -71,6 +75,7 @@ def train_length_predictor(
             seconds=seconds,
             learning_rate=learning_rate,
             seed=seed,
+            dtype=torch.float32 if float32 else torch.bfloat16,
         ),
         num_train=train_prompts,
         num_held_out=held_out_prompts,

@@ -8,6 +8,9 @@ import typer
 
 from llm_planner.cli.options import SeedOption
 
+Float32Option = Annotated[
+    bool, typer.Option("--float32/--bfloat16", help="What to compute in: see which makes more steps a minute.")
+]
 _WARM_PROGRESS = 0.35  # a model that goes on has left the easy tasks behind
 
 
@@ -18,13 +21,7 @@ def train_planner(
     start_from: Annotated[Path | None, typer.Option(help="A model of this recipe to continue with.")] = None,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,
-    float32: Annotated[
-        bool,
-        typer.Option(
-            "--float32/--bfloat16",
-            help="What to compute in; compare the steps of a minute (docs/training.md).",
-        ),
-    ] = False,
+    float32: Float32Option = False,
     seed: SeedOption = 0,
     export_to: Annotated[
         Path | None, typer.Option("--export", help="Copy the finished model there, without the run's checkpoint.")

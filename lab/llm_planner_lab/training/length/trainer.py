@@ -35,6 +35,7 @@ class Recipe:
         seconds: Wall-clock budget instead, if it is more than 0.
         learning_rate: Peak.
         seed: Of weights and order.
+        dtype: What the network computes in; its masters are float32.
     """
 
     start: Start
@@ -43,6 +44,7 @@ class Recipe:
     seconds: float = 0.0
     learning_rate: float = 1e-3
     seed: int = 0
+    dtype: torch.dtype = torch.bfloat16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class LengthTrainer:
         torch.manual_seed(recipe.seed)
         self.network = LengthNetwork(start_body(recipe.start), len(objective.first_bias))
         self.network.say_first(objective.first_bias)
-        self._weights = MasterWeights(self.network)
+        self._weights = MasterWeights(self.network, recipe.dtype)
         self._optimizer = torch.optim.AdamW(
             self._weights.masters, lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
         )
