@@ -47,6 +47,7 @@ class TimeBillBench:
         planner: Whose model, engine and predictor.
         cpu_time: Count processor time, which other programs disturb less; sensible with one thread on a CPU.
         workload: The tasks.
+        further_per_class: Further tasks of each class, whose whole responses are held against their worst cases.
         grid: Of the execution times.
         fractions: Budgets, as shares of the vanilla time of their class.
         k_values: Pessimistic factors, at ``k_fraction``.
@@ -56,6 +57,7 @@ class TimeBillBench:
     planner: PlannerConfig
     cpu_time: bool = False
     workload: Workload = field(default_factory=Workload)
+    further_per_class: int = 50
     grid: Grid = field(default_factory=Grid)
     fractions: tuple[float, ...] = FRACTIONS
     k_values: tuple[float, ...] = K_VALUES
@@ -70,6 +72,7 @@ def quick(bench: TimeBillBench) -> TimeBillBench:
     return replace(
         bench,
         workload=replace(bench.workload, num_seeds=1, per_class=2),
+        further_per_class=1,
         grid=replace(bench.grid, num_repeats=3, batches=(1,)),
         fractions=(0.8, 1.0),
         k_values=(1.0, 5.0),
@@ -95,7 +98,10 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         raise PlannerError(ErrorCode.INVALID_CONFIG, "length_predictor is empty; TimeBill needs one: leave it at auto")
     library, encoder = build_library(bench.planner), build_prompt_encoder(model)
     on_progress("drawing tasks", 0.0)
-    jobs = draw_jobs(bench.workload, encoder, library)
+    work = bench.workload
+    jobs = draw_jobs(work, encoder, library)
+    further = replace(work, first_seed=work.first_seed + work.num_seeds, num_seeds=1, per_class=bench.further_per_class)
+    further_jobs = draw_jobs(further, encoder, library)
     backend = TorchBackend(
         model,
         device=engine_config.device,
@@ -125,7 +131,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload.max_tokens, clock)
         lab.measure_jobs(on_progress)
         on_progress("whole responses", 0.0)
-        end_to_end = measure_end_to_end(lab, ete["reference_s"])
+        end_to_end = measure_end_to_end(lab.with_more(further_jobs), ete["reference_s"])
         sweep = run_sweep(lab, bench.fractions, on_progress)
         truncation = run_truncation(lab, bench.fractions, backend.tokenizer.encode, on_progress)
         k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
@@ -155,6 +161,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
             "eviction_method": engine_config.eviction_method,
             "num_seeds": bench.workload.num_seeds,
             "num_tasks": len(jobs),
+            "num_further_tasks": len(further_jobs),
             "max_tokens": bench.workload.max_tokens,
             "num_generations": replayed.num_measured,
             "k_fraction": bench.k_fraction,

@@ -60,12 +60,14 @@ class Workload:
 
     Attributes:
         num_seeds: Independent draws.
+        first_seed: Of the first one.
         per_class: Tasks of each class and seed.
         classes: Half-open ranges of prompt tokens.
         max_tokens: N_max of every request.
     """
 
     num_seeds: int = 3
+    first_seed: int = 0
     per_class: int = 6
     classes: tuple[tuple[int, int], ...] = CLASSES
     max_tokens: int = 256
@@ -79,7 +81,8 @@ def draw_jobs(workload: Workload, encoder: PromptEncoder, library: RobotLibrary)
     Raises:
         PlannerError: INVALID_CONFIG if tasks of this length are too rare for this model's tokenizer.
     """
-    return [job for seed in range(workload.num_seeds) for job in _draw(workload, seed, encoder, library)]
+    seeds = range(workload.first_seed, workload.first_seed + workload.num_seeds)
+    return [job for seed in seeds for job in _draw(workload, seed, encoder, library)]
 
 
 def _draw(workload: Workload, seed: int, encoder: PromptEncoder, library: RobotLibrary) -> list[Job]:

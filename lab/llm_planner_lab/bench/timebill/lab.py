@@ -59,11 +59,12 @@ class Lab:
     def measure_jobs(self, on_progress: Callable[[str, float], None] = lambda _what, _share: None) -> None:
         """Measures what comes before and after the first token of every job without a budget, after a warm-up."""
         for job in {job.task.robot: job for job in self.jobs}.values():  # a first one compiles its robot's grammar
-            self._measure(job)
+            self._measure(job, by_need=True)
         self.engine.forget()
         for number, job in enumerate(self.jobs):
             on_progress("vanilla inference", number / len(self.jobs))
-            self._measure(job)
+            for by_need in (False, True):
+                self._measure(job, by_need=by_need)
         of_class: dict[int, list[float]] = {}
         for job in self.jobs:
             steps = self.response(job, by_need=False)
@@ -71,18 +72,24 @@ class Lab:
             of_class.setdefault(job.class_index, []).append(total_s)
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
 
-    def _measure(self, job: Job) -> None:
+    def with_more(self, jobs: Sequence[Job]) -> "Lab":
+        """Returns a lab with further jobs, of which only what the planner itself does without a budget is measured."""
+        lab = replace(self, jobs=[*self.jobs, *jobs], prepare_s=dict(self.prepare_s), predict_s=dict(self.predict_s))
+        for job in jobs:
+            lab._measure(job, by_need=True)  # noqa: SLF001 (its own)
+        return lab
+
+    def _measure(self, job: Job, *, by_need: bool) -> None:
         request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
-        for by_need, preparer in ((False, self.whole), (True, self.plans)):
-            key = job.name, by_need
-            began_s = self.clock.now_s()
-            prepared = preparer.prepare(request)
-            encoded_s = self.clock.now_s()
-            self._lengths[key] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
-            self.prepare_s[key] = encoded_s - began_s
-            self.predict_s[key] = self.clock.now_s() - encoded_s
-            self._prepared[key] = prepared
-            self.engine.steps(prepared.sequence)
+        key = job.name, by_need
+        began_s = self.clock.now_s()
+        prepared = (self.plans if by_need else self.whole).prepare(request)
+        encoded_s = self.clock.now_s()
+        self._lengths[key] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
+        self.prepare_s[key] = encoded_s - began_s
+        self.predict_s[key] = self.clock.now_s() - encoded_s
+        self._prepared[key] = prepared
+        self.engine.steps(prepared.sequence)
 
     def response(self, job: Job, evicted: Evicted = NOTHING, *, by_need: bool = True) -> list[MeasuredStep]:
         """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""

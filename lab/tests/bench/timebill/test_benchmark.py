@@ -48,6 +48,7 @@ def make_bench(model, **changes):
             classes=((60, 160), (160, 500)),
             max_tokens=24,  # a random model never ends
         ),
+        further_per_class=2,
         grid=Grid(prompts=(32, 64, 96, 128, 256), caches=(32, 64, 96, 128, 256), batches=(1,), num_repeats=3),
         fractions=(0.6, 3.0),
         k_values=(1.0, 5.0),
@@ -73,6 +74,7 @@ def test_the_document_has_its_documented_keys(document):
     assert document["interval_coverage_90"] == 0.9
     assert 0.0 <= document["wcet_share"] <= 1.0
     assert 0.0 <= document["ete"]["end_to_end"]["wcet_share_planner"] <= 1.0
+    assert document["ete"]["end_to_end"]["n"] == (document["setup"]["num_tasks"] + 4) * (1 + len(ALPHAS))
     assert document["ete"]["reference"]["n"] > document["setup"]["num_generations"]
     assert document["ete"]["reference"]["p05_ratio"] <= 1.0 <= document["ete"]["reference"]["p95_ratio"]
     assert 0.0 < document["solver_ms"]["p50"] <= document["solver_ms"]["p99"]
