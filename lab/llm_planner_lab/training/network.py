@@ -43,8 +43,10 @@ def hidden_states(network: LlamaForCausalLM, token_ids: Tensor) -> Tensor:
 
 
 def save_network(network: LlamaForCausalLM, directory: Path) -> None:
-    """Writes config.json and model.safetensors, in bfloat16."""
-    network.save_pretrained(directory, state_dict={n: v.to(torch.bfloat16) for n, v in network.state_dict().items()})
+    """Writes config.json and model.safetensors, in bfloat16; what is tied is written once."""
+    rounded = {id(p): p.detach().to(torch.bfloat16) for p in network.parameters()}  # tied ones stay tied
+    named = network.named_parameters(remove_duplicate=False)
+    network.save_pretrained(directory, state_dict={name: rounded[id(parameter)] for name, parameter in named})
 
 
 def load_network(directory: Path) -> LlamaForCausalLM:

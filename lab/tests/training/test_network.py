@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import LlamaForCausalLM
 
 from llm_planner.engine.model_config import read_model_config
@@ -29,6 +30,7 @@ def test_our_engine_reads_what_is_trained(tmp_path, length):
     network = small()
     save_network(network, tmp_path)
     assert read_model_config(tmp_path).rope_theta == 1_000_000.0
+    assert "lm_head.weight" not in load_file(tmp_path / "model.safetensors")  # tied
     trained, token_ids = load_network(tmp_path), torch.randint(3, 300, (2, length))
     with torch.no_grad():
         expected = trained(token_ids).logits
