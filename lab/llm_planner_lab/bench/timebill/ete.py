@@ -139,7 +139,8 @@ def measure_end_to_end(lab: Lab, reference_s: float) -> Mapping[str, Any]:
 
     Predicted is Eq. (8) with the predicted length, the worst case Eq. (9) with ``k`` times that, at most N_max. Both
     are those of the paper: the end of the most probable bucket, the profile uncorrected, alone. With it comes the worst
-    case that the planner counts on (``Task.pessimistic_tokens``): from the whole distribution, N_max where KV is gone.
+    case that the planner counts on (``Task.pessimistic_tokens``): from the whole distribution, N_max where KV is gone,
+    at the cautious step times that it has learned by then.
 
     Errors are given three times: as they are; ``steady``, where what a response took is divided by how much slower the
     machine was than while the profile was measured; ``corrected``, where the profile is corrected by every step
@@ -206,7 +207,7 @@ def _responses(lab: Lab, reference_s: float) -> Iterator[_Response]:
             slowdown=lab.engine.reference_s(sequence, evicted) / reference_s if reference_s else 1.0,
             predicted_s=tuple(execution_s(task, num_expected, setup, way) for way in ways),
             wcet_s=execution_s(task, task.pessimistic_tokens(PESSIMISM), setup, time),
-            wcet_planner_s=execution_s(task, own.pessimistic_tokens(PESSIMISM), setup, time),
+            wcet_planner_s=execution_s(task, own.pessimistic_tokens(PESSIMISM), setup, times.cautious),
             known_s=tuple(execution_s(task, num_written, setup, way) for way in ways),
         )
         _learn(times, task, steps, num_removed)
