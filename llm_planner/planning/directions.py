@@ -12,7 +12,7 @@ from enum import Enum
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.effect import Translate, Turn
+from llm_planner.robots.effect import Approach, GoTo, Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 
@@ -181,6 +181,11 @@ def ways_out(model: RobotModel, instruction: str) -> frozenset[str]:
     None if the emergency names no side, or orders a motion: then it matters which of them a plan takes.
     """
     return DirectionCheck(model, instruction, is_urgent=True).ways_out()
+
+
+def ways_to_things(model: RobotModel) -> frozenset[str]:
+    """Returns the skills that bring a robot to a thing, each as good as the others: they end at the same place."""
+    return frozenset(name for name, skill in model.skills.items() if isinstance(skill.effect, Approach | GoTo))
 
 
 def _sides(words: dict[Side, re.Pattern[str]], text: str) -> frozenset[Side]:

@@ -14,7 +14,7 @@ from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.syntax import Statement
 from llm_planner.language.texts import with_spaces
-from llm_planner.planning.directions import ways_out
+from llm_planner.planning.directions import ways_out, ways_to_things
 from llm_planner.planning.failure_context import FailureContext, ReplanContext
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import continued, lark_grammar
@@ -210,7 +210,7 @@ class PlanPreparer:
             checks=self._checks(model, request) if self._checks is not None else (),
             can_hold=request.time_budget_s is None and not is_urgent,
             is_admissible=is_admissible,
-            equivalent_skills=ways_out(model, request.instruction) if is_urgent else (),
+            equivalent_skills=ways_out(model, request.instruction) if is_urgent else ways_to_things(model),
             can_ask=can_ask,
             in_words=partial(in_words, model),
             missing=mentioned.missing if mentioned is not None else lambda _: "",

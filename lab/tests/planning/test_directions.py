@@ -9,7 +9,7 @@ import pytest
 from llm_planner.core.errors import PlannerError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.directions import DirectionCheck, ways_out
+from llm_planner.planning.directions import DirectionCheck, ways_out, ways_to_things
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.library import RobotLibrary
@@ -164,3 +164,8 @@ def test_few_plans_of_the_authors_are_refused_and_nearly_all_that_approach_a_dan
                 num_caught += is_contradicted(task.instruction, f"{REVERSED[task.plan[:2]]}(50);", is_urgent=True)
     assert len(flagged) <= len(frames) / 1900, flagged
     assert num_caught / num_dangers > 0.95
+
+
+def test_ways_to_a_thing_end_at_the_same_place():
+    assert ways_to_things(TELLO) == {"g", "a"}
+    assert ways_to_things(RobotLibrary().get("indy7")) == frozenset()
