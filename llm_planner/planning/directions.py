@@ -45,7 +45,7 @@ _NOT_A_SIDE = re.compile(
 _WAYS = {  # words that order a motion or a turn
     Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock",
     Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
-    Side.FRONT: r"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|cm|met(?:re|er)s?|m) ahead"
+    Side.FRONT: r"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|cm|met(?:re|er)s?|m) ahead(?! of)"
     r"|(?:closer|nearer)(?! than)|advance",
     Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where)|backwards?|reverse|astern|retreat"
     r"|withdraw",

@@ -14,7 +14,7 @@ def is_true(value: Value) -> bool:
     return value.casefold() not in FALSE_WORDS if isinstance(value, str) else bool(value)
 
 
-_YES_OR_NO = re.compile(r"\W*(yes|true|no|false)\s*(?:[,.;:!]|$)", re.IGNORECASE)
+_YES_OR_NO = re.compile(rf"\W*({'|'.join(TRUE_WORDS | FALSE_WORDS - {''})})\s*(?:[,.;:!]|$)", re.IGNORECASE)
 
 
 def yes_or_no(answer: Value) -> bool | None:

@@ -45,11 +45,13 @@ def _work(rank: int, options: TrainOptions, meeting_place: str) -> None:
 
 
 def _train(options: TrainOptions, rank: int) -> None:
+    console = Console()
+    if rank == 0:
+        console.print("reading the corpus, and measuring what is known of it if the run goes on: up to some minutes")
     trainer = Trainer(options, rank)
     if rank > 0:
         trainer.run(lambda _: None)
         return
-    console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("training", total=1.0)

@@ -73,7 +73,10 @@ class Lab:
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
 
     def with_more(self, jobs: Sequence[Job]) -> "Lab":
-        """Returns a lab with further jobs, of which only what the planner itself does without a budget is measured."""
+        """Returns a lab with further jobs, of which only what the planner itself does without a budget is measured.
+
+        The times of this lab stay those of its own jobs.
+        """
         lab = replace(self, jobs=[*self.jobs, *jobs], prepare_s=dict(self.prepare_s), predict_s=dict(self.predict_s))
         for job in jobs:
             lab._measure(job, by_need=True)  # noqa: SLF001 (its own)
