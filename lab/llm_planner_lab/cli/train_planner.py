@@ -22,6 +22,9 @@ def train_planner(
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1, help="Peak learning rate.")] = 1e-3,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes, of one thread each.")] = 2,
     float32: Float32Option = False,
+    dropout: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Share that each step leaves out, against learning by heart.")
+    ] = 0.0,
     seed: SeedOption = 0,
     export_to: Annotated[
         Path | None, typer.Option("--export", help="Copy the finished model there, without the run's checkpoint.")
@@ -44,6 +47,7 @@ def train_planner(
             learning_rate=learning_rate,
             workers=workers,
             dtype=torch.float32 if float32 else torch.bfloat16,
+            dropout=dropout,
             seed=seed,
         )
     )

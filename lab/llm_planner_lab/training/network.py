@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
@@ -33,6 +34,23 @@ def planner_config(**changes: Any) -> LlamaConfig:  # noqa: ANN401 (any key of L
         "initializer_range": 0.04,
     }
     return LlamaConfig(**(shape | changes))
+
+
+def add_dropout(network: LlamaForCausalLM, share: float) -> None:
+    """Lets a network in training mode forget ``share`` of its embeddings and of what each block adds to the residual.
+
+    Llama has none, because it sees no text twice; the sentences of people here come by many times in a run.
+    """
+    if share == 0.0:
+        return
+
+    def drop(module: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        return functional.dropout(output, share, module.training)
+
+    for layer in network.model.layers:
+        layer.self_attn.o_proj.register_forward_hook(drop)
+        layer.mlp.down_proj.register_forward_hook(drop)
+    network.model.embed_tokens.register_forward_hook(drop)
 
 
 def hidden_states(network: LlamaForCausalLM, token_ids: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from llm_planner_lab.tasks.spoken import Speaker, literal
 from llm_planner_lab.training.copying import lay_induction_circuit
 from llm_planner_lab.training.data import PROMPT_WEIGHT, Batch, BatchStream, collate, encode_task
 from llm_planner_lab.training.master_weights import MasterWeights
-from llm_planner_lab.training.network import hidden_states, load_network, planner_config, save_network
+from llm_planner_lab.training.network import add_dropout, hidden_states, load_network, planner_config, save_network
 from llm_planner_lab.training.tokenizer import save_tokenizer, train_tokenizer
 
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
@@ -46,6 +46,7 @@ class TrainOptions:
             step. On a machine that others use too they lose less time to each other than threads do, which meet
             after every operation.
         dtype: What the network computes in; its masters are float32.
+        dropout: Share of the embeddings and of each block's outputs that a step leaves out, 0 to 1.
         seed: Of weights and data.
         network: Shape of the network; a warm start keeps the old one.
         max_objects: Longest scenes at the end of the run.
@@ -63,6 +64,7 @@ class TrainOptions:
     warm_up_steps: int = 200
     workers: int = 2
     dtype: torch.dtype = torch.bfloat16
+    dropout: float = 0.0
     seed: int = 0
     network: LlamaConfig = field(default_factory=planner_config)
     max_objects: int = 200
@@ -96,6 +98,8 @@ class Trainer:
         self.checkpoint = options.output / "checkpoint.pt"
         self._trained_frames = of_authors(corpus(), options.held_out_authors, is_in=False)
         self.tokenizer, self.network = self._start()
+        add_dropout(self.network, options.dropout)
+        self.network.eval()
         self.weights = MasterWeights(self.network, options.dtype)
         self.optimizer = torch.optim.AdamW(
             self.weights.masters, lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.05, fused=True
@@ -164,7 +168,8 @@ class Trainer:
         """Returns how often each trained sentence is drawn: as improbable as plans of its author are to the model.
 
         What the model knows by heart teaches it little. Measured with a few sentences of each author, of which each
-        worker takes its share. None for a model that has learned nothing.
+        worker takes its share. Warnings are drawn as often as sentences of the least known author, because there are
+        few and a robot must not miss one. None for a model that has learned nothing.
         """
         options = self.options
         if self.step == 0 and options.start_from is None:
@@ -181,7 +186,8 @@ class Trainer:
         if options.workers > 1:
             dist.all_reduce(unsure)
         weights = dict(zip(by_author, unsure.clamp(min=_LEAST_WEIGHT).tolist(), strict=True))
-        return [weights[frame.author] for frame in self._trained_frames]
+        most = max(weights.values())
+        return [most if frame.is_danger else weights[frame.author] for frame in self._trained_frames]
 
     @torch.no_grad()
     def _plan_probabilities(self, batch: Batch) -> Tensor:
@@ -237,7 +243,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self._learning_rate()
         counts = (batch.is_target | batch.is_said)[:, 1:]
+        self.network.train()
         losses = self._token_losses(batch, counts)
+        self.network.eval()
         is_plan = batch.is_target[:, 1:][counts]
         loss = losses[is_plan].mean()
         total = loss + PROMPT_WEIGHT * losses[~is_plan].mean() if not bool(is_plan.all()) else loss

@@ -80,10 +80,25 @@ def test_authors_whose_plans_the_old_model_knows_are_drawn_less_often(options, m
     monkeypatch.setattr("llm_planner_lab.training.data._REPLANNED_SHARE", 0.0)  # a stop does not fail
     run(old, exact_every=1000)
     others = [replace(f, author="two") for f in plain if f.plan.startswith("pick(")][:50]
-    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: stops + others)
-    known, *_, unknown = Trainer(options("new", start_from=old.output)).frame_weights()
+    warning = replace(stops[0], sentence="watch out", is_danger=True)
+    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: [*stops, warning, *others])
+    weights = Trainer(options("new", start_from=old.output)).frame_weights()
+    known, warned, unknown = weights[0], weights[len(stops)], weights[-1]
     assert 0.1 <= known < 0.5 * unknown
+    assert warned == unknown
 
 
 def test_a_model_that_knows_nothing_draws_all_sentences_alike(options):
     assert Trainer(options()).frame_weights() is None
+
+
+def test_dropout_is_for_steps_only(options):
+    plain, dropping = Trainer(options("plain")), Trainer(options("dropping", dropout=0.3))
+    batch = plain.stream.next(0.0, 1.0)
+    counts = batch.is_target[:, 1:]
+    assert plain._token_losses(batch, counts).equal(dropping._token_losses(batch, counts))
+    plain._learn(batch)
+    dropping._learn(batch)
+    assert not any(a.equal(b) for a, b in zip(plain.weights.masters, dropping.weights.masters, strict=True))
+    measured = [dropping._token_losses(batch, counts) for _ in range(2)]
+    assert measured[0].equal(measured[1])
