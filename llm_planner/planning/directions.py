@@ -40,16 +40,20 @@ _AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
 _NOT_A_SIDE = re.compile(
     r"\bright (?=(?:now|away|there|here|behind|above|below|under|over|in|at|on|beside|next|up|into|onto|where|then)\b)"
     r"|\b(?:all right|alright|you re right|that s right|(?:is|are|s|been|be|just|only|got|have|has|what) left\b(?! of)"
-    r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up\b)"
+    r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up(?= [,;:.!?]| *$)|right angles?\b"
+    r"|give (?:me|us) back\b|at the back\b|back (?:door|gate|yard|garden|wall|room|seat|row)s?\b)"
 )
+_UNIT = r"(?:cm|centimet(?:re|er)s?|met(?:re|er)s?|m|feet|foot|ft|yards?|yd)"
 _WAYS = {  # words that order a motion or a turn
-    Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock",
-    Side.RIGHT: r"right|starboard|rightwards?|righthand|clockwise|(?:three|3) o clock",
-    Side.FRONT: r"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|cm|met(?:re|er)s?|m) ahead(?! of)"
-    r"|(?:closer|nearer)(?! than)|advance",
-    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where)|backwards?|reverse|astern|retreat"
-    r"|withdraw",
-    Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar",
+    Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock"
+    r"|against (?:the )?clock(?:wise)?",
+    Side.RIGHT: r"right|starboard|rightwards?|righthand|(?<!against )(?<!against the )clockwise|(?:three|3) o clock",
+    Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|{_UNIT}) (?:ahead(?! of)|front)"
+    rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?:closer|nearer)(?! than)|advance",
+    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where| the way)|backwards?|reverse|astern"
+    r"|retreat|withdraw|recoil",
+    Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar|mount"
+    r"|gain (?:\w+ ){0,4}(?:height|altitude)",
     Side.DOWN: r"down|doon|downwards?|lower|descend|drop|duck|dip(?:s|ped)?|sink",
 }
 _PLACES = {  # words for where something is, or comes from
@@ -65,7 +69,7 @@ _MOVE = (
     r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
     r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
 )
-_AMOUNT = r"(?:\w+ (?:\w+ )?(?:cm|centimet(?:re|er)s?|met(?:re|er)s?|m|feet|foot|ft|steps?) )?"
+_AMOUNT = rf"(?:\w+ (?:\w+ )?(?:{_UNIT}|steps?) )?"
 _ORDERED = re.compile(
     rf"\b{_MOVE} (?:it |away |off |over |out |quick(?:ly)? |now |straight )*{_AMOUNT}"
     r"(?:to )?(?:the |your |a )?(?:\w+ )?"

@@ -106,6 +106,10 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("up half a metre please", "md(50);"),
         ("scoot backwards two steps", "mf(100);"),
         ("a car comes from the left", "ml(100);"),
+        ("recoil two metres, please", "mf(200);"),
+        ("gain half a metre of height", "md(50);"),
+        ("turn against the clockwise sense by 75 degrees", "tc(75);"),
+        ("straight up half a metre", "md(50);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -129,6 +133,12 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("drop half a metre, love, you're up in the lamps", "md(50);"),
         ("a tad closer, a picture, a tad back", "mf(30);tp();mb(30);"),
         ("if it is closer than a metre, retreat", "mb(100);"),
+        ("straight up two metres, pause, straight down a metre", "mu(200);d(3);md(100);"),
+        ("turn left half of a right angle", "tu(45);"),
+        ("turn about and come straight back the way you came", "tc(180);mf(300);"),
+        ("if the back door is shut say so, else fly straight on", "mf(200);"),
+        ("four feet front, four feet back", "mf(122);mb(122);"),
+        ("swing right 30 degrees, then ahead two yards, then swing back left", "tc(30);mf(183);tu(30);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
