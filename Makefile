@@ -16,7 +16,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: changelog closure golden report session help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
+.PHONY: changelog closure golden parameters report session help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -84,6 +84,10 @@ colcon: setup-dev ## build the same tree with colcon into build/ install/ log/, 
 session:    ## type the recorded terminal session of docs/in_charge.md again, and tell what has changed  (ARGS=--record)
 session: setup-dev
 	@"$(BIN)/python" -m llm_planner_lab.session docs/in_charge.md $(ARGS)
+
+parameters: ## write docs/parameters.md again, from the settings in the code
+parameters: setup
+	@"$(BIN)/python" scripts/parameters.py
 
 closure:    ## files and lines that nodes and programs reach by their imports
 	@$(PYTHON) scripts/import_closure.py

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from llm_planner.core.errors import ErrorCode
+
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = ROOT / "docs" / "index.md"
 DOCS = sorted((ROOT / "docs").glob("**/*.md"))
@@ -73,6 +75,11 @@ def test_source_files_are_named_by_where_they_are(page):
     """From the root of the repository, or from that of the package."""
     named = set(SOURCE_FILE.findall(prose(page)))
     assert not [name for name in named if not any((source / name).is_file() for source in SOURCES)]
+
+
+def test_the_page_of_the_interfaces_has_every_error_code_with_its_number():
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| \S", (ROOT / "docs" / "interfaces.md").read_text("utf-8"), re.MULTILINE)
+    assert rows == [(str(int(code)), code.name) for code in ErrorCode]
 
 
 def test_a_broken_link_and_a_missing_anchor_would_be_noticed(tmp_path):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner robot``: one robot node in this process, kinematic or real."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from llm_planner.cli.options import ModelsOption, PlannerOption, RobotOption
+from llm_planner.cli.output import console
 from llm_planner.robot_connection import DRIVERS
+from llm_planner.ros.network import Network, environment
 
 
 def robot(
@@ -30,6 +33,10 @@ def robot(
     tool_length: Annotated[float, typer.Option(min=0.0, help="Of a real arm's gripper from the flange, in m.")] = 0.0,
     planner: PlannerOption = "/planner",
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time; 1 if real.")] = 1.0,
+    network: Annotated[
+        Network | None,
+        typer.Option(help="Who can talk to it: this host only, or the whole subnet; else as ROS's settings say."),
+    ] = None,
 ) -> None:
     """Start a robot node until Ctrl-C; a planner must run somewhere (`llm-planner up --drones 0 --arms 0`).
 
@@ -39,8 +46,13 @@ def robot(
 
     Example: llm-planner robot arm_1 --robot indy7
 
-    Example: llm-planner robot rover_1 --robot rover --models my_robots --driver my_rover.driver:Rover
+    Example: llm-planner robot rover_1 --robot rover --models my_robots --driver my_rover.driver:Rover --network host
     """
+    if network is not None:  # before anything loads ROS
+        chosen = environment(network, os.environ)
+        os.environ.clear()
+        os.environ.update(chosen)
+        console.print(network.meaning, soft_wrap=True)
     from llm_planner.ros import robot_node
     from llm_planner.ros.commander import robot_name
 

@@ -56,23 +56,24 @@ def read_config(node: Node) -> PlannerConfig:
 
 def names(cls: "type[DataclassInstance]") -> set[str]:
     """Returns the names of the parameters of a dataclass."""
-    return {name for name, _ in _fields(cls)}
+    return {name for name, _ in fields_of(cls)}
+
+
+def fields_of(cls: "type[DataclassInstance]", prefix: str = "") -> "Iterator[tuple[str, dataclasses.Field[object]]]":
+    """Yields the name of each parameter of a dataclass, and the field that it stands for."""
+    for field in dataclasses.fields(cls):
+        if isinstance(field.type, type) and dataclasses.is_dataclass(field.type):
+            yield from fields_of(field.type, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, field
 
 
 def _declare(node: Node, cls: "type[DataclassInstance]", *, is_read_once: bool = False) -> None:
     try:
-        for name, field in _fields(cls):
+        for name, field in fields_of(cls):
             node.declare_parameter(name, _to_parameter(field.default), _descriptor(field, is_read_once=is_read_once))
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {error}") from error
-
-
-def _fields(cls: "type[DataclassInstance]", prefix: str = "") -> "Iterator[tuple[str, dataclasses.Field[object]]]":
-    for field in dataclasses.fields(cls):
-        if isinstance(field.type, type) and dataclasses.is_dataclass(field.type):
-            yield from _fields(field.type, f"{prefix}{field.name}.")
-        else:
-            yield prefix + field.name, field
 
 
 def _to_parameter(default: object) -> object:

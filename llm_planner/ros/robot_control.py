@@ -141,7 +141,7 @@ class RobotControl:
         """Puts the robot into a world.
 
         Raises:
-            PlannerError: INVALID_CONFIG for a real robot whose parameters do not allow it: where it is and what there
+            PlannerError: INVALID_WORLD for a real robot whose parameters do not allow it: where it is and what there
                 is must not be set by every client that reaches its service. Nothing has changed then.
         """
         if not self._connection.takes_worlds:

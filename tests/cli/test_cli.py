@@ -3,6 +3,7 @@
 
 import gc
 import json
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from llm_planner.cli import fleet
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.ros.network import PROFILE, PROFILE_VARIABLES
 
 runner = CliRunner()
 MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "planner.json"}
@@ -180,6 +182,28 @@ def test_up_says_what_could_be_typed_next(robots, said):
     num_drones = sum(name.startswith("drone") for name in robots)
     composition = SimpleNamespace(robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones)
     assert said in fleet._next_step(composition)
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("given", "arguments", "profile"),
+    [
+        ({}, [], None),
+        ({}, ["--network", "host"], str(PROFILE)),
+        ({PROFILE_VARIABLES[0]: str(PROFILE)}, ["--network", "subnet"], None),
+    ],
+)
+def test_a_robot_stays_on_its_host_on_request(given, arguments, profile, monkeypatch):
+    from llm_planner.ros import robot_node
+
+    seen = {}
+    environment = {name: value for name, value in os.environ.items() if name not in PROFILE_VARIABLES}
+    monkeypatch.setattr(os, "environ", environment | given)
+    monkeypatch.setattr(robot_node, "main", lambda _: seen.update(os.environ) or 0)
+    result = runner.invoke(app, ["robot", "rover_1", *arguments])
+    assert result.exit_code == 0, result.output
+    assert {seen.get(name) for name in PROFILE_VARIABLES} == {profile}
+    assert ("can be reached" in result.output) == bool(arguments)
 
 
 def test_ranges_of_units_are_said_with_to():

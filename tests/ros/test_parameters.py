@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters that are read once cannot be set later: ROS says so instead of accepting what has no effect."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 import rclpy
 from rclpy.parameter import Parameter
@@ -14,6 +17,7 @@ from llm_planner.ros.robot_node import RobotSettings
 from llm_planner.ros.world_node import WorldSettings
 
 pytestmark = pytest.mark.ros
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -38,3 +42,11 @@ def test_what_is_read_once_can_be_given_at_the_start(ros):
         assert parameters.declare(node, RecorderSettings).planner == "/brain"
     finally:
         node.destroy_node()
+
+
+def test_the_page_shows_the_parameters_as_they_are():
+    """`make parameters` writes it again."""
+    specification = importlib.util.spec_from_file_location("parameters_page", ROOT / "scripts" / "parameters.py")
+    script = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(script)
+    assert script.PAGE.read_text(encoding="utf-8") == script.page()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/parameters.md, the parameters of all nodes, from the settings in the code: `make parameters`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import Field
+from pathlib import Path
+from typing import Any
+
+from llm_planner.core.config import PlannerConfig
+from llm_planner.ros.body import BodySettings
+from llm_planner.ros.dashboard_node import DashboardSettings
+from llm_planner.ros.node_settings import NodeSettings
+from llm_planner.ros.parameters import fields_of
+from llm_planner.ros.recorder_node import RecorderSettings
+from llm_planner.ros.robot_node import RobotSettings
+from llm_planner.ros.world_node import WorldSettings
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "parameters.md"
+INTRODUCTION = """\
+# Parameters
+
+Written by `make parameters` from the settings in the code. A value of a wrong type or out of its range, and in a
+configuration file an unknown name, ends the program with 505 `INVALID_CONFIG` and the name.
+
+A configuration file of the planner holds what differs from the defaults, for example `my_planner.yaml`:
+
+```yaml
+robot_models: [my_robots]
+engine: {model: /path/to/chat-model}
+scheduler: {max_num_seqs: 8}
+```
+
+`llm-planner up --config my_planner.yaml`, `llm-planner plan --config my_planner.yaml ...` and `config:=my_planner.yaml`
+of the launch files take it. Paths in it are relative to the directory in which the program is started, not to the file.
+`--ros-args --params-file` needs the form of ROS, in which [config/planner.yaml](../config/planner.yaml) shows all
+defaults: an empty list is `[""]` there. On a command line of ROS a parameter of a section is
+`-p engine.model:=/path/to/chat-model`.
+"""
+SECTIONS: Sequence[tuple[str, str, Sequence[type]]] = (
+    (
+        "Planner",
+        "They are read when the node is configured, and refused while it is. `llm-planner plan` takes them too.",
+        (PlannerConfig,),
+    ),
+    ("Planner node", "Besides, of the planner as a ROS node alone; read once, at the start.", (NodeSettings,)),
+    ("Robot nodes", "Of `robot_node`; read once, at the start.", (RobotSettings, BodySettings)),
+    ("World", "Of `world_node`, which has the bodies of robots with `driver:=mujoco`.", (WorldSettings,)),
+    ("Dashboard", "Of `dashboard_node`.", (DashboardSettings,)),
+    ("Recorder", "Of `recorder_node`.", (RecorderSettings,)),
+)
+
+
+def page() -> str:
+    """Returns the page."""
+    return "\n".join([INTRODUCTION, *(_section(*section) for section in SECTIONS)])
+
+
+def _section(title: str, text: str, settings: Sequence[type]) -> str:
+    rows = (_row(name, field) for cls in settings for name, field in fields_of(cls))
+    return "\n".join(
+        [f"## {title}\n", f"{text}\n", "| parameter | default | range | meaning |", "|---|---|---|---|", *rows, ""]
+    )
+
+
+def _row(name: str, field: "Field[Any]") -> str:
+    default = list(field.default) if isinstance(field.default, tuple) else field.default
+    low, high = field.metadata["minimum"], field.metadata["maximum"]
+    limits = "" if low is None else f"{low:,.12g} to {high:,.12g}"
+    return f"| `{name}` | `{json.dumps(default)}` | {limits or '-'} | {field.metadata['description']} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
