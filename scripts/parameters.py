@@ -31,8 +31,8 @@ engine: {model: /path/to/chat-model}
 scheduler: {max_num_seqs: 8}
 ```
 
-`llm-planner up --config my_planner.yaml` and `config:=my_planner.yaml` of the launch files take it; so does `plan`. Paths
-in it are relative to the directory in which the program is started, not to the file.
+`llm-planner up --config my_planner.yaml` and `config:=my_planner.yaml` of the launch files take it; so does `plan`.
+Paths in it are relative to the directory in which the program is started, not to the file.
 `--ros-args --params-file` needs the form of ROS, in which [config/planner.yaml](../config/planner.yaml) shows all
 defaults: an empty list is `[""]` there. On a command line of ROS a parameter of a section is
 `-p engine.model:=/path/to/chat-model`.
