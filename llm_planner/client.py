@@ -14,15 +14,18 @@ Example::
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, Segment, Situation
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.spinning import spinning
 
 __all__ = [
+    "BudgetScope",
     "ErrorCode",
+    "OverrunStrategy",
     "PlanHandle",
+    "PlanRequest",
     "PlanResult",
     "PlannerClient",
     "PlannerError",

@@ -22,29 +22,46 @@ OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service"})
 """Parameters that rclpy declares."""
 
 
-def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> PlannerConfig:
+def load_config(
+    path: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> PlannerConfig:
     """Returns the configuration of a YAML file with overrides on top, validated.
 
     Args:
         path: A YAML file with the fields of ``PlannerConfig``; None for the defaults.
         overrides: Dotted field names to values, e.g. ``{"scheduler.policy": "fcfs"}``; they win.
+        defaults: The same, for fields that neither of both sets, in place of the planner's own.
 
     Raises:
         PlannerError: INVALID_CONFIG with the path of every field that is unknown, of a wrong type or out of range.
     """
     values = _planner_part(_mapping(path)) if path else {}
     for dotted, value in (overrides or {}).items():
-        *parents, leaf = dotted.split(".")
-        section = values
-        for parent in parents:
-            section = section.setdefault(parent, {})
+        section, leaf = _place(values, dotted)
         section[leaf] = value
+    for dotted, value in (defaults or {}).items():
+        section, leaf = _place(values, dotted)
+        section.setdefault(leaf, value)
     try:
         validated = _schema(PlannerConfig).model_validate(values)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path or 'configuration'}: {problems}") from error
     return _to_dataclass(PlannerConfig, validated.model_dump())
+
+
+def _place(values: dict[str, Any], dotted: str) -> tuple[dict[str, Any], str]:
+    """Returns the section of a field, which is made if it is not there, and the field's name in it."""
+    *parents, leaf = dotted.split(".")
+    section: Any = values
+    for parent in parents:
+        section = section.setdefault(parent, {})
+        if not isinstance(section, dict):
+            return {}, leaf  # a mistake, which the validation names
+    return section, leaf
 
 
 def plain_parameters(path: Path) -> dict[str, str]:

@@ -47,6 +47,28 @@ def test_overrides_win_over_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "policy"),
+    [("seed: 3", "fcfs"), ("scheduler: {policy: pud}", "pud"), ("scheduler: {max_num_seqs: 2}", "fcfs")],
+)
+def test_defaults_of_a_command_hold_where_the_file_says_nothing(tmp_path, text, policy):
+    path = tmp_path / "planner.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert load_config(path, defaults={"scheduler.policy": "fcfs"}).scheduler.policy == policy
+    assert (
+        load_config(path, {"scheduler.policy": "a_l"}, defaults={"scheduler.policy": "fcfs"}).scheduler.policy == "a_l"
+    )
+
+
+def test_a_section_that_is_none_is_named_whatever_is_set_in_it(tmp_path):
+    path = tmp_path / "planner.yaml"
+    path.write_text("scheduler: 3", encoding="utf-8")
+    for place in ({"overrides": {"scheduler.policy": "fcfs"}}, {"defaults": {"scheduler.policy": "fcfs"}}):
+        with pytest.raises(PlannerError, match="scheduler") as caught:
+            load_config(path, **place)
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
     ("text", "named"),
     [
         ("sed: 3", "sed"),

@@ -17,10 +17,10 @@ from llm_planner.cli.options import (
     ModelsOption,
     Overrun,
     OverrunOption,
-    PolicyOption,
     RobotOption,
     ScopeOption,
     budget_scope_of,
+    complete_policy,
 )
 from llm_planner.cli.output import console, plain, print_error, print_json, segment_json
 from llm_planner.configuration import load_config
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from llm_planner.serving.loop import PlannerLoop
 
 EXIT_PARTIAL = 3
+POLICY = "fcfs_stream"  # nothing else is to be scheduled
 
 
 def plan(
@@ -47,14 +48,21 @@ def plan(
     config: ConfigOption = None,
     backend: BackendOption = None,
     base_url: BaseUrlOption = None,
-    policy: PolicyOption = "fcfs_stream",
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Scheduling policy; by default as in --config, or {POLICY}.", autocompletion=complete_policy
+        ),
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Answer in words instead of a plan; needs a chat model.")
     ] = False,
     chat_segments: Annotated[
         str | None, typer.Option(help="What a chat is answered in: sentence or paragraph.")
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, help="0 is greedy; by default as in --config, or 0.")
+    ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
     budget: Annotated[
         float | None, typer.Option("--budget", "--time-budget", help="Time budget in seconds; none without.")
@@ -83,7 +91,8 @@ def plan(
         "chat_segments": chat_segments,
         "robot_models": tuple(map(str, models)) if models else None,
     }
-    settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
+    given = {name: value for name, value in overrides.items() if value is not None}
+    settings = load_config(config, given, defaults={"scheduler.policy": POLICY})
     request = PlanRequest(
         request_id="cli",
         robot_id="cli",

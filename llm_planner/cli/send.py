@@ -66,8 +66,8 @@ def send(
 ) -> None:
     """Tell a running robot something, wait until it is done, and show how it went.
 
-    The robot receives it when the planner is ready; at once if it is urgent and has a time budget, because then its
-    reflex acts if the planner does not.
+    The robot receives it when the planner is ready; at once if it is an order to stop ("stop", "freeze"), which needs
+    no planner, or urgent with a time budget, because then its reflex acts if the planner does not.
 
     Example: llm-planner send drone_1 "fly 1 m forward, then turn right"
 
@@ -82,6 +82,7 @@ def send(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
     from llm_planner.core.clock import MonotonicClock
+    from llm_planner.planning.stop_words import is_stop
     from llm_planner.ros.commander import DISCOVERY_S, SIGN_OF_LIFE_S, Commander, planner_of, robot_name
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct
@@ -105,7 +106,7 @@ def send(
             begun_at_s = clock.now_s()
             planner = planner_of(node, robot, timeout_s=search_s, on_wait=show)
             commander = Commander(node, [robot], planner=planner)
-            if not (urgent and time_budget):
+            if not (urgent and time_budget) and (plan or not is_stop(instruction)):
                 left_s = max(0.0, wait - (clock.now_s() - begun_at_s))
                 search_s = max(0.0, search_s - (clock.now_s() - begun_at_s), min(DISCOVERY_S, left_s))
                 commander.wait_until_ready(left_s, sign_of_life_s=search_s, on_wait=show)

@@ -42,6 +42,11 @@ _ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_R
 _MAX_WORDS = 16
 
 
+def is_stop(instruction: str) -> bool:
+    """Returns whether an instruction (untrusted) orders a robot to stop, and nothing else."""
+    return _order(instruction) == "stop"
+
+
 def immediate_plan(model: RobotModel, instruction: str) -> str:
     """Returns the plan of an order that acts at once; empty if the instruction is no such order.
 
@@ -49,6 +54,18 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
         model: Of the robot: its stop skill, and what opens its gripper.
         instruction: Untrusted.
     """
+    order = _order(instruction)
+    if order == "release":
+        opens = (
+            name for name, skill in model.skills.items() if isinstance(skill.effect, Gripper) and skill.effect.is_open
+        )
+        opening = next(opens, "")
+        return f"{opening}();" if opening else ""
+    return f"{model.stop_skill}();" if order else ""
+
+
+def _order(instruction: str) -> str:
+    """Returns which order an instruction is as a whole, ``stop`` or ``release``; empty if it is none."""
     words = re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction[:400]).lower().replace("'", " "))
     if not 0 < len(words) <= _MAX_WORDS or len(instruction) > 400 or any(map(str.isdigit, instruction)):
         return ""
@@ -59,10 +76,4 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
     rest = _ORDER.sub(" ", text).split()
     if not orders or any(word not in _FILLERS for word in rest):
         return ""
-    if "release" in orders:
-        opens = (
-            name for name, skill in model.skills.items() if isinstance(skill.effect, Gripper) and skill.effect.is_open
-        )
-        opening = next(opens, "")
-        return f"{opening}();" if opening else ""
-    return f"{model.stop_skill}();"
+    return "release" if "release" in orders else "stop"

@@ -75,11 +75,14 @@ class Mission:
     def is_unanswered(self, result: PlanResult) -> bool:
         """Whether the planner ended an emergency without an answer, though no client had called it off.
 
-        What it delivered of a plan that it did not understand to the end, or that the gate refused, is none.
+        What it delivered of a plan that it did not understand to the end, or that the gate refused, is none; nor is
+        what was carried out of a plan that cannot be gone on with, unless that is so because it failed on the robot.
         """
         is_urgent = self.order.urgency == Urgency.URGENT.value
         is_called_off = self.is_given_up or result.error_code in (ErrorCode.CANCELLED, ErrorCode.SUPERSEDED)
-        has_answer = bool(result.segments) and not is_of_the_plan(result.error_code)
+        has_failed = any(outcome.status == msgs.SegmentOutcome.FAILED for outcome in self._outcomes.values())
+        is_cut = result.error_code is ErrorCode.NOT_ACHIEVED and not has_failed
+        has_answer = bool(result.segments) and not (is_cut or is_of_the_plan(result.error_code))
         return is_urgent and not is_called_off and not has_answer and not self.reflexes
 
     @property

@@ -15,10 +15,11 @@ from rclpy.node import Node
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import Urgency
+from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
+from llm_planner.planning.stop_words import is_stop
 from llm_planner.robots.model import RobotModel
-from llm_planner.ros import conversions, orders
+from llm_planner.ros import conversions, metrics, orders
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.mission import Follower, Mission
 from llm_planner.ros.plan_handle import CARRIED_OUT
@@ -79,6 +80,8 @@ class Missions:
     def instruct(self, order: Instruct.Request, *, num_replans: int = 0, follower: Follower | None = None) -> None:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
+        An order to stop is obeyed at once, whatever the robot does, and needs no planner.
+
         Args:
             order: What is asked.
             num_replans: How many plans before this one asked for a new plan.
@@ -87,9 +90,13 @@ class Missions:
         Raises:
             PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a
                 world that is broken or that the robot does not take.
+            Exception: As of ``stop``, for an order to stop.
         """
         if not order.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
+        if is_stop(order.instruction) and not order.plan:
+            self._stop_as_told(order, follower)
+            return
         urgency = conversions.to_enum(Urgency, order.urgency)
         self._require_free(urgency)
         world = Snapshot.from_order(order.world) if order.world else None
@@ -122,6 +129,29 @@ class Missions:
         on_result = self._bridge.guard(functools.partial(self._on_result, mission))
         mission.handle.future.add_done_callback(on_result)
         self._wake()
+
+    def _stop_as_told(self, order: Instruct.Request, follower: Follower | None) -> None:
+        """Does what a stop does, and posts the outcome of the order: its asker must know first that it was taken."""
+        asked_at = self._stamp()
+        self.stop(f"stopped by the instruction {order.instruction!r}")
+        outcome = msgs.PlanOutcome(
+            robot_id=self._client.robot_id,
+            robot_model=self._model.name,
+            tag=order.tag,
+            instruction=order.instruction,
+            urgency=order.urgency,
+            asked_at=asked_at,
+            finished_at=self._stamp(),
+            plan=f"{self._model.stop_skill}();",
+            metrics=metrics.from_metrics(PlanMetrics()),
+            world=self._robot.snapshot().to_json(),
+        )
+        self._bridge.post(self._tell, outcome, follower)
+
+    def _tell(self, outcome: msgs.PlanOutcome, follower: Follower | None) -> None:
+        self._publish(outcome)
+        if follower is not None:
+            follower.note_outcome(outcome, is_last=True)
 
     def _require_free(self, urgency: Urgency) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
@@ -216,8 +246,9 @@ class Missions:
         """Obeys the end of a plan. A lost planner is no order to stop: the robot's silence behaviour takes over."""
         result = mission.handle.result(0.0)
         if result.error_code in CARRIED_OUT:
-            is_partial = result.error_code is ErrorCode.PLAN_PARTIAL
-            self._robot.complete(mission.goal_id, len(result.segments), is_partial=is_partial)
+            num_segments = len(result.segments)  # none of a plan that is only shown
+            is_partial = result.error_code is ErrorCode.PLAN_PARTIAL and num_segments > 0
+            self._robot.complete(mission.goal_id, num_segments, is_partial=is_partial)
         elif mission.is_unanswered(result):
             mission.is_given_up = True
             self._robot.refuse(mission.goal_id, f"the planner has no answer to the emergency: {result.error_code.name}")

@@ -29,7 +29,7 @@ class Goal:
     """The loop's record of a request.
 
     Attributes:
-        held: Segments that wait for the end of the plan (whole-plan policies).
+        held: Segments that wait for the end of the plan (whole-plan policies), or are only shown (``plan_only``).
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
         verdict: Why the plan says itself that the task cannot be achieved; what was delivered is still carried out.
@@ -102,6 +102,11 @@ class Goal:
     def delivered(self) -> tuple[Segment, ...]:
         """Segments that went to the robot, those from before a restart included."""
         return self.execution.segments
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The plan of a goal that only shows it, as the candidates of its result."""
+        return ("".join(segment.text for segment in self.held),)
 
     @property
     def is_closed_in_time(self) -> bool:
@@ -205,7 +210,7 @@ class Goal:
             return ErrorCode.NOT_ACHIEVED, f"{self.story}; the new plan only stops"
         if not self.is_partial:
             return ErrorCode.NONE, self.story
-        what, num_segments = "the plan was closed", self.execution.num_delivered
+        what, num_segments = "the plan was closed", self.execution.num_delivered + len(self.held)
         if Measure.GRACEFUL_TRUNCATION.value in self.measures:
             what += f" within the condition of segment {num_segments - 1}, behind a whole statement,"
         what += f" to keep its budget of {self.request.time_budget_s} s"

@@ -117,7 +117,7 @@ class PlannerLoop:
             self._unpredicted.append(goal)
         if goal.execution.has_failed:
             return self._replan(goal, request.failures[-1], now_s)
-        if prepared.at_once is not None:
+        if prepared.at_once is not None and not record.is_complete:
             return [*self._deliver(goal, prepared.at_once, now_s), *self._conclude(goal, prepared.at_once)]
         return self._finish_if_done(goal) if goal.is_plan_complete else []
 
@@ -289,7 +289,7 @@ class PlannerLoop:
             candidates = tuple(plan for rest in progress.candidates if (plan := before + rest))
             return [self._end(goal, error.code, error.message, candidates)]
         if progress.is_complete and goal.request.plan_only:
-            return [self._end(goal, ErrorCode.NONE, "", ("".join(segment.text for segment in goal.held),))]
+            return [self._end(goal, ErrorCode.NONE, "", goal.shown)]
         return self._complete(goal) if progress.is_complete else []
 
     def _check_kv(self, output: StepOutput) -> None:
@@ -305,7 +305,11 @@ class PlannerLoop:
         """Ends a goal that cannot keep its budget, or closes its plan behind the last whole statement."""
         events: list[Event] = []
         if goal.is_closed_in_time and not self._deadlines.is_too_late(goal, now_s):
-            events += [*self._deliver(goal, goal.truncate(), now_s), *self._send_held(goal, now_s)]
+            events += self._deliver(goal, goal.truncate(), now_s)
+            if goal.request.plan_only and goal.held:
+                goal.is_partial = True
+                return [*events, self._end(goal, *goal.ending, goal.shown)]
+            events += self._send_held(goal, now_s)
         if goal.at_deadline is AtDeadline.IS_CLOSED:
             goal.is_partial = True
             return events + self._complete(goal)

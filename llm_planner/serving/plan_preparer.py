@@ -102,9 +102,13 @@ class PlanPreparer:
             texts = (*_scenes(request), request.instruction, *model.places)
             mentioned = Mentioned(texts, seen=" ".join((seen, *model.places)), said=request.instruction)
         can_ask = bool(request.plan) or not is_clear(request.scene, request.instruction, model)
-        session = self._session(model, request, allowed, mentioned, can_ask=can_ask)
         given_plan = request.plan or immediate_plan(model, request.instruction)
-        at_once = session.write(given_plan) if given_plan and not request.delivered else None
+        # A plan that is given is read from its beginning, also if a part of it was delivered before a restart.
+        as_read = replace(request, delivered=(), failures=()) if given_plan else request
+        session = self._session(model, as_read, allowed, mentioned, can_ask=can_ask)
+        at_once = session.write(given_plan) if given_plan else None
+        if at_once is not None:
+            at_once = replace(at_once, segments=at_once.segments[len(request.delivered) :])
         if not given_plan and not is_trained_for(model, self._trained_models):
             raise self._untrained(model)
         if not given_plan and request.urgency is not Urgency.URGENT and (order := harm_of(request.instruction, model)):

@@ -69,7 +69,7 @@ class Prepared:
         length: How many tokens are to be generated, as soon as it is predicted; None if nothing predicts it.
         begin_replan: Makes the session begin another plan, for the request with what was delivered and what failed so
             far. None for what cannot be replanned.
-        at_once: The whole plan, where no model is needed for it.
+        at_once: The plan behind what was delivered of it, where no model is needed for it.
         stop_skill: Of the robot model; empty for an answer in words.
     """
 

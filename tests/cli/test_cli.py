@@ -91,6 +91,24 @@ def test_plan_with_the_scripted_backend_ends_with_its_metrics(tmp_path):
     assert answer["metrics"]["num_output_tokens"] > 0
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "policy", "temperature"),
+    [
+        ("", [], "fcfs_stream", 0.0),
+        ("scheduler: {policy: pud}\ntemperature: 0.7\n", [], "pud", 0.7),
+        ("scheduler: {policy: pud}\n", ["--policy", "fcfs", "--temperature", "0.2"], "fcfs", 0.2),
+    ],
+)
+def test_plan_takes_policy_and_temperature_of_its_file_unless_they_are_given(
+    tmp_path, monkeypatch, text, options, policy, temperature
+):
+    config, settings = tmp_path / "fake.yaml", []
+    config.write_text(f"backend: fake\n{text}", encoding="utf-8")
+    monkeypatch.setattr("llm_planner.assembly.build_loop", lambda given, **_: settings.append(given) or StuckLoop())
+    runner.invoke(app, ["plan", "go up", "--config", str(config), *options])
+    assert [(given.scheduler.policy, given.temperature) for given in settings] == [(policy, temperature)]
+
+
 class StuckLoop:
     """Has lost the goal."""
 

@@ -145,6 +145,16 @@ def test_a_second_goal_meets_a_busy_robot_unless_it_is_urgent(planner, start):
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.SUPERSEDED)
 
 
+def test_an_order_to_stop_ends_the_goal_of_a_busy_robot_and_succeeds(planner, start):
+    site = start("drone_a12", time_scale=1.0)
+    first = site.fly("hang mf(500);")
+    status, result = site.send("please stop").end
+    assert (status, result.error_code) == (GoalStatus.STATUS_SUCCEEDED, ErrorCode.NONE)
+    assert [outcome.plan for outcome in result.outcomes] == ["h();"]
+    status, result = first.end
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.STOPPED)
+
+
 def test_a_skill_that_fails_aborts_the_goal_and_shows_which(planner, start):
     status, result = start("drone_a5").send("mf(100);g('unicorn');mb(20);").end
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.SKILL_FAILED)

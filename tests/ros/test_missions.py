@@ -380,6 +380,81 @@ def test_an_emergency_that_is_not_understood_stops_a_robot_that_sees_nothing_mov
     assert robot.control.pose.x_m == pytest.approx(at.x_m, abs=0.05)
 
 
+@pytest.mark.parametrize(("has_failed", "begun"), [(False, [msgs.Reflex.REFUSED]), (True, [])])
+def test_an_emergency_whose_plan_cannot_be_gone_on_with_is_left_to_the_reflex_once_its_beginning_is_carried_out(
+    robot, has_failed, begun
+):
+    goal_id = robot.instruct(Urgency.URGENT, world=json.dumps({"objects": []}))
+    robot.spin()
+    text = "g(unicorn);" if has_failed else "mr(20);"
+    robot.feed(goal_id, messages(goal_id, text))
+    robot.run(10.0)
+    robot.spin()
+    assert reflexes_begun(robot) == []
+    robot.end(goal_id, ErrorCode.NOT_ACHIEVED, [make_segment(0, text)])
+    robot.spin()
+    robot.run(5.0)
+    robot.spin()
+    assert [cause for cause, _ in reflexes_begun(robot)] == begun
+    (outcome,) = robot.outcomes
+    assert outcome.error_code == ErrorCode.NOT_ACHIEVED
+    status = msgs.SegmentOutcome.FAILED if has_failed else msgs.SegmentOutcome.SUCCEEDED
+    assert [s.status for s in outcome.segments] == [status]
+
+
+@pytest.mark.parametrize("first", [Urgency.NORMAL, Urgency.URGENT, Urgency.CHAT])
+@pytest.mark.parametrize("order", [{}, {"urgency": 1}, {"urgency": 7}, {"plan_only": True}, {"world": "none"}])
+def test_an_order_to_stop_stops_a_robot_whatever_it_does(robot, first, order):
+    goal_id = robot.instruct(first)
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(200);"))
+    robot.run(1.0)
+    followed = []
+    follower = SimpleNamespace(note_outcome=lambda outcome, *, is_last: followed.append((outcome.tag, is_last)))
+    robot.missions.instruct(Instruct.Request(instruction="Stop!", tag="mine", **order), follower=follower)
+    at = robot.control.pose
+    assert followed == []  # it is answered first
+    robot.spin()
+    assert followed == [("mine", True)]
+    robot.end(goal_id, ErrorCode.CANCELLED, [make_segment(0, "mf(200);")])
+    robot.feed(goal_id, messages(goal_id, "mf(200);", "mb(100);"))
+    robot.spin()
+    robot.run(5.0)
+    assert robot.control.pose.x_m == pytest.approx(at.x_m, abs=0.05)
+    told, stopped = robot.outcomes
+    assert (told.tag, told.error_code, told.plan, told.instruction) == ("mine", ErrorCode.NONE, "h();", "Stop!")
+    assert (stopped.goal_id, stopped.error_code) == (goal_id, ErrorCode.STOPPED)
+    assert stopped.error_msg == "stopped by the instruction 'Stop!'"
+    assert robot.instruct() != goal_id, "it is free again"
+
+
+def test_an_order_to_stop_needs_no_planner(robot):
+    for _ in range(2):
+        robot.missions.instruct(Instruct.Request(instruction="freeze"))
+        robot.spin()
+    assert [(outcome.goal_id, outcome.error_code) for outcome in robot.outcomes] == [("", ErrorCode.NONE)] * 2
+    assert robot.action.sent == {}
+
+
+@pytest.mark.parametrize("order", [{"instruction": "stop at the door"}, {"instruction": "stop", "plan": "mf(20);"}])
+def test_what_is_no_order_to_stop_meets_a_busy_robot(robot, order):
+    robot.instruct()
+    with pytest.raises(PlannerError) as caught:
+        robot.missions.instruct(Instruct.Request(**order))
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+
+
+def test_a_plan_that_is_only_shown_moves_nothing_if_it_is_closed_in_time(robot):
+    goal_id = robot.instruct(plan_only=True)
+    robot.spin()
+    robot.feed(goal_id, [])
+    started, driver = [], robot.control._driver
+    driver.start = lambda call, _: started.append(call)
+    robot.end(goal_id, ErrorCode.PLAN_PARTIAL)
+    robot.run(1.0)
+    assert started == []
+
+
 @pytest.mark.parametrize("urgency", [Urgency.NORMAL, Urgency.URGENT])
 def test_a_plan_of_which_all_was_delivered_needs_no_reflex(robot, urgency):
     goal_id = robot.instruct(urgency)

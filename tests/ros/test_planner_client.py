@@ -2,6 +2,7 @@
 """Goals over real DDS, through the client library: every goal has a defined end, and no segment is lost."""
 
 import math
+import re
 import threading
 import time
 import uuid
@@ -10,15 +11,24 @@ import pytest
 from rclpy.action.client import ActionClient
 from rclpy.task import Future
 
+from llm_planner import client
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.remote_goal import RemoteGoal
+from tests.documented import ROOT
 from tests.ros.nodes import Robot, wait_until
 
 pytestmark = pytest.mark.ros
 
 TIMEOUT_S = 15.0
+
+
+def test_the_library_exports_what_the_page_imports():
+    text = (ROOT / "docs" / "interfaces.md").read_text(encoding="utf-8")
+    names = {name for line in re.findall(r"from llm_planner\.client import (.*)", text) for name in line.split(", ")}
+    assert "PlanRequest" in names
+    assert names <= set(client.__all__)
 
 
 def carry_out(handle):

@@ -249,6 +249,13 @@ def test_an_emergency_with_a_budget_does_not_wait(start):
     assert "reflex" in result.stderr
 
 
+def test_an_order_to_stop_does_not_wait_for_a_planner(start):
+    start(LoadingPlanner, "slow")
+    start(Operator, "drone_1", planner="/slow")
+    result = Send("drone_1", "stop!", "--approve", "ask").result
+    assert (result.exit_code, result.stdout) == (0, "done\n")
+
+
 def test_an_unknown_robot_is_named_with_those_that_are_there(start):
     operator = start(Operator, "drone_1")
     commander = Commander(operator.node, ["dron_1"])

@@ -85,6 +85,27 @@ def test_a_plan_is_closed_at_its_last_complete_segment(policy):
     assert run.of(SegmentReady)[-1][0] <= 0.15 - NETWORK_S
 
 
+@pytest.mark.parametrize("scope", BudgetScope)
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "tardiness"])
+def test_a_plan_that_is_only_shown_reaches_no_robot_when_it_is_closed(policy, scope):
+    run = Run(policy=policy, reports=True)
+    run.submit(plan_only=True, **partial(0.15, scope))
+    result = run.go().result()
+    assert [type(event) for _, event in run.events] == [Finished]
+    assert (result.error_code, result.segments) == (ErrorCode.PLAN_PARTIAL, ())
+    (shown,) = result.candidates
+    assert PLAN.startswith(shown)
+    assert f"segments: {shown.count(';')};" in result.error_msg
+    assert run.of(Finished)[0][0] <= 0.15 - NETWORK_S
+
+
+def test_of_a_plan_that_is_only_shown_and_has_no_whole_statement_nothing_is_shown():
+    run = Run(plans={"go": "2{a(1);" + "b(2);" * 40 + "}"})
+    run.submit(plan_only=True, **partial(0.15))
+    result = run.go().result()
+    assert (result.error_code, result.candidates) == (ErrorCode.BUDGET_EXCEEDED, ())
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
 def test_a_plan_that_keeps_its_budget_is_no_partial_one(policy):
     run = Run(policy=policy)

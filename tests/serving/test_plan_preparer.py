@@ -22,9 +22,10 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTokenizer
+from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer, PromptMarkup
-from tests.serving.builders import failed, make_request, make_segment
+from tests.serving.builders import failed, make_request, make_segment, succeeded
 
 MARKUP = PromptMarkup(before_static="<sys>", before_dynamic="</sys><user>", after_dynamic="</user>")
 
@@ -263,6 +264,35 @@ def test_nothing_need_follow_what_was_delivered_before_a_restart():
     assert preparer.prepare(make_request()).sequence.first_grammar is None
     sequence = preparer.prepare(make_request(delivered=(make_segment(text="mf(100);"),))).sequence
     assert sequence.first_grammar == continued(sequence.grammar)
+
+
+@pytest.mark.parametrize("num_delivered", [0, 1, 2, 3])
+@pytest.mark.parametrize("plan", ["mf(50);tp();mb(50);", "mf(50); ?iv(cat)==True{ tp(); } mb(50);"])
+def test_of_a_plan_that_a_person_gave_only_the_rest_follows_a_restart(plan, num_delivered):
+    backend = FakeBackend(plans={"go": "mf(100);mf(100);ld();"})
+    request = make_request("r", "go", plan=plan)
+    whole = [e.segment for e in served(backend, make_preparer(backend), request) if isinstance(e, SegmentReady)]
+    again = replace(request, delivered=tuple(whole[:num_delivered]))
+    events = served(backend, make_preparer(backend), again)
+    assert [e.segment.index for e in events if isinstance(e, SegmentReady)] == [*range(num_delivered, 3)]
+    assert order(events) == [*(s.text for s in whole[num_delivered:]), "PlanComplete", "Finished"]
+    assert (events[-1].result.error_code, events[-1].result.plan) == (ErrorCode.NONE, "".join(s.text for s in whole))
+
+
+def test_a_plan_that_a_person_gave_and_that_is_complete_is_not_completed_again_after_a_restart():
+    backend = FakeBackend()
+    loop = PlannerLoop(
+        backend=backend,
+        scheduler=Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info),
+        preparer=make_preparer(backend),
+    )
+    delivered = (make_segment(0, "mf(50);"),)
+    request = make_request("r", "go", plan="mf(50);fail('no light');", delivered=delivered)
+    verdict = PlannerError(ErrorCode.NOT_ACHIEVED, "no light")
+    record = GoalRecord(request=request, arrival_s=0.0, delivered_at_s=(0.5,), is_complete=True, verdict=verdict)
+    assert loop.open(record, 1.0) == []
+    (end,) = loop.report(succeeded("r", 0), 2.0)
+    assert (end.result.error_code, end.result.error_msg) == (ErrorCode.NOT_ACHIEVED, "no light")
 
 
 def ask_an_untrained_model(**requested):
