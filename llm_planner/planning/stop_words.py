@@ -18,15 +18,19 @@ _FILLERS = frozenset(
         "at once instantly this instant just i said say for god s sake goodness already quick quickly fast and "
         "then the a will you can could would me us stupid thing damn hell heaven exactly where are it that "
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
-        "sweetheart darling honey thank thanks omg dude bro enough",
+        "sweetheart darling honey thank thanks omg dude bro enough keep",
     )
+)
+_STILL = (
+    r"(?:right )?"
+    r"(?:put|(?:very |perfectly )?still|there|here|where you are|in (?:place|position)|your position|quiet|motionless)"
 )
 _STOP = (
     r"(?:emergency )?stop(?: (?:right )?(?:there|here|where you are))?",
     r"(?:stop|quit|cease) (?:moving|it|that|everything|flying)",
     r"halt|freeze|abort|cease|whoa|woah|cancel|enough|e stop|estop|knock it off|cut it out|that s (?:far )?enough",
     r"hold(?: (?:on|it|still|fire|position|your position|that|everything))?|stand (?:still|by)",
-    r"(?:stay|remain|keep)(?: (?:right )?(?:put|still|there|here|where you are|in place|quiet|motionless))?",
+    rf"(?:stay|remain)(?: {_STILL})?|keep {_STILL}",
     (
         r"(?:do not|don t|dont|never|no) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly)"
         r"(?: (?:an inch|a muscle|at all))?"
@@ -40,6 +44,11 @@ _RELEASE = (
 )
 _ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
 _MAX_WORDS = 16
+_TO_BE_SAID = re.compile(
+    r"\W*(?:(?:please|now|ok|okay|hey|robot|drone|just|then|and|can|could|will|would|you)\W+)*"
+    r"say(?:\s+|\s*:\s*|[\s,:]*[\"'\u2018\u201c\u201e\u00ab]\s*)\w"
+)
+"""What begins like this names words to say: "say nobody move" is to be said, "say, stop" is an order."""
 
 
 def immediate_plan(model: RobotModel, instruction: str) -> str:
@@ -52,7 +61,7 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
     words = re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction[:400]).lower().replace("'", " "))
     if not 0 < len(words) <= _MAX_WORDS or len(instruction) > 400 or any(map(str.isdigit, instruction)):
         return ""
-    if re.match(r"\s*say\s+\w", instruction.lower()):  # "say nobody move" is to be said, "say, stop" is an order
+    if _TO_BE_SAID.match(instruction.lower()):
         return ""
     text = " ".join(words)
     orders = {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}
@@ -63,6 +72,6 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
         opens = (
             name for name, skill in model.skills.items() if isinstance(skill.effect, Gripper) and skill.effect.is_open
         )
-        opening = next(opens, "")
-        return f"{opening}();" if opening else ""
-    return f"{model.stop_skill}();"
+        if opening := next(opens, ""):
+            return f"{opening}();"
+    return f"{model.stop_skill}();" if "stop" in orders else ""

@@ -34,7 +34,7 @@ def compare(left: Value, operator: str, right: Value) -> bool:
     """Returns the truth of a comparison.
 
     A text meets a number or boolean as what it spells: "3" equals 3, "yes" equals true. Otherwise values of different
-    types are different, and only numbers are greater or less. Of two texts, case and a full stop at the end are ignored.
+    types are different, and only numbers are greater or less. Of two texts, case and a final full stop are ignored.
 
     Raises:
         TypeError: If the two cannot be ordered.
