@@ -18,15 +18,19 @@ _FILLERS = frozenset(
         "at once instantly this instant just i said say for god s sake goodness already quick quickly fast and "
         "then the a will you can could would me us stupid thing damn hell heaven exactly where are it that "
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
-        "sweetheart darling honey thank thanks omg dude bro enough",
+        "sweetheart darling honey thank thanks omg dude bro enough keep",
     )
+)
+_STILL = (
+    r"(?:right )?"
+    r"(?:put|(?:very |perfectly )?still|there|here|where you are|in (?:place|position)|your position|quiet|motionless)"
 )
 _STOP = (
     r"(?:emergency )?stop(?: (?:right )?(?:there|here|where you are))?",
     r"(?:stop|quit|cease) (?:moving|it|that|everything|flying)",
     r"halt|freeze|abort|cease|whoa|woah|cancel|enough|e stop|estop|knock it off|cut it out|that s (?:far )?enough",
     r"hold(?: (?:on|it|still|fire|position|your position|that|everything))?|stand (?:still|by)",
-    r"(?:stay|remain|keep)(?: (?:right )?(?:put|still|there|here|where you are|in place|quiet|motionless))?",
+    rf"(?:stay|remain)(?: {_STILL})?|keep {_STILL}",
     (
         r"(?:do not|don t|dont|never|no) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly)"
         r"(?: (?:an inch|a muscle|at all))?"
@@ -40,11 +44,16 @@ _RELEASE = (
 )
 _ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
 _MAX_WORDS = 16
+_TO_BE_SAID = re.compile(
+    r"\W*(?:(?:please|now|ok|okay|hey|robot|drone|just|then|and|can|could|will|would|you)\W+)*"
+    r"say(?:\s+|\s*:\s*|[\s,:]*[\"'\u2018\u201c\u201e\u00ab]\s*)\w"
+)
+"""What begins like this names words to say: "say nobody move" is to be said, "say, stop" is an order."""
 
 
 def is_stop(instruction: str) -> bool:
     """Returns whether an instruction (untrusted) orders a robot to stop, and nothing else."""
-    return _order(instruction) == "stop"
+    return _orders(instruction) == {"stop"}
 
 
 def immediate_plan(model: RobotModel, instruction: str) -> str:
@@ -54,26 +63,24 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
         model: Of the robot: its stop skill, and what opens its gripper.
         instruction: Untrusted.
     """
-    order = _order(instruction)
-    if order == "release":
+    orders = _orders(instruction)
+    if "release" in orders:
         opens = (
             name for name, skill in model.skills.items() if isinstance(skill.effect, Gripper) and skill.effect.is_open
         )
-        opening = next(opens, "")
-        return f"{opening}();" if opening else ""
-    return f"{model.stop_skill}();" if order else ""
+        if opening := next(opens, ""):
+            return f"{opening}();"
+    return f"{model.stop_skill}();" if "stop" in orders else ""
 
 
-def _order(instruction: str) -> str:
-    """Returns which order an instruction is as a whole, ``stop`` or ``release``; empty if it is none."""
+def _orders(instruction: str) -> set[str]:
+    """Returns which orders an instruction consists of, ``stop`` and ``release``; none if it says anything else."""
     words = re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction[:400]).lower().replace("'", " "))
     if not 0 < len(words) <= _MAX_WORDS or len(instruction) > 400 or any(map(str.isdigit, instruction)):
-        return ""
-    if re.match(r"\s*say\s+\w", instruction.lower()):  # "say nobody move" is to be said, "say, stop" is an order
-        return ""
+        return set()
+    if _TO_BE_SAID.match(instruction.lower()):
+        return set()
     text = " ".join(words)
-    orders = {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}
-    rest = _ORDER.sub(" ", text).split()
-    if not orders or any(word not in _FILLERS for word in rest):
-        return ""
-    return "release" if "release" in orders else "stop"
+    if any(word not in _FILLERS for word in _ORDER.sub(" ", text).split()):
+        return set()
+    return {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}

@@ -36,7 +36,7 @@ from llm_planner.robots.driver import (
 )
 from llm_planner.robots.effect import Ask, Replan, Say
 from llm_planner.robots.model import RobotModel
-from llm_planner.robots.values import compare, is_true, yes_or_no
+from llm_planner.robots.values import compare, is_true, is_yes_or_no, yes_or_no
 
 MAX_STEPS = 10_000  # calls and rounds of loops of one plan: whatever the gate let through, it ends
 
@@ -279,8 +279,10 @@ class Interpreter:
         first = yield from self._value(left)
         origin = self._origin(left)
         second = yield from self._value(right)
-        if isinstance(second, bool):
+        if is_yes_or_no(second):
             first = self._decided(origin, first)
+        if is_yes_or_no(first):
+            second = self._decided(self._origin(right), second)
         try:
             return compare(first, operator, second)
         except TypeError as error:

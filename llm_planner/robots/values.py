@@ -25,16 +25,23 @@ def yes_or_no(answer: Value) -> bool | None:
     return None if word is None else word[1].casefold() in TRUE_WORDS
 
 
+def is_yes_or_no(value: Value) -> bool:
+    """Returns whether an answer that is compared with this value decides something."""
+    return isinstance(value, bool) or (isinstance(value, str) and yes_or_no(value) is not None)
+
+
 def compare(left: Value, operator: str, right: Value) -> bool:
     """Returns the truth of a comparison.
 
     A text meets a number or boolean as what it spells: "3" equals 3, "yes" equals true. Otherwise values of different
-    types are different, and only numbers are greater or less.
+    types are different, and only numbers are greater or less. Of two texts, case and a final full stop are ignored.
 
     Raises:
         TypeError: If the two cannot be ordered.
     """
     left, right = _like(left, right), _like(right, left)
+    if isinstance(left, str) and isinstance(right, str):
+        left, right = _bare(left), _bare(right)
     is_same_type = isinstance(left, str) == isinstance(right, str) and isinstance(left, bool) == isinstance(right, bool)
     if operator in {"==", "!="}:
         return (is_same_type and left == right) == (operator == "==")
@@ -47,10 +54,14 @@ def _like(value: Value, other: Value) -> Value:
     """Returns a text as the type of ``other``, if it spells such a value."""
     if not isinstance(value, str) or isinstance(other, str):
         return value
-    word = value.strip().casefold()
+    word = _bare(value)
     if isinstance(other, bool):
         return word in TRUE_WORDS if word in TRUE_WORDS | FALSE_WORDS else value
     try:
         return float(word)
     except ValueError:
         return value
+
+
+def _bare(text: str) -> str:
+    return text.strip().casefold().removesuffix(".")

@@ -17,7 +17,7 @@ import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
-from llm_planner.planning.stop_words import is_stop
+from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
 from llm_planner.ros.bridge import Bridge
@@ -94,7 +94,7 @@ class Missions:
         """
         if not order.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
-        if is_stop(order.instruction) and not order.plan:
+        if not order.plan and immediate_plan(self._model, order.instruction) == f"{self._model.stop_skill}();":
             self._stop_as_told(order, follower)
             return
         urgency = conversions.to_enum(Urgency, order.urgency)

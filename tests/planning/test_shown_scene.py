@@ -3,13 +3,14 @@
 
 import itertools
 import random
+import re
 import time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from llm_planner.planning.shown_scene import is_clear, shown_scene
+from llm_planner.planning.shown_scene import is_clear, shown_scene, singular
 from llm_planner.planning.untrusted import plain_scene
 from llm_planner.robots.library import RobotLibrary
 
@@ -43,6 +44,22 @@ def shown(scene: str, task: str, model=TELLO) -> str:
 )
 def test_entries_that_the_task_names_are_shown(scene, task, expected):
     assert shown(scene, task) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    re.findall(
+        r"(\w+):(\w+)",
+        "knife:knives shelf:shelves bookshelf:bookshelves leaf:leaves glove:gloves valve:valves mouse:mice "
+        "child:children man:men woman:women specimen:specimens bus:buses virus:viruses lens:lenses vase:vases "
+        "box:boxes glass:glasses house:houses tooth:teeth foot:feet shoe:shoes tomato:tomatoes berry:berries "
+        "cookie:cookies tie:ties switch:switches",
+    ),
+)
+def test_a_plural_names_each_of_its_things(one, many):
+    assert singular(one) == singular(many) == singular(singular(many))
+    assert shown(f"{one}_1, {one}_2, horse_1", f"pick up the {many}", INDY7) == f"{one}_1, {one}_2"
+    assert shown(f"{many}, horse_1", f"pick up the {one}", INDY7) == many
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,10 @@ def test_probed_values_are_compared_as_what_they_spell():
         ("3", ">", 2.0, True),
         (2.0, "<", "3", True),
         ("a", "==", "a", True),
+        ("Red.", "==", "red", True),
+        (" Red.", "!=", "red", False),
+        ("red", "!=", "blue", True),
+        ("Yes.", "==", True, True),
         ("a", "==", 1.0, False),
     ],
 )
@@ -124,7 +128,18 @@ def test_what_an_answer_decides(answer, expected):
     assert yes_or_no(answer) is expected
 
 
-@pytest.mark.parametrize("plan", ["?p('is it open'){mf(100);}", "?p('is it open')==False{mf(100);}ld();"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "?p('is it open'){mf(100);}",
+        "?p('is it open')==False{mf(100);}ld();",
+        "?True==p('is it open'){mf(100);}",
+        "?p('is it open')=='yes'{mf(100);}?p('is it open')=='no'{ld();}",
+        "?p('is it open')!=yes{mf(100);}",
+        "?'no'!=p('is it open'){mf(100);}",
+        "?'yes'==p('is it open')|iv(chair){mf(100);}",
+    ],
+)
 def test_a_robot_stands_still_where_an_answer_decides_nothing(plan):
     outcome = run(plan, drone(World(answers={"open": "I cannot see a door"})))
     assert outcome.reason == "the answer to 'is it open' is neither yes nor no: 'I cannot see a door'"
@@ -135,6 +150,17 @@ def test_an_answer_in_a_sentence_decides():
     told = drone(World(answers={"open": "No, the door is closed."}))
     outcome = run("_1=p('is it open');?_1{mf(100);}?_1==False{tc(90);}", told)
     assert calls(outcome) == [("p", "is it open"), ("tc", 90.0)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_yes"), [("Yes, two people", True), ("yes", True), ("True.", True), (2.0, True), ("No.", False)]
+)
+@pytest.mark.parametrize("yes", ["_1==True", "True==_1", "_1=='yes'", "'Yes'==_1", "_1!='no'", "_1==p('who is there')"])
+def test_an_answer_is_compared_as_the_yes_or_no_that_it_says(yes, answer, is_yes):
+    told = drone(World(answers={"anyone": answer, "who": "yes, Ann"}))
+    outcome = run(f"_1=p('is anyone there');?{yes}{{tc(90);}}", told)
+    assert outcome.is_success
+    assert (calls(outcome)[-1] == ("tc", 90.0)) == is_yes
 
 
 def test_parts_of_a_plan_share_variables_and_nothing_runs_after_a_return():

@@ -32,6 +32,13 @@ ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
         "not an inch",
         "abort",
         "say, stop!",
+        "I say stop!",
+        "please, I say, stop",
+        "keep still",
+        "keep right there",
+        "keep your position please",
+        "stay",
+        "no, keep... ah yes, stop",
     ],
 )
 def test_a_stop_is_a_stop(order):
@@ -43,6 +50,12 @@ def test_a_stop_is_a_stop(order):
 def test_let_go_opens_the_gripper(order):
     assert immediate_plan(ROBOTS["indy7"], order) == "open();"
     assert immediate_plan(ROBOTS["tello"], order) == ""
+
+
+@pytest.mark.parametrize("order", ["Stop! Let go of me!", "release me and stop right now"])
+def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
+    assert immediate_plan(ROBOTS["indy7"], order) == "open();"
+    assert immediate_plan(ROBOTS["tello"], order) == "h();"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +75,15 @@ def test_let_go_opens_the_gripper(order):
         "stop " * 300,
         "don't stop",
         "say stop moving",
+        'say "stop"',
+        "say 'freeze'",
+        "say \u201cstop\u201d",
+        "say: stop",
+        'say, "stop"',
+        "please say stop",
+        "hey robot, could you please say stop",
+        "keep doing what you are doing",
+        "keep it, please",
     ],
 )
 def test_a_task_is_no_stop(task):
