@@ -54,8 +54,8 @@ _WAYS = {  # words that order a motion or a turn
     Side.RIGHT: r"right|starboard|rightwards?|righthand|(?<!against )(?<!against the )clockwise|(?:three|3) o clock",
     Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|half|{_UNIT}) (?:ahead(?! of)|front)"
     rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?:closer|nearer)(?! than)|advance",
-    Side.BACK: r"(?<!come )(?<!read )(?<!and )(?<!head )(?<!the way )back"
-    r"(?!(?: up| down| to| in| on| where| the way| towards?)\b)|backwards?|reverse|astern|retreat|withdraw"
+    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?!(?: up| down| to| in| on| where| the way)\b)"
+    r"|backwards?|reverse|astern|retreat|withdraw"
     r"|recoil|retire",
     Side.UP: r"(?<=go )up|up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar|mount"
     r"|gain (?:\w+ ){0,4}(?:height|altitude)",
@@ -103,6 +103,7 @@ _REVERSED = re.compile(
     r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|"
     r"dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually|sorry|scratch|rather|meant?|"
     r"same|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|(?<!take )(?<!taking )off|too far"
+    r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
 )
 _COMING = re.compile(
