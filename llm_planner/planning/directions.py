@@ -5,14 +5,17 @@
 read off the words is judged: a plan passes if nothing is said of its directions.
 """
 
+import cmath
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.limits import DEFAULT_LIMITS
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.effect import Approach, GoTo, Translate, Turn
+from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 
@@ -39,7 +42,8 @@ _AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
 
 _NOT_A_SIDE = re.compile(
     r"\bright (?=(?:now|away|there|here|behind|above|below|under|over|in|at|on|beside|next|up|into|onto|where|then)\b)"
-    r"|\b(?:all right|alright|you re right|that s right|(?:is|are|s|been|be|just|only|got|have|has|what) left\b(?! of)"
+    r"|\b(?:all right|alright|you re right|that s right"
+    r"|(?:is|are|s|been|be|just|only|got|have|has|what|who) left\b(?! of)"
     r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up(?= [,;:.!?]| *$)|right angles?\b"
     r"|give (?:me|us) back\b|at the back\b|back (?:door|gate|yard|garden|wall|room|seat|row)s?\b)"
 )
@@ -48,11 +52,12 @@ _WAYS = {  # words that order a motion or a turn
     Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock"
     r"|against (?:the )?clock(?:wise)?",
     Side.RIGHT: r"right|starboard|rightwards?|righthand|(?<!against )(?<!against the )clockwise|(?:three|3) o clock",
-    Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|{_UNIT}) (?:ahead(?! of)|front)"
+    Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|half|{_UNIT}) (?:ahead(?! of)|front)"
     rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?:closer|nearer)(?! than)|advance",
-    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?! up| down| to| in| on| where| the way)|backwards?|reverse|astern"
-    r"|retreat|withdraw|recoil",
-    Side.UP: r"up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar|mount"
+    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?!(?: up| down| to| in| on| where| the way)\b)"
+    r"|backwards?|reverse|astern|retreat|withdraw"
+    r"|recoil|retire",
+    Side.UP: r"(?<=go )up|up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar|mount"
     r"|gain (?:\w+ ){0,4}(?:height|altitude)",
     Side.DOWN: r"down|doon|downwards?|lower|descend|drop|duck|dip(?:s|ped)?|sink",
 }
@@ -61,24 +66,52 @@ _PLACES = {  # words for where something is, or comes from
     Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
     Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
     Side.BACK: r"behind|rear|(?:your|ur|the|in) back|back(?:wards|ing) into|(?:six|6) o clock|your (?:six|6)|tail",
-    Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?",
-    Side.DOWN: r"below|beneath|underneath|under|floor|ground|bottom|underside",
+    Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?"
+    r"|(?<=from )up|out from (?:under(?:neath)?|beneath|below)",
+    Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|floor|ground|bottom|underside",
 }
+_TOLERANCE_M = 0.01
+_ROUNDED = 1.1  # two times a foot: 30 cm, 30 cm, and 61 cm back
+_ROUNDS = re.compile(r"(?:^|(?<=[;{}]))(\d{1,3})\{")  # of a loop
 _HALF_OR_FULL = (180, 360)  # degrees
 _MOVE = (
     r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
     r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
 )
 _AMOUNT = rf"(?:\w+ (?:\w+ )?(?:{_UNIT}|steps?) )?"
-_ORDERED = re.compile(
-    rf"\b{_MOVE} (?:it |away |off |over |out |quick(?:ly)? |now |straight )*{_AMOUNT}"
-    r"(?:to )?(?:the |your |a )?(?:\w+ )?"
-    r"(?:left|right|ahead)\b|\b(?:left|right) (?:now|you go)\b"
+_TO = (
+    rf"(?:it |away |off |over |out |quick(?:ly)? |now |straight )*{_AMOUNT}"
+    r"(?:to )?(?:the |your |a )?(?:(?!from |on |by |at |in )\w+ )?"
 )
-_FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:\w+ )?(?:{words})\b"
+_OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
+_OTHERS = "".join(
+    f"(?<!{words} )" for words in ("will", "would", "might", "may", "could", "going to", "about to", "wants to")
+)
+_ORDERED = re.compile(
+    rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
+    rf"|(?:^|[,;:.!?] |\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
+    rf" {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    r"|\b(?:(?:get|go|come|move|fly) down|land) (?:on|to|onto) (?:the )?(?:ground|floor)\b"
+)
+_FORBIDDEN = re.compile(
+    r"(?<!if you )(?<!if you do )(?<!unless you )(?<!if )(?<!or )\b(?:not|don t|dont|never|cannot|can t|mustn t) "
+    rf"(?:you |ever |even |just |please |dare |try |to )*(?:{_MOVE} {_TO})?(?:{'|'.join(_WAYS.values())})\b"
+    r"(?! (?:than|so|as|too)\b)"
+)
+_FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:(?!here |there )\w+ )?(?:{words})\b"
 _REVERSED = re.compile(
-    r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|dodge|"
-    r"again|wait|actually|sorry|scratch|rather|meant?|same|around|out of|off|from|too far)\b"
+    r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|"
+    r"dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually|sorry|scratch|rather|meant?|"
+    r"same|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|(?<!take )(?<!taking )off|too far"
+    r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back"
+    rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
+)
+_COMING = re.compile(
+    r"\b(?:com(?:es|ing)|approach(?:es|ing)|fall(?:s|ing)|fl(?:ies|ying)|(?:watch|look|mind) out|careful)\b"
+)
+_LOOKED_AT = re.compile(  # "a picture from the left": where to be
+    r"\b(?:pictures?|photos?|photograph(?:s|ed)?|pics?|shots?|shoot|snap|looks?|see(?! you)|seen|view|film|take|scan"
+    r"|inspect|check)\b"
 )
 
 
@@ -100,32 +133,40 @@ class DirectionCheck:
         is_urgent: Whether it reports an emergency: every side that it names, and orders no motion to, is a threat's;
             if it names none, the threat is taken to be in front.
         is_replan: Whether an earlier plan has failed: another way may be needed, but none towards a threat.
+        heading_rad: How far the robot has turned to the left since the instruction came; nan if that is not known.
     """
 
     model: RobotModel
     instruction: str
     is_urgent: bool = False
     is_replan: bool = False
+    heading_rad: float = 0.0
     problem: str = field(default="", init=False)
     _threats: frozenset[Side] = field(init=False)
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
-    _gone: set[tuple[bool, Side]] = field(default_factory=set, init=False)
+    _gone: dict[tuple[bool, Side], float] = field(default_factory=dict, init=False)
+    _moved_m: dict[Side, float] = field(default_factory=lambda: dict.fromkeys(Side, 0.0), init=False)
 
     def __post_init__(self) -> None:
         text = " ".join(re.findall(r"[a-z0-9]+|[,;:.!?](?=\s)", self.instruction[:4096].lower()))
         text = _NOT_A_SIDE.sub(" ", text)
-        warned = _sides(_WARNED_OF, _ORDERED.sub(" ", text))
+        forbidden = _sides(_NAMED, " , ".join(_FORBIDDEN.findall(text)))
+        text = _FORBIDDEN.sub(" ", text)
+        told = _ORDERED.sub(" ", text)  # where something is, or comes from
         self._named = _sides(_NAMED, _WARNING.sub(" ", text))
-        self._is_reversed = _REVERSED.search(text) is not None
+        self._is_reversed = _REVERSED.search(text) is not None and not (self.is_urgent and told != text)
         if self.is_urgent:
-            warned = _sides(_MENTIONED, _ORDERED.sub(" ", text))
-            self._threats = warned or frozenset({Side.FRONT}) - self._named
-            self._is_side_named = bool(warned) and self._named <= warned
-            self._named -= warned
+            warned = _sides(_MENTIONED, told)
+            self._threats = (warned or frozenset({Side.FRONT}) - self._named) | forbidden
+            self._is_side_named = bool(warned | forbidden) and self._named <= self._threats
+            self._named -= self._threats
         else:
-            self._threats = warned - self._named
+            warned = _sides(_WARNED_OF, told)
+            if _LOOKED_AT.search(told) and not _COMING.search(told):
+                warned = frozenset()
+            self._threats = (warned | forbidden) - self._named
 
     def ways_out(self) -> frozenset[str]:
         """Returns the skills that move the robot to none of the sides that are named; none if none is named."""
@@ -134,16 +175,19 @@ class DirectionCheck:
         sides = {name: self._side(SkillCall(name)) for name in self.model.skills}
         return frozenset(name for name, (moves, side) in sides.items() if moves and side not in self._threats)
 
-    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
-        """Returns how the plan stands with the calls of another statement."""
-        for call in calls:
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
+        """Returns how the plan stands with the calls of another statement.
+
+        Args:
+            calls: Of the statement; those of a loop once.
+            text: The statement in MiniSpec, with the rounds of its loops.
+        """
+        num_rounds = math.prod(map(int, _ROUNDS.findall(text)))
+        for call in [*calls] * min(num_rounds, DEFAULT_LIMITS.max_calls):
             moves, side = self._side(call)
-            if side is None:
-                continue
-            opposite = _OPPOSITE[side]
-            is_way_back = (moves, opposite) in self._gone
-            self._gone.add((moves, side))
-            if moves and side in self._threats and opposite not in self._threats and not is_way_back:
+            is_way_back = self._is_way_back(call, moves, side)
+            is_nearer = moves and side in self._threats and not is_way_back
+            if self._comes_nearer(call) if self.is_urgent else is_nearer:
                 self.problem = f"{_said(call)} goes to the side that the instruction warns of"
                 return Verdict.CONTRADICTED
             if not is_way_back and self._is_other_way(side):
@@ -157,11 +201,43 @@ class DirectionCheck:
 
     def restarted(self) -> "DirectionCheck":
         """Returns the check of a replan: towards a threat is as wrong as before."""
-        return replace(self, is_replan=True)
+        is_turned = self.heading_rad != 0.0  # if the turn was carried out
+        return replace(self, is_replan=True, heading_rad=math.nan if is_turned else 0.0)
 
-    def _is_other_way(self, side: Side) -> bool:
+    def _is_way_back(self, call: SkillCall, moves: bool, side: Side | None) -> bool:
+        """Notes how far a call goes or turns; returns whether the plan has gone as far the other way before."""
+        if side is None:
+            return False
+        amount = _amount(call)
+        before = self._gone.get((moves, _OPPOSITE[side]), 0.0)
+        self._gone[moves, _OPPOSITE[side]] = before - amount
+        self._gone[moves, side] = amount - before
+        return amount <= _ROUNDED * before
+
+    def _comes_nearer(self, call: SkillCall) -> bool:
+        """Follows a call; returns whether it may bring the robot nearer to a threat than it was at first."""
+        skill = self.model.skill(call.name)
+        effect = skill.effect if skill else None
+        if isinstance(effect, Turn):
+            self.heading_rad += effect.direction * math.radians(_amount(call))
+        elif isinstance(effect, Orient | Scan | Approach | GoTo):
+            self.heading_rad = math.nan
+        elif isinstance(effect, Land):
+            return Side.DOWN in self._threats
+        if not isinstance(effect, Translate):
+            return False
+        x, y, z = (_amount(call) * effect.unit_m * each for each in effect.axis)
+        if x or y:
+            turned = complex(x, y) * cmath.rect(1.0, self.heading_rad)
+            x, y = turned.real, turned.imag
+        for (to, fro), step in zip(_AXES, (x, y, z), strict=True):
+            self._moved_m[to] += step
+            self._moved_m[fro] -= step
+        return any(not self._moved_m[side] < _TOLERANCE_M for side in self._threats)
+
+    def _is_other_way(self, side: Side | None) -> bool:
         """Whether the instruction orders the opposite direction only, and has no word that turns it round."""
-        if self.is_replan or self._is_reversed:
+        if side is None or self.is_replan or self._is_reversed:
             return False
         return _OPPOSITE[side] in self._named and side not in self._named
 
@@ -198,3 +274,7 @@ def _sides(words: dict[Side, re.Pattern[str]], text: str) -> frozenset[Side]:
 
 def _said(call: SkillCall) -> str:
     return f"{call.name}({','.join(f'{argument:g}' for argument in call.arguments if isinstance(argument, float))})"
+
+
+def _amount(call: SkillCall) -> float:
+    return next((argument for argument in call.arguments if isinstance(argument, float)), math.nan)

@@ -37,6 +37,25 @@ def is_contradicted(instruction, plan, *, is_urgent=False):
         ("fire! FIRE!!", "mf(150);"),
         ("it's right behind you", "mb(150);"),
         ("your three, closing", "mr(100);"),
+        ("don't fly left, there is a fire", "ml(150);"),
+        ("do not move forward, there is a hole", "mf(100);"),
+        ("do not move right, a car is there", "mr(150);"),
+        ("never go up, there is a fan", "mu(100);"),
+        ("don't go left, go right!", "ml(150);"),
+        ("bikes come from left!", "ml(150);"),
+        ("bikes come left!", "ml(150);"),
+        ("the crane will swing left", "ml(150);"),
+        ("a plate falls from up", "mu(50);"),
+        ("fire below you", "ld();"),
+        ("a forklift from the left", "tu(90);mf(150);"),
+        ("a forklift from the left", "tu(30);mf(150);"),
+        ("a forklift from the left", "4{mf(50);tu(90);}"),
+        ("a ball is flying at you", "tc(180);mb(150);"),
+        ("a forklift from the left", "mr(20);ml(200);"),
+        ("a forklift from the left", "3{mr(50);ml(60);}"),
+        ("a truck on your left and a forklift on your right", "ml(150);"),
+        ("a truck on your left and a forklift on your right", "mr(150);"),
+        ("a car ahead of you and one behind you", "mf(150);"),
     ],
 )
 def test_an_emergency_is_never_approached(instruction, plan):
@@ -49,6 +68,14 @@ def test_a_replan_does_not_approach_the_threat_either_not_even_as_a_way_back():
     assert check.feed(away, "") is Verdict.EXPLAINED
     assert check.restarted().feed(back, "") is Verdict.CONTRADICTED
     assert check.feed(back, "") is Verdict.EXPLAINED
+
+
+def test_a_replan_behind_a_turn_does_not_move_level_as_nobody_knows_whether_it_was_carried_out():
+    turn, forward, up = (SafetyGate(TELLO).admit(statement) for statement in parse("tc(90);mf(150);mu(50);"))
+    check = DirectionCheck(TELLO, "a forklift comes from the left", is_urgent=True)
+    check.feed(turn, "")
+    assert check.restarted().feed(forward, "") is Verdict.CONTRADICTED
+    assert check.restarted().feed(up, "") is Verdict.EXPLAINED
 
 
 def test_a_replan_may_go_another_way_than_the_instruction_says():
@@ -66,6 +93,20 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
         ("it's right behind you", "mf(150);"),
         ("glass to the left of you and glass to the right", "h();"),
         ("move forward, there is smoke", "mf(100);"),
+        ("don't go left, go right!", "mr(150);"),
+        ("do not move right, a car is there", "ml(150);"),
+        ("if you don't move left it hits you", "ml(150);"),
+        ("the crane will swing left", "mr(150);"),
+        ("watch out, come left", "ml(150);"),
+        ("get away to the left", "ml(150);"),
+        ("go left!", "tu(90);mf(150);"),
+        ("forklift behind, go front two metres", "mf(200);"),
+        ("a car behind you", "tc(180);mb(150);"),
+        ("a forklift from the left", "mr(150);ml(150);"),
+        ("a forklift from the left", "2{mr(100);}ml(200);"),
+        ("a truck on your left and a forklift on your right", "mb(150);"),
+        ("get out from under it", "md(50);"),
+        ("land on the floor!", "ld();"),
     ],
 )
 def test_the_way_out_is_free(instruction, plan):
@@ -78,6 +119,8 @@ def test_the_way_out_is_free(instruction, plan):
         ("a forklift comes from the left", {"mf", "mb", "mr", "mu", "md"}),
         ("cyclist on your right!", {"mf", "mb", "ml", "mu", "md"}),
         ("glass to the left of you and a car behind you", {"mf", "mr", "mu", "md"}),
+        ("do not move back, a car is behind you", {"mf", "ml", "mr", "mu", "md"}),
+        ("bikes come from left!", {"mf", "mb", "mr", "mu", "md"}),
         ("watch out, a person!", set()),  # no side is named: what is taken to be in front may be anywhere
         ("hook of the crane loose, it falls", set()),
         ("go left, a car from the right", set()),  # a motion is ordered
@@ -110,6 +153,17 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("gain half a metre of height", "md(50);"),
         ("turn against the clockwise sense by 75 degrees", "tc(75);"),
         ("straight up half a metre", "md(50);"),
+        ("wait five seconds, then fly 2 m to the left", "d(5);mr(200);"),
+        ("take off and fly 1 m to the left", "tk();mr(100);"),
+        ("turn left, wait two seconds and take a picture", "tc(90);d(2);tp();"),
+        ("turn around and fly 1 m to the left", "tc(180);mr(100);"),
+        ("fly 1 m left from the door", "mr(100);"),
+        ("turn left again", "tc(90);"),
+        ("move back one metre", "mf(100);"),
+        ("don't go left", "ml(100);"),
+        ("don't go left, go right", "ml(100);"),
+        ("do not turn left, turn right", "tu(90);"),
+        ("fly right", "mr(20);ml(200);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -121,6 +175,14 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
     [
         ("fly two metres to the right, take a pic, come back", "mr(200);tp();ml(200);"),
         ("not left, the other way", "mr(100);"),
+        ("don't go left, go right", "mr(100);"),
+        ("go left, wait, no, right", "mr(100);"),
+        ("go up, but not higher than two metres", "mu(100);"),
+        ("if you see a dog or not go up", "mu(100);"),
+        ("take a picture of the shelf from the left", "ml(100);tp();"),
+        ("take a picture of the table from above", "mu(100);tp();"),
+        ("twice: a foot ahead, a picture, and then back where you were", "2{mf(30);tp();}mb(61);"),
+        ("back two feet, then come forward again", "mb(61);mf(61);"),
         ("take off right now and climb", "tk();mu(50);"),
         ("there is nothing left to do here, go home", "ml(100);"),
         ("there and back, three metres", "mf(300);mb(300);"),
@@ -151,11 +213,13 @@ def test_what_the_words_do_not_speak_against_passes(instruction, plan):
         ("Get up two metres, the boar's loose!", "md(50);"),
         ("duck, there's a ball coming over", "mu(50);"),
         ("look out on the left, the door is swinging open!", "ml(150);"),
+        ("dodge left!", "mr(150);"),
+        ("go left, he's not stopping!", "mr(150);"),
     ],
 )
 def test_an_order_in_an_emergency_is_not_turned_round(instruction, plan):
     assert is_contradicted(instruction, plan, is_urgent=True)
-    kept = {"md": "mu", "mu": "md", "ml": "mr"}[plan[:2]] + plan[2:]
+    kept = {"md": "mu", "mu": "md", "ml": "mr", "mr": "ml"}[plan[:2]] + plan[2:]
     assert not is_contradicted(instruction, kept, is_urgent=True)
 
 
