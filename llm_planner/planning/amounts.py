@@ -9,10 +9,12 @@ explained by an amount that the instruction states, or by a documented default w
 import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.language.parser import parse
+from llm_planner.language.syntax import And, Assign, Call, Comparison, Fail, If, Loop, Number, Or, Return, Text
 from llm_planner.planning.quantities import Quantity, QuantityKind, quantities
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.model import RobotModel
@@ -29,7 +31,45 @@ _LITTLE = re.compile(
 )
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
 _FACTORS = ((re.compile(r"\bhalf|half\b|halve"), 0.5), (re.compile(r"\b(twice|double)\b"), 2.0))
+_TAKEN_BACK = re.compile(
+    r"\b(?:not?|na[hw]?|nope|never|\w+n't|(?:do|did|is|ca|wo)nt|cannot|without|unless|instead|actually|mean|meant|rather"
+    r"|better|prefer|sorry|scratch|scrap|correction|pardon|oops|wrong|nonsense|cancel|forget|joking|lie|fact|enough|only"
+    r"|maybe|well|because|since|already|(?:make|call) (?:it|that)|too (?:much|far|high|low|small|little|long|short)"
+    r"|says|said|(?:i|us) say|told|was|were|wanted|away|distance|and a bit)\b|, wait,|[.]{2}|[?]"
+)
+"""An instruction with such words may state an amount that its plan does not need."""
+_SIDES = r"up(?:wards?)?|down(?:wards?)?|left|right|for(?:ward)?s?|back(?:wards?)?|ahead|higher|lower"
+_ORDERS = {
+    QuantityKind.LENGTH: re.compile(rf"\b(?:{_SIDES})\b"),
+    QuantityKind.ANGLE: re.compile(rf"\b(?:{_SIDES}|turn|rotate|clockwise|anticlockwise)\b"),
+    QuantityKind.TIME: re.compile(r"\b(?:wait|hold|hover|stay|pause|remain)(?:s|ing)?\b[^~]*~"),
+}
+_NO_ORDER = re.compile(r"(?:an?|one|half an?) (?:sec|second|min|minute|hour)s?|(?!half)\S+ turns?")
+"""What may be a manner of speaking, or "a second one", "step two: turn right"."""
+_SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """An amount that a plan gives to a skill.
+
+    Attributes:
+        skill: Its name.
+        kind: What the amount measures.
+        value: In the unit of its kind.
+        rounds: How often the call is made: once, and in each loop around it, the innermost first.
+    """
+
+    skill: str
+    kind: QuantityKind
+    value: float
+    rounds: tuple[int, ...]
+
+    @property
+    def values(self) -> Iterator[float]:
+        """What one call, and what each loop around it, makes in all."""
+        return (self.value * n for n in self.rounds)
 
 
 @dataclass(slots=True)
@@ -45,93 +85,202 @@ class AmountCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
-    _used: list[tuple[QuantityKind, float]] = field(default_factory=list, init=False)
+    _words: str = field(init=False)
+    _used: list[_Use] = field(default_factory=list, init=False)
+    _limits: list[float] = field(default_factory=list, init=False)
     _texts: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._stated = quantities(self.instruction)
+        self._words = _between(self.instruction, self._stated).lower()
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has loops, too)
         """Returns how the plan stands with the calls of another statement.
 
         Args:
             calls: Of the statement.
-            text: The statement in MiniSpec; its numbers in conditions and loops count as used, too.
+            text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
-        self._texts.append(text)
-        for kind, value in self._arguments(calls):
-            self._used.append((kind, value))
-            if not self._is_explained(kind, value) and not self._is_default(kind, value):
-                self.problem = self._sentence(kind, value)
+        if all(q.kind is QuantityKind.COUNT for q in self._stated):
+            return Verdict.EXPLAINED
+        for use in self._uses(_nodes(text), (1,)):
+            self._used.append(use)
+            if not (self._is_explained(use) or self._is_default(use) or self._is_part(use)):
+                self.problem = self._sentence(use)
                 return Verdict.CONTRADICTED
-        return Verdict.DOUBTFUL if any(map(self._unused, self._unexplained())) else Verdict.EXPLAINED
+        kinds = {use.kind for use in self._unexplained()}
+        return Verdict.DOUBTFUL if any(map(self._unused, kinds)) else Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
-        for kind, value in self._unexplained().items():
-            if unused := self._unused(kind):
-                self.problem = f"{self._sentence(kind, value)}, and says nothing of {_said(unused[0])}"
+        for use in self._unexplained():
+            if unused := self._unused(use.kind):
+                self.problem = f"{self._sentence(use)}, and says nothing of {_said(unused[0])}"
                 return Verdict.CONTRADICTED
-        return Verdict.EXPLAINED
+            if not self._is_default(use) and not self._adds_up(use):
+                self.problem = self._sentence(use)
+                return Verdict.CONTRADICTED
+        forgotten = next(self._forgotten(), None)
+        if forgotten is None:
+            return Verdict.EXPLAINED
+        self.problem = f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction"
+        return Verdict.CONTRADICTED
 
     def restarted(self) -> None:
         """Returns no check: another way may need other amounts."""
 
-    def _unexplained(self) -> dict[QuantityKind, float]:
-        """Returns the kinds of amounts for which the plan uses a default, with the last one."""
-        return {kind: value for kind, value in self._used if not self._is_explained(kind, value)}
+    def _uses(self, nodes: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
+        """Yields the amounts that skills get; notes the numbers of conditions and texts."""
+        for node in nodes:
+            match node:
+                case Loop(count=count, body=body):
+                    yield from self._uses(body, (*rounds, rounds[-1] * count))
+                case If(condition=condition, body=body):
+                    yield from self._uses((condition, *body), rounds)
+                case Call(name=name, arguments=arguments):
+                    yield from self._call_uses(name, arguments, rounds)
+                case Number(value=number):
+                    self._limits.append(number)
+                case Text(text=said) | Fail(reason=said):
+                    self._texts.append(said)
+                case _:
+                    yield from self._uses(_inside(node), rounds)
 
-    def _arguments(self, calls: Iterable[SkillCall]) -> Iterable[tuple[QuantityKind, float]]:
-        for call in calls:
-            skill = self.model.skill(call.name)
-            for argument, value in zip(skill.arguments if skill else (), call.arguments, strict=False):
-                kind = _KIND_OF_UNIT.get(argument.unit)
-                if kind is not None and isinstance(value, float | int) and not isinstance(value, bool):
-                    yield kind, float(value)
+    def _call_uses(self, name: str, arguments: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
+        skill = self.model.skill(name)
+        for argument, value in zip(skill.arguments if skill else (), arguments, strict=False):
+            kind = _KIND_OF_UNIT.get(argument.unit)
+            if kind is not None and isinstance(value, Number):
+                yield _Use(name, kind, value.value, rounds)
+            else:
+                yield from self._uses((value,), rounds)
 
-    def _is_explained(self, kind: QuantityKind, value: float) -> bool:
-        """Whether the instruction states the number, or a total that it is an equal part of, or a sum or share."""
-        stated = [q.value for q in self._stated if q.kind in (kind, QuantityKind.COUNT)]
-        own = [q.value for q in self._stated if q.kind is kind]
-        counts = [q.value for q in self._stated if q.kind is QuantityKind.COUNT and 1 < q.value <= 100]
-        factors = [factor for words, factor in _FACTORS if words.search(self.instruction.lower())]
-        shares = (share * total for total in own for share in (*factors, *(1 / n for n in counts)))
-        sums = (a + b for a, b in itertools.combinations(own, 2))
-        differences = (abs(a - b) for a, b in itertools.combinations(own, 2))
-        is_part = kind is QuantityKind.TIME and any(value < total for total in own)  # long pauses take several calls
-        return is_part or any(_equal(value, candidate) for candidate in (*stated, *shares, *sums, *differences))
+    def _own(self, kind: QuantityKind) -> list[float]:
+        return [q.value for q in self._stated if q.kind is kind]
 
-    def _is_default(self, kind: QuantityKind, value: float) -> bool:
-        said = self.instruction.lower()
-        vague = (number for words, numbers in _VAGUE if words.search(said) for number in numbers)
-        known = (*_DEFAULTS[kind], *vague)
-        return any(_equal(value, number) for number in known) or not any(q.kind is kind for q in self._stated)
+    def _derived(self, kind: QuantityKind) -> Iterator[tuple[float, tuple[float, ...]]]:
+        """Yields what an instruction may mean besides the amounts that it states, with the amounts that it uses up."""
+        own = self._own(kind)
+        for factor in (factor for words, factor in _FACTORS if words.search(self._words)):
+            yield from ((factor * total, (total,)) for total in own)
+        for one, two in itertools.combinations(own, 2):
+            yield one + two, (one, two)
+            yield abs(one - two), ()
+
+    def _unexplained(self) -> list[_Use]:
+        """Returns the uses of a default, and of a part of what is stated."""
+        return [use for use in self._used if not self._is_explained(use)]
+
+    def _is_explained(self, use: _Use) -> bool:
+        """Whether the instruction states the number, or what loops make of it, or a sum, a difference or a share."""
+        own = self._own(use.kind)
+        bare = self._own(QuantityKind.COUNT)
+        derived = (value for value, _ in self._derived(use.kind))
+        return _is_among(use.value, (*own, *bare, *derived)) or any(_is_among(v, own) for v in use.values)
+
+    def _is_part(self, use: _Use) -> bool:
+        """Whether it may be one of several calls that make up a stated amount: long pauses take more than one."""
+        own = self._own(use.kind)
+        if use.kind is QuantityKind.TIME:
+            return any(use.value < total for total in own)
+        counts = [n for n in self._own(QuantityKind.COUNT) if 1 < n <= 100]
+        return _is_among(use.value, (total / n for total in own for n in counts))
+
+    def _is_default(self, use: _Use) -> bool:
+        vague = (number for words, numbers in _VAGUE if words.search(self._words) for number in numbers)
+        return _is_among(use.value, (*_DEFAULTS[use.kind], *vague)) or not self._own(use.kind)
+
+    def _runs(self, kind: QuantityKind) -> Iterator[tuple[float, Sequence[_Use]]]:
+        """Yields the stated amounts that calls of a skill, one behind the other, make together, with these calls."""
+        own = self._own(kind)
+        for name in dict.fromkeys(use.skill for use in self._used if use.kind is kind):
+            same = [use for use in self._used if use.kind is kind and use.skill == name]
+            for values in ([use.value for use in same], [use.value * use.rounds[-1] for use in same]):
+                for start in range(len(same)):
+                    for stop, total in enumerate(itertools.accumulate(values[start:]), start + 1):
+                        if _is_among(total, own):
+                            yield total, same[start:stop]
+
+    def _adds_up(self, use: _Use) -> bool:
+        return any(use in run for _, run in self._runs(use.kind))
 
     def _unused(self, kind: QuantityKind) -> list[Quantity]:
         """Returns the amounts of a kind that the instruction states and the plan does not use so far."""
-        numbers = [float(number) for text in self._texts for number in _NUMBER.findall(text)]
-        return [
-            q
-            for q in self._stated
-            if q.kind is kind and not any(_equal(q.value, n) for n in (*numbers, *_totals(numbers)))
-        ]
+        stated = [q for q in self._stated if q.kind is kind]
+        if not stated:
+            return []
+        found = [*self._found(kind)]
+        return [q for q in stated if not _is_among(q.value, found)]
 
-    def _sentence(self, kind: QuantityKind, value: float) -> str:
-        return f"the plan says {value:g} {kind.value}, which contradicts the instruction"
+    def _found(self, kind: QuantityKind) -> Iterator[float]:
+        """Yields the amounts of the instruction that the plan uses so far, each as often as it does."""
+        uses = [use for use in self._used if use.kind is kind]
+        values = [value for use in uses for value in use.values]
+        yield from values
+        yield from (use.value for use in uses for _ in range(use.rounds[-1] - 1))
+        yield from (part for value, parts in self._derived(kind) if _is_among(value, values) for part in parts)
+        yield from (total for total, run in self._runs(kind) if len(run) > 1)
+        yield from self._limits
+
+    def _forgotten(self) -> Iterator[Quantity]:
+        """Yields the amounts that the instruction orders, as far as that is clear, and the plan does not use."""
+        if _TAKEN_BACK.search(self._words):
+            return
+        units = {argument.unit for skill in self.model.skills.values() for argument in skill.arguments}
+        for kind in (kind for unit, kind in _KIND_OF_UNIT.items() if unit in units):
+            unused = self._unused(kind)
+            if not unused and not _SAID_AGAIN.search(self._words):
+                unused = _without((q for q in self._stated if q.kind is kind), self._found(kind))
+            said = [q.value for text in self._texts for q in quantities(text) if q.kind is kind] if unused else []
+            yield from filter(self._is_ordered, _without(unused, said))
+
+    def _is_ordered(self, q: Quantity) -> bool:
+        """Whether an amount is not only talk: "hang on a sec", "one turn of 30 degrees"."""
+        before, behind = self.instruction[: q.start].lower(), self.instruction[q.end :].lower()
+        said = self.instruction[q.start : q.end].lower()
+        if _NO_ORDER.fullmatch(said) or behind.startswith(" of ") or behind[:1].isalpha():
+            return False
+        is_order = _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
+        return is_order or any(use.kind is q.kind for use in self._used)
+
+    def _sentence(self, use: _Use) -> str:
+        return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
 
 
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
+def _between(instruction: str, stated: Iterable[Quantity]) -> str:
+    """Returns the words of an instruction that state no amount: "half a metre" halves nothing."""
+    ends = [0, *(place for q in stated for place in (q.start, q.end)), len(instruction)]
+    return " , ".join(instruction[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
 
 
-def _totals(numbers: list[float]) -> Iterable[float]:
-    """Yields what two numbers make together: parts of a way, rounds of a loop."""
-    for one, two in itertools.combinations(numbers, 2):
-        yield one + two
-        yield one * two
+def _nodes(text: str) -> tuple[object, ...]:
+    """Returns the statements of a part of a plan; of the opening of a block, its condition."""
+    return () if text == "}" else parse(text + "}" * text.endswith("{"))
 
 
-def _equal(one: float, two: float) -> bool:
-    return math.isclose(one, two, rel_tol=_TOLERANCE, abs_tol=0.6)
+def _inside(node: object) -> tuple[object, ...]:
+    match node:
+        case Or(operands=operands) | And(operands=operands):
+            return operands
+        case Comparison(left=left, right=right):
+            return left, right
+        case Assign(call=value) | Return(value=value):
+            return (value,)
+        case _:
+            return ()
+
+
+def _without(stated: Iterable[Quantity], found: Iterable[float]) -> list[Quantity]:
+    """Returns the amounts that are left when each number found is taken for one of them."""
+    left = list(stated)
+    for value in found:
+        if same := next((q for q in left if _is_among(q.value, (value,))), None):
+            left.remove(same)
+    return left
+
+
+def _is_among(value: float, others: Iterable[float]) -> bool:
+    return any(math.isclose(value, other, rel_tol=_TOLERANCE, abs_tol=0.6) for other in others)
 
 
 def _said(quantity: Quantity) -> str:

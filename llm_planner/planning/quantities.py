@@ -91,6 +91,12 @@ _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "
 _ARTICLES = frozenset(("a", "an"))
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
 """Units that are words of their own, too: taken only behind digits ("2 m", "3 in"), never behind a number word."""
+_SIGNS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
+_WITH_THOUSANDS = frozenset(
+    name for factor, names in _UNITS[QuantityKind.LENGTH].items() if factor < 100.0 for name in names.split()
+)
+"""Units of which nobody says thousandths: "1,500 mm" is 1.5 m; so is "1,500 m", with a decimal comma."""
 _TOKEN = re.compile(r"[0-9]+/[0-9]+|[0-9]+(?:[.,][0-9]+)?|\.[0-9]+|[a-z]+|[°\"']|[^\s]")
 
 
@@ -102,7 +108,7 @@ class _Token:
 
     @property
     def is_digits(self) -> bool:
-        return self.text[0] in "0123456789" or (self.text[0] == "." and len(self.text) > 1)
+        return self.text[0] in "0123456789½¼¾" or (self.text[0] == "." and len(self.text) > 1)
 
 
 @lru_cache(maxsize=256)  # each check of a plan asks for those of the same instruction
@@ -126,7 +132,16 @@ def _plain(text: str) -> str:
 
 
 _MARKS = str.maketrans(
-    {"\u2019": "'", "\u2032": "'", "\u2033": '"', "\u201d": '"', "\u00ba": "\u00b0", "-": " ", "\u2013": " "}
+    {
+        "\u2019": "'",
+        "\u2032": "'",
+        "\u2033": '"',
+        "\u201d": '"',
+        "\u00ba": "\u00b0",
+        "\u2044": "/",
+        "-": " ",
+        "\u2013": " ",
+    }
 )
 
 
@@ -262,8 +277,12 @@ class _Reader:
             if "/" in token:
                 above, below = token.split("/")
                 return float(above) / float(below) if float(below) else None
-            whole = float(token.replace(",", "."))
-            return whole * self._scale()
+            if token in _SIGNS:
+                return _SIGNS[token]
+            is_thousands = self._word() in _WITH_THOUSANDS and _THOUSANDS.fullmatch(token)
+            whole = float(token.replace(",", "" if is_thousands else "."))
+            part = self._part() if token.isdigit() else 0.0
+            return whole + part if part else whole * self._scale()
         total = self._words()
         if total is None:
             return None
@@ -275,6 +294,13 @@ class _Reader:
                 self._at += 1
             total += float(f"0.{digits}") if digits else 0.0
         return total
+
+    def _part(self) -> float:
+        """Reads the fraction of a mixed number, "1 1/2" or "1½"; 0 if there is none."""
+        above, slash, below = self._word().partition("/")
+        part = _SIGNS.get(above, float(above) / float(below) if above and slash and float(below) else 0.0)
+        self._at += 0 < part < 1
+        return part if part < 1 else 0.0
 
     def _scale(self) -> float:
         """Reads "hundred" or "thousand" behind digits."""

@@ -29,6 +29,11 @@ CM, DEGREES, SECONDS, COUNT = QuantityKind.LENGTH, QuantityKind.ANGLE, QuantityK
         ("half a turn, then two full turns", [(DEGREES, 180), (DEGREES, 720)]),
         ("a couple of metres", [(CM, 200)]),
         ("3/4 m", [(CM, 75)]),
+        ("fly 1 1/2 m forward, 2-3/4 ft up", [(CM, 150), (CM, 83.82)]),
+        ("½ m, 1½ m, 2 ¼ m, ¾ of a turn, 1\u20442 m", [(CM, 50), (CM, 150), (CM, 225), (DEGREES, 270), (CM, 50)]),
+        ("5 10/2 m, 3 1/0", [(COUNT, 5), (CM, 500), (COUNT, 3)]),
+        ("1,500 mm, 2,500 millimetres, 1,500 cm, 1,500 feet", [(CM, 150), (CM, 250), (CM, 1500), (CM, 45720)]),
+        ("1,500 m, 1,5 mm, 0,500 cm", [(CM, 150), (CM, 0.15), (CM, 0.5)]),
         ("wait a sec, or half a minute", [(SECONDS, 1), (SECONDS, 30)]),
         ("half a dozen times", [(COUNT, 6)]),
         ("take three pictures", [(COUNT, 3)]),
@@ -53,13 +58,14 @@ def test_amounts(text, expected):
         ("go 100 m up", "go 10000 cm up"),
         ("wait half a second", "wait 0.5 s"),
         ("turn 90", "turn 90"),
+        ("go 1 1/2 m up, then ½ m left", "go 150 cm up, then 50 cm left"),
     ],
 )
 def test_plain_amounts(text, plain):
     assert with_plain_amounts(text) == plain
 
 
-@given(st.text() | st.text("0123456789 .,/'\"ahundredtwofmmetr°", max_size=40))
+@given(st.text() | st.text("0123456789 .,/'\"ahundredtwofmmetr°½¾", max_size=40))
 def test_any_text_gives_amounts_that_lie_in_it_one_behind_the_other(text):
     end = 0
     for quantity in quantities(text):
