@@ -230,9 +230,9 @@ class DirectionCheck:
         if x or y:
             turned = complex(x, y) * cmath.rect(1.0, self.heading_rad)
             x, y = turned.real, turned.imag
-        for (to, fro), step in zip(_AXES, (x, y, z), strict=True):
-            self._moved_m[to] += step
-            self._moved_m[fro] -= step
+        for (ahead, behind), step in zip(_AXES, (x, y, z), strict=True):
+            self._moved_m[ahead] += step
+            self._moved_m[behind] -= step
         return any(not self._moved_m[side] < _TOLERANCE_M for side in self._threats)
 
     def _is_other_way(self, side: Side | None) -> bool:
