@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m llm_planner_lab.training.average A B --output DIR``: a model whose weights are the mean of two others'.
 
-Of weights that one run began with and ended at, the mean understands unseen authors better than either: what the run
-learned by heart pulls away from both. Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022), Eq. (1).
+Of the weights that a run began with and ended at, the mean may understand unseen authors better than either
+(docs/training.md has what it brought). Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022), Eq. (1).
 """
 
 import shutil
