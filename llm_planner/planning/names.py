@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import ArgumentType, SkillCall
-from llm_planner.planning.shown_scene import is_of_a_kind, singular
+from llm_planner.planning.plurals import singular
+from llm_planner.planning.shown_scene import is_of_a_kind
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Perceive, Say, Scan

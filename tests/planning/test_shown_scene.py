@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from llm_planner.planning.shown_scene import is_clear, shown_scene, singular
+from llm_planner.planning.plurals import singular
+from llm_planner.planning.shown_scene import is_clear, shown_scene
 from llm_planner.planning.untrusted import plain_scene
 from llm_planner.robots.library import RobotLibrary
 
