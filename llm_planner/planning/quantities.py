@@ -5,8 +5,8 @@ Deterministic on purpose: what a model makes of "two feet" is checked against wh
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
@@ -71,26 +71,38 @@ _SMALLER = {"m": 1.0, "foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two 
 _DETERMINERS = frozenset(_split("a an the your my our this that his her its their each all total front"))
 _TURNS = frozenset(_UNITS[QuantityKind.ANGLE][360.0].split())
 _METRES = frozenset(_UNITS[QuantityKind.LENGTH][100.0].split())
-_ONES = {
-    word: float(number)
-    for number, word in enumerate(
-        _split(
-            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-            "seventeen eighteen nineteen"
+_ONES = (
+    {"nought": 0.0}
+    | {
+        word: float(number)
+        for number, word in enumerate(
+            _split(
+                "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+                "seventeen eighteen nineteen"
+            )
         )
-    )
-} | {"niner": 9.0, "couple": 2.0, "few": 3.0, "dozen": 12.0}
+    }
+    | {"niner": 9.0, "couple": 2.0, "few": 3.0, "dozen": 12.0}
+)
 _TENS = {
     word: 10.0 * number
     for number, word in enumerate(_split("twenty thirty forty fifty sixty seventy eighty ninety"), start=2)
 } | {"fourty": 40.0}
 _SCALES = {"hundred": 100.0, "thousand": 1000.0}
-_PARTS = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+_PARTS = {
+    word: parts for parts, word in enumerate(_split("third quarter fifth sixth seventh eighth ninth tenth"), start=3)
+} | {"twelfth": 12}
 _FRACTIONS = {"half": 0.5} | {word + ending: 1 / parts for word, parts in _PARTS.items() for ending in ("", "s")}
 _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "whopping"))
 _ARTICLES = frozenset(("a", "an"))
+_EACH = frozenset(("each", "every", "another"))  # one: "another one five seconds later"
+_OF_A = frozenset(("of", "the")) | _ARTICLES | _EMPHASIS
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
 """Units that are words of their own, too: taken only behind digits ("2 m", "3 in"), never behind a number word."""
+_MISHEARD = {"to": 2.0, "too": 2.0, "for": 4.0}
+_BEHIND_MISHEARD = frozenset(_split("metres meters yards inches centimetres centimeters degrees"))
+"""Speech recognition writes "for metres" and "too feet"; but something may be "for feet"."""
+_LONGEST_BORROWED_CM = 1000.0
 _SIGNS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
 _WITH_THOUSANDS = frozenset(
@@ -121,8 +133,9 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     Args:
         text: Any text; case does not matter.
     """
-    tokens = [_Token(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(_plain(text))]
-    return tuple(_Reader(tokens).read())
+    plain = _plain(text)
+    tokens = [_Token(m.group(), m.start(), m.end()) for m in _TOKEN.finditer(plain)]
+    return tuple(_with_borrowed_units(plain, _Reader(tokens).read()))
 
 
 def _plain(text: str) -> str:
@@ -145,6 +158,44 @@ _MARKS = str.maketrans(
 )
 
 
+_SIDE = r"(?:fwd|ahead|straight|higher|lower|left|right|(?:for|back|up|down)(?:wards?)?)"
+_CLAUSE_ENDS = r"\s*(?:$|[,.;:!?]|(?:and|then|or|please|to|again|(?:of )?(?:them|those)|will do|is enough|it is)\b)"
+_SIDE_BEFORE = re.compile(
+    rf"(?:^|\b(?!(?:the|its?|my|your|one|which|that)\b)\w+ |[^\w\s] ?){_SIDE},? (?:by )?(?:another )?$"
+)
+_SIDE_BEHIND = re.compile(rf" (?:(?:to the|to your) )?{_SIDE}(?={_CLAUSE_ENDS})")
+_MENDED = re.compile(r"\b(?:make (?:it|that)|(?:no|or)(?:,? rather)?,?)(?: only| just)? $")
+_NO_NOUN = re.compile(_CLAUSE_ENDS)
+
+
+def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> Iterator[Quantity]:
+    """Yields the amounts, those without a unit in that of the one before where they have it from there.
+
+    So do a number with a side ("one metre up, two forward") and one that takes another one back ("two metres, no, make
+    it three").
+
+    Args:
+        text: In lower case.
+        read: Each amount with the size of its unit.
+    """
+    length: tuple[QuantityKind, float] | None = None  # the last one
+    last, end = (QuantityKind.COUNT, 1.0), 0
+    for said, factor in read:
+        unit = said.kind, factor
+        if said.kind is QuantityKind.COUNT and said.value > 0 and text[end : said.start].strip():
+            before, behind = text[max(0, said.start - 40) : said.start], text[said.end : said.end + 40]
+            stands_alone = _NO_NOUN.match(behind) is not None
+            has_side = stands_alone and _SIDE_BEFORE.search(before) is not None
+            has_side |= _SIDE_BEHIND.match(behind) is not None and not before.endswith("the ")
+            if has_side and length and said.value * length[1] <= _LONGEST_BORROWED_CM:
+                unit = length
+            elif stands_alone and _MENDED.search(before):
+                unit = last
+        yield said if unit[0] is said.kind else replace(said, kind=unit[0], value=said.value * unit[1])
+        last, end = unit, said.end
+        length = unit if unit[0] is QuantityKind.LENGTH else length
+
+
 class _Reader:
     """Reads amounts from left to right."""
 
@@ -152,7 +203,8 @@ class _Reader:
         self._tokens = tokens
         self._at = 0
 
-    def read(self) -> Iterator[Quantity]:
+    def read(self) -> Iterator[tuple[Quantity, float]]:
+        """Yields each amount, with the size of its unit in that of its kind."""
         while self._at < len(self._tokens):
             start = self._at
             quantity = self._quantity()
@@ -165,18 +217,17 @@ class _Reader:
         index = self._at + ahead
         return self._tokens[index].text if index < len(self._tokens) else ""
 
-    def _quantity(self) -> Quantity | None:
-        """Reads one amount; None, with the place undefined, if none begins here."""
+    def _quantity(self) -> tuple[Quantity, float] | None:
+        """Reads one amount and the size of its unit; None, with the place undefined, if none begins here."""
         start = self._at
         number = self._number()
         if number is None:
             return None
         is_digits = self._tokens[self._at - 1].is_digits
         kind, factor = QuantityKind.COUNT, 1.0
-        self._skip("of", "a", "an", "the", *_EMPHASIS, only_before_unit=True)
+        self._skip(*_OF_A, only_before_unit=True)
         unit = self._word()
-        is_inch = unit != "in" or self._word(1) not in _DETERMINERS
-        if unit in _UNIT and (is_digits or unit not in _ATTACHED_ONLY) and is_inch:
+        if unit in _UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not self._is_in_front():
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
             kind, factor = _UNIT[unit]
@@ -186,7 +237,17 @@ class _Reader:
         value = number * factor
         if kind is not QuantityKind.COUNT:
             value += self._rest(unit, factor)
-        return Quantity(kind, value, self._tokens[start].start, self._tokens[self._at - 1].end)
+        return Quantity(kind, value, self._tokens[start].start, self._tokens[self._at - 1].end), factor
+
+    def _is_in_front(self) -> bool:
+        """Whether "in" is no inch here: "1 m 80 in front"."""
+        return self._word() == "in" and self._word(1) in _DETERMINERS
+
+    def _has_unit(self, ahead: int) -> bool:
+        """Whether a part has a unit of its own: "and a half turn", "and a third of a full turn"."""
+        while self._word(ahead) in _OF_A:
+            ahead += 1
+        return self._word(ahead) in _UNIT and self._word(ahead) not in _ATTACHED_ONLY
 
     def _skip(self, *words: str, only_before_unit: bool) -> None:
         """Goes past filling words if a unit follows them."""
@@ -198,9 +259,10 @@ class _Reader:
 
     def _rest(self, unit: str, factor: float) -> float:
         """Reads what may follow a unit: "and a half", "one metre twenty", "two foot six"."""
-        if (length := self._and_a_half()) and self._word(length) not in _TURNS:
+        length, part = self._and_a_part()
+        if length and not self._has_unit(length):
             self._at += length
-            return _FRACTIONS[self._word(-1)] * factor
+            return part * factor
         before = self._at
         smaller = 1.0 if unit in _METRES else _SMALLER.get(unit)
         if smaller is None:
@@ -210,12 +272,13 @@ class _Reader:
         follows = self._word()
         is_part = number is not None and 0 < number * smaller < factor and number == int(number)
         if is_part and number is not None:
-            own = _UNIT.get(follows)
+            own = _UNIT.get(follows) if not self._is_in_front() else None
             if own is not None and own[0] is QuantityKind.LENGTH and own[1] < factor:
                 self._at += 1
                 return number * own[1]
             is_spoken = unit not in _METRES or number >= 10
-            if is_spoken and follows not in _UNIT and follows not in ("times", "more"):
+            is_counted = follows == "times" or (follows == "more" and self._word(1) == "times")
+            if is_spoken and not is_counted and (own is None or follows == "turn"):
                 return number * smaller
         self._at = before
         return 0.0
@@ -229,22 +292,27 @@ class _Reader:
             if self._word() in (*_SCALES, "couple", "few", "dozen"):
                 return self._with_half(self._cardinal())
             return 1.0 if self._word() in _UNIT else None
+        is_feet = self._word() == "too" and self._word(1) in ("foot", "feet")
+        if self._word() in _MISHEARD and (is_feet or self._word(1) in _BEHIND_MISHEARD):
+            self._at += 1
+            return _MISHEARD[self._word(-1)]
         return self._with_half(self._cardinal())
 
     def _with_half(self, number: float | None) -> float | None:
         """Reads "and a half" behind a number."""
-        length = self._and_a_half()
-        if number is not None and length:
-            self._at += length
-            return number + _FRACTIONS[self._word(-1)]
-        return number
+        length, part = self._and_a_part()
+        if number is None or not length or (number > 2 and self._word(length) == "turn"):
+            return number  # "forward sixty five and a half turn"
+        self._at += length
+        return number + part
 
-    def _and_a_half(self) -> int:
-        """Returns how many words "and a half" takes here; 0 if it is not said."""
+    def _and_a_part(self) -> tuple[int, float]:
+        """Returns how many words "and a half", "and three quarters" takes here, and what it adds; 0 if none."""
         if self._word() != "and":
-            return 0
-        length = 3 if self._word(1) in _ARTICLES else 2
-        return length if self._word(length - 1) in _FRACTIONS else 0
+            return 0, 0.0
+        is_counted = self._word(1) in _ARTICLES or self._word(1) in _ONES
+        part = _FRACTIONS.get(self._word(1 + is_counted))
+        return (2 + is_counted, part * _ONES.get(self._word(1), 1.0)) if part else (0, 0.0)
 
     def _fraction(self) -> float | None:
         """Reads "half", "a quarter", "three quarters", "half a dozen"; None if there is none."""
@@ -262,7 +330,7 @@ class _Reader:
             self._at += 2
             return 6.0
         ahead = 0
-        while self._word(ahead) in ("of", "a", "an", "the"):
+        while self._word(ahead) in _OF_A:
             ahead += 1
         if self._word(ahead) not in _UNIT:
             self._at = before
@@ -336,13 +404,17 @@ class _Reader:
     def _num_spelled_digits(self) -> int:
         """Returns how many words spell a number digit by digit, as on the radio: "one five zero"; 0 if none do.
 
-        Two digits without a zero may be two numbers ("two one metre steps").
+        Two digits without a zero may be two numbers ("two one metre steps"), but not before a plural ("two five
+        degrees"), unless one follows the other ("two, three seconds").
         """
-        ahead, has_zero = 0, False
-        while self._word(ahead) not in _ARTICLES and _ONES.get(self._word(ahead), 10) < 10:
-            has_zero |= self._word(ahead) == "zero"
-            ahead += 1
-        return ahead if ahead > 2 or (ahead == 2 and has_zero) else 0
+        digits: list[float] = []
+        while self._word(len(digits)) not in _ARTICLES and _ONES.get(self._word(len(digits)), 10) < 10:
+            digits.append(_ONES[self._word(len(digits))])
+        if len(digits) != 2:
+            return len(digits) if len(digits) > 2 else 0
+        is_plural = self._word(2) in _UNIT and len(self._word(2)) > 2 and self._word(2).endswith("s")
+        is_one = is_plural and digits[1] != digits[0] + 1 and self._word(-1) not in _EACH
+        return 2 if 0 in digits or is_one else 0
 
 
 def with_plain_amounts(text: str) -> str:

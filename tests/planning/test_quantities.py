@@ -42,10 +42,47 @@ CM, DEGREES, SECONDS, COUNT = QuantityKind.LENGTH, QuantityKind.ANGLE, QuantityK
         ("a chair and a table", []),
         ("300 in your picture", [(COUNT, 300)]),
         ("10 in up", [(CM, 25.4)]),
+        ("forward one metre twenty turn right", [(CM, 120)]),
+        ("1 m 80 in front, two feet three in", [(CM, 180), (CM, 68.58)]),
+        ("one metre twenty more, one metre twenty more times", [(CM, 120), (CM, 100), (COUNT, 20)]),
+        ("back a metre and three quarters, four and three quarter metres", [(CM, 175), (CM, 475)]),
+        ("a metre and a third of a full turn, two thirds of a full turn", [(CM, 100), (DEGREES, 120), (DEGREES, 240)]),
+        ("forward sixty-five and a half turn, one and a half turns", [(COUNT, 65), (DEGREES, 180), (DEGREES, 540)]),
+        ("one twelfth of a turn, two ninths of a turn", [(DEGREES, 30), (DEGREES, 80)]),
+        ("nought point eight metres", [(CM, 80)]),
+        ("left two five degrees, one five seconds", [(DEGREES, 25), (SECONDS, 15)]),
+        ("two three seconds, each one five seconds", [(COUNT, 2), (SECONDS, 3), (COUNT, 1), (SECONDS, 5)]),
+        ("two five metre poles", [(COUNT, 2), (CM, 500)]),
+        ("up too feet, go to metres, for metres left", [(CM, 60.96), (CM, 200), (CM, 400)]),
+        ("the brown one's for feet", [(COUNT, 1)]),
         ("", []),
     ],
 )
 def test_amounts(text, expected):
+    found = [(quantity.kind, pytest.approx(quantity.value)) for quantity in quantities(text)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one metre up, two forward, turn right", [(CM, 100), (CM, 200)]),
+        ("left by 2 m, then down, 0.5, and land", [(CM, 200), (CM, 50)]),
+        ("three yards ahead, one back, and two to the left", [(CM, 274.32), (CM, 91.44), (CM, 182.88)]),
+        ("two metres, no, make it three, then land", [(CM, 200), (CM, 300)]),
+        ("wait nine seconds, or rather only five", [(SECONDS, 9), (SECONDS, 5)]),
+        ("right 40 degrees, no, 50", [(DEGREES, 40), (DEGREES, 50)]),
+        ("two metres up, then take one picture", [(CM, 200), (COUNT, 1)]),  # a number of things
+        ("a metre up and put it in the left one", [(CM, 100), (COUNT, 1)]),
+        ("a metre up, and of the boxes the two left", [(CM, 100), (COUNT, 2)]),
+        ("a metre up, then twice left, two pictures", [(CM, 100), (COUNT, 2)]),
+        ("up one metre, down 80, I mean centimetres", [(CM, 100), (COUNT, 80)]),  # 80 m would be too far
+        ("one metre five to the right", [(CM, 100), (COUNT, 5)]),  # 1.05 or 1.5 m
+        ("forward two, then one metre back", [(COUNT, 2), (CM, 100)]),  # nothing before it to borrow from
+        ("three pictures, no, two", [(COUNT, 3), (COUNT, 2)]),
+    ],
+)
+def test_numbers_borrow_the_unit_of_what_was_said_before(text, expected):
     found = [(quantity.kind, pytest.approx(quantity.value)) for quantity in quantities(text)]
     assert found == expected
 

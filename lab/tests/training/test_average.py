@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mean of two models."""
+"""The mean of several models."""
 
 import json
 
@@ -30,8 +30,9 @@ def model(tmp_path):
     return model
 
 
-def test_weights_are_averaged_and_the_rest_is_the_first_s(model, tmp_path):
-    average(model("a", value=1.0), model("b", value=3.0), tmp_path / "mean", share=0.25)
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 3.0, 0.5), (1.5,)])
+def test_weights_are_averaged_and_the_rest_is_the_first_s(model, tmp_path, values):
+    average([model(name, value=value) for name, value in zip("abc", values, strict=False)], tmp_path / "mean")
     assert all((weight == 1.5).all() for weight in load_network(tmp_path / "mean").state_dict().values())
     assert json.loads((tmp_path / "mean" / "planner.json").read_text()) == {"from": "a"}
 
@@ -39,5 +40,5 @@ def test_weights_are_averaged_and_the_rest_is_the_first_s(model, tmp_path):
 @pytest.mark.parametrize("other", [{"hidden_size": 64}, {"tokens": "[]"}])
 def test_what_is_not_of_one_run_has_no_mean(model, tmp_path, other):
     with pytest.raises(ValueError, match=r"not of one shape|different tokenizers"):
-        average(model("a", value=1.0), model("b", value=3.0, **other), tmp_path / "mean")
+        average([model("a", value=1.0), model("b", value=3.0, **other)], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
