@@ -3,7 +3,8 @@
 
 An object of a plan is in the scene, is a place that the robot model knows, or stands in the instruction word for word.
 A robot that cannot search has no use for a name that its scene has in another form: "the clean cloth" is ``cloth``
-there. "Clean the desk" names nothing: where there is no scene, either, a plan may act on what it has looked for.
+there. But it may look whether there is a "big cup" beside a ``small_cup``. "Clean the desk" names nothing: where there
+is no scene, either, a plan may act on what it has looked for.
 Nothing is put on itself.
 """
 
@@ -66,10 +67,12 @@ class NameCheck:
             skill = self.model.skill(call.name)
             arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
             names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-            if self._is_of_a_kind and skill and isinstance(skill.effect, Perceive):
-                self._looked_for.update(names)
-            is_looked_for = bool(names) and names[0] in self._looked_for  # with it, where it is brought
-            if not is_looked_for and (problem := next(filter(None, map(self._problem_of, names)), "")):
+            if skill and isinstance(skill.effect, Perceive):
+                self._looked_for.update(name for name in names if self._may_be_missing(name))
+            unknown = [name for name in names if name not in self._looked_for]
+            if self._is_of_a_kind and names[:1] != unknown[:1]:
+                unknown = []  # nor is it named where it is brought
+            if problem := next(filter(None, map(self._problem_of, unknown)), ""):
                 self.problem = problem
                 return Verdict.CONTRADICTED
             if len({*names}) < len(names):
@@ -96,6 +99,16 @@ class NameCheck:
         words = _name_words(name)
         other = next((seen for seen in sorted(self._seen) if words & _name_words(seen)), "")
         return f"the scene has {other}, and no {name}" if other else ""
+
+    def _may_be_missing(self, name: str) -> bool:
+        """Whether a robot may look for what its scene does not have, and act on it where it is after all.
+
+        "If the big cup is there, take it, otherwise the small one": what its scene has is another thing, and no other
+        form of the name.
+        """
+        words = _name_words(name)
+        is_another_form = any(seen <= words or words <= seen for seen in map(_name_words, self._seen))
+        return self._is_of_a_kind or (self._is_spoken_of(name) and not is_another_form)
 
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise

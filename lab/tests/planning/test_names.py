@@ -69,6 +69,16 @@ def test_an_arm_uses_the_name_that_the_scene_has():
     assert problem("go to the red sofa", "g(red_sofa);", "blue_sofa") == ""  # a drone looks for it
 
 
+def test_an_arm_may_look_for_what_its_scene_lacks():
+    instruction, scene = "if the big cup is there put it on the tray, otherwise the small one", "small_cup, tray"
+    plan = "_1=iv(big_cup);?_1{{pick(big_cup);place(big_cup,{});}}?_1==False{{pick(small_cup);place(small_cup,tray);}}"
+    assert problem(instruction, plan.format("tray"), scene, "indy7") == ""
+    assert problem(instruction, plan.format("shelf"), scene, "indy7") != ""  # not spoken of
+    assert problem(instruction, "pick(big_cup);", scene, "indy7") == "the scene has small_cup, and no big_cup"
+    cloth = problem("if you see the clean cloth take it", "?iv(clean_cloth){pick(clean_cloth);}", "cloth", "indy7")
+    assert cloth == "the scene has cloth, and no clean_cloth"
+
+
 @pytest.mark.parametrize(
     ("instruction", "plan", "scene", "robot"),
     [
