@@ -28,7 +28,7 @@ class LengthPreparer:
         """Returns the request ready to be scheduled; how much is to be generated is told later."""
         prepared = self.plans.prepare(request)
         num_delivered, prompt_ids = prepared.num_delivered_tokens, prepared.sequence.prompt_token_ids
-        asked_ids = prompt_ids[: len(prompt_ids) - num_delivered]
+        asked_ids = prompt_ids[: len(prompt_ids) - num_delivered - prepared.num_inserted_tokens]
 
         def predict() -> LengthDistribution:
             return self.predictor.predict(asked_ids).limited_to(request.max_tokens).remaining(num_delivered)

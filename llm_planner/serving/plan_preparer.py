@@ -118,17 +118,22 @@ class PlanPreparer:
         so_far = replace(request, failures=request.failures[:num_replans])
         keeps = self._replan_context is ReplanContext.KEEP
         scene = request.scene if keeps else _scenes(so_far)[-1]
-        prompt = self._encode(model, request, scene)
-        delivered_ids = self._conversation(so_far) if keeps else self._encoder.encode_plan(_done(so_far))
+        prompt = self._encode(model, request, "" if given_plan else scene)
+        delivered_ids, num_inserted = self._conversation(so_far)
+        if not keeps:
+            delivered_ids, num_inserted = self._encoder.encode_plan(_done(so_far)), 0
         writable = self._writable(model, request, allowed)
         grammar = self._grammar(model, writable, can_ask=can_ask) if self._is_constrained else None
         num_open = num_open_blocks(request.delivered)
-        prefix_id = f"{model.name}/{self._encoder.style.value}"
+        # What no model reads needs no room, and nobody waits for a prefix because of it.
+        prefix_id = None if given_plan else f"{model.name}/{self._encoder.style.value}"
         sequence = Sequence(
             request_id=request.request_id,
-            prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
+            prompt_token_ids=(*(prompt.static_ids if prefix_id else ()), *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
-            num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids, model.adapter),
+            num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids, model.adapter)
+            if prefix_id
+            else 0,
             grammar=grammar,
             first_grammar=continued(grammar, num_open) if grammar is not None and request.delivered else None,
             num_open_blocks=num_open,
@@ -140,7 +145,8 @@ class PlanPreparer:
         return Prepared(
             sequence,
             session,
-            len(delivered_ids),
+            num_delivered_tokens=len(delivered_ids) - num_inserted,
+            num_inserted_tokens=num_inserted,
             # A person gave this plan: if it fails, the model writes no other one.
             begin_replan=None if given_plan else partial(self._begin_replan, session, mentioned),
             stop_skill=model.stop_skill,
@@ -234,17 +240,19 @@ class PlanPreparer:
         done_ids = self._encoder.encode_plan(_done_before(request, failure.index))
         return Replan(segment, (*prompt.static_ids, *prompt.dynamic_ids, *done_ids), keeps_context=False)
 
-    def _conversation(self, request: PlanRequest) -> list[int]:
-        """Returns what the model wrote and read behind the prompt before a restart."""
+    def _conversation(self, request: PlanRequest) -> tuple[Seq[int], int]:
+        """Returns what the model wrote and read behind the prompt before a restart, and how much of it was read."""
         token_ids: list[int] = []
-        num_failures = 0
+        num_failures = num_inserted = 0
         for number, segment in enumerate(request.delivered):
             if segment.is_replan:
                 num_failures += 1
                 then = replace(request, delivered=request.delivered[:number], failures=request.failures[:num_failures])
-                token_ids += self._encoder.encode_failure(_failure_context(then))
+                inserted = self._encoder.encode_failure(_failure_context(then))
+                token_ids += inserted
+                num_inserted += len(inserted)
             token_ids += self._encoder.encode_plan(segment.text)
-        return token_ids
+        return token_ids, num_inserted
 
     def _with_measures(self, sequence: Sequence, prompt: EncodedPrompt, request: PlanRequest) -> Sequence:
         """Returns the sequence with what may be left out or evicted to keep a time budget: parts of the scene.

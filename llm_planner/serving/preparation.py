@@ -64,8 +64,8 @@ class Prepared:
     """A request ready to be scheduled.
 
     Attributes:
-        num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart, and what was inserted
-            between them.
+        num_delivered_tokens: Trailing prompt tokens that are segments delivered before a restart: written by the model.
+        num_inserted_tokens: Tokens between these that the planner inserted, about what failed: read by the model.
         length: How many tokens are to be generated, as soon as it is predicted; None if nothing predicts it.
         begin_replan: Makes the session begin another plan, for the request with what was delivered and what failed so
             far. None for what cannot be replanned.
@@ -76,6 +76,7 @@ class Prepared:
     sequence: TokenSequence
     session: Session
     num_delivered_tokens: int = 0
+    num_inserted_tokens: int = 0
     length: AwaitedLength | None = None
     begin_replan: Callable[[PlanRequest], Replan] | None = None
     at_once: Progress | None = None

@@ -258,6 +258,28 @@ def test_delivered_segments_end_the_prompt():
     assert prepared.num_delivered_tokens == 3
 
 
+@pytest.mark.parametrize("style", PromptStyle)
+def test_only_what_the_model_wrote_counts_as_delivered(style):
+    preparer = make_preparer(FakeBackend(), style=style)
+    delivered = (make_segment(text="tc(90);"), make_replan(1), make_segment(2, "tu(90);"))
+    prepared = preparer.prepare(make_request(delivered=delivered, failures=(failed("r1", 0),)))
+    one = preparer.prepare(make_request(delivered=delivered[:1]))
+    assert prepared.num_delivered_tokens == 2 * one.num_delivered_tokens
+    asked = len(preparer.prepare(make_request()).sequence.prompt_token_ids)
+    behind = len(prepared.sequence.prompt_token_ids) - asked
+    assert behind == prepared.num_delivered_tokens + prepared.num_inserted_tokens
+    assert prepared.num_inserted_tokens > 0
+
+
+@pytest.mark.parametrize("fields", [{"plan": "mu(50);"}, {"instruction": "stop"}])
+def test_what_no_model_reads_needs_no_room_for_a_prompt(fields):
+    backend = FakeBackend(max_model_len=200)
+    scene = ", ".join(f"thing_{number} at (1.0, 2.0)" for number in range(200))
+    events = served(backend, make_preparer(backend), make_request(scene=scene, **fields))
+    assert events[-1].result.error_code is ErrorCode.NONE
+    assert backend._prefixes == {}
+
+
 def test_nothing_need_follow_what_was_delivered_before_a_restart():
     """The end of the plan may be all that was lost; another statement, forced, would be an unplanned motion."""
     preparer = make_preparer(FakeBackend())
