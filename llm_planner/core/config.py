@@ -146,7 +146,10 @@ class OpenAIConfig:
         30.0, "A server that sends nothing for this long is asked again.", minimum=0.1, maximum=3600.0
     )
     retry_s: float = setting(
-        20.0, "How long a goal waits for a server that does not answer, before it ends.", minimum=0.0, maximum=3600.0
+        20.0,
+        "How long a goal is asked for again, from its first failure on, before it ends.",
+        minimum=0.0,
+        maximum=3600.0,
     )
 
 

@@ -135,6 +135,7 @@ class StepOutput:
             Empty for a backend that does not say.
         finished: Requests for which the model stopped in this step.
         failed: Requests that cannot go on, with the reason; the others are unharmed.
+        unanswered: Those of ``failed`` whose model server does not answer: another engine may go on with them.
         free_kv_blocks: Blocks that no request holds after this step.
         duration_s: Time that the step took.
         num_draft_tokens: Per request, how many guessed tokens the backend would verify in its next step, if they are
@@ -150,6 +151,7 @@ class StepOutput:
     choices: Mapping[str, tuple[TokenChoice, ...]] = field(default_factory=dict)
     finished: Mapping[str, FinishReason] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    unanswered: frozenset[str] = frozenset()
     free_kv_blocks: int = 0
     duration_s: float = 0.0
     num_draft_tokens: Mapping[str, int] = field(default_factory=dict)

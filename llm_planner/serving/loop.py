@@ -243,7 +243,9 @@ class PlannerLoop:
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
         for request_id, reason in output.failed.items():
-            events += self.cancel(request_id, ErrorCode.ENGINE_FAILED, reason)
+            is_unanswered = request_id in output.unanswered
+            code = ErrorCode.SERVER_UNREACHABLE if is_unanswered else ErrorCode.ENGINE_FAILED
+            events += self.cancel(request_id, code, reason)
         for request_id, read in progress.items():
             goal = self._goals.get(request_id)
             if goal is not None and (read.is_complete or goal.generation.num_tokens_left <= 0):

@@ -4,7 +4,7 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -12,7 +12,7 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.serving.child_link import ChildLink, Timeouts
 from llm_planner.serving.child_process import Admitted, Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
-from llm_planner.serving.events import Finished
+from llm_planner.serving.events import Event, Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
@@ -33,6 +33,13 @@ class Factories:
 
     first: Callable[[], PlannerLoop]
     later: Callable[[], PlannerLoop] | None = None
+
+
+def _settled(event: Event) -> Event:
+    """Returns what robots are told: a planner whose model server is lost has failed, and is not lost itself."""
+    if not isinstance(event, Finished) or event.result.error_code is not ErrorCode.SERVER_UNREACHABLE:
+        return event
+    return replace(event, result=replace(event.result, error_code=ErrorCode.ENGINE_FAILED))
 
 
 class ReplicaOwner(Protocol):
@@ -202,7 +209,7 @@ class Replica:
                         self._link.num_hangs = 0
                     self.quarantine.progress(event.request_id)
                     is_elsewhere = isinstance(event, Finished) and self._owner.takes_back(self, event)
-                    if not is_elsewhere and isinstance(self._book.accept(event, now_s), Finished):
+                    if not is_elsewhere and isinstance(self._book.accept(_settled(event), now_s), Finished):
                         self.quarantine.remove(event.request_id)
             if self.quarantine.waiting:
                 self._hand_over(now_s)

@@ -146,7 +146,7 @@ class OpenAIBackend:
         self._num_steps += 1
         for request_id in scheduled.release:
             self._release(request_id)
-        failed: dict[str, str] = {}
+        failed: dict[str, ServerError] = {}
         for sequence in scheduled.new:
             self._admit(sequence, failed)
         for request_id, state in self._states.items():
@@ -175,9 +175,9 @@ class OpenAIBackend:
                         state.stream.leave()
             num_steps = self._num_steps
 
-    def _admit(self, sequence: Sequence, failed: dict[str, str]) -> None:
+    def _admit(self, sequence: Sequence, failed: dict[str, ServerError]) -> None:
         if sequence.request_id in self._states:
-            failed[sequence.request_id] = "another request of this name is not released yet"
+            failed[sequence.request_id] = _not_ours("another request of this name is not released yet")
             return
         state = RemoteSequence(sequence=sequence, output_token_ids=list(sequence.output_token_ids))
         self._states[sequence.request_id] = state
@@ -187,19 +187,21 @@ class OpenAIBackend:
         if state is not None:
             state.close()
 
-    def _keep_open(self, request_ids: Iterable[str], failed: dict[str, str], now_s: float) -> dict[str, RemoteSequence]:
+    def _keep_open(
+        self, request_ids: Iterable[str], failed: dict[str, ServerError], now_s: float
+    ) -> dict[str, RemoteSequence]:
         """Sees to a stream for each scheduled sequence; returns those that can bring something."""
         running: dict[str, RemoteSequence] = {}
         for request_id in request_ids:
             state = self._states.get(request_id)
             if state is None or request_id in failed:
-                failed.setdefault(request_id, "the backend does not know this request")
+                failed.setdefault(request_id, _not_ours("the backend does not know this request"))
                 continue
             try:
                 if state.needs_stream(now_s):
                     self._opener.open(state)
             except ServerError as failure:
-                self._fail(request_id, failure.message, failed)
+                self._fail(request_id, failure, failed)
                 continue
             if state.stream is not None:
                 state.stream.stay()
@@ -219,7 +221,9 @@ class OpenAIBackend:
                 return
             self._changed.wait(left_s)
 
-    def _collect(self, running: Mapping[str, RemoteSequence], failed: dict[str, str], start_s: float) -> StepOutput:
+    def _collect(
+        self, running: Mapping[str, RemoteSequence], failed: dict[str, ServerError], start_s: float
+    ) -> StepOutput:
         """Returns what has come; a sequence of which nothing came did not run, as the scheduler sees it."""
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
@@ -241,13 +245,14 @@ class OpenAIBackend:
         return StepOutput(
             token_ids=token_ids,
             finished=finished,
-            failed=failed,
+            failed={request_id: failure.message for request_id, failure in failed.items()},
+            unanswered=frozenset(r for r, failure in failed.items() if failure.code is ErrorCode.SERVER_UNREACHABLE),
             free_kv_blocks=max(0, self._info.num_kv_blocks - num_held),
             duration_s=self._clock.now_s() - start_s,
             step=SchedulerOutput(num_scheduled_tokens=computed),
         )
 
-    def _bear(self, request_id: str, state: RemoteSequence, failed: dict[str, str]) -> None:
+    def _bear(self, request_id: str, state: RemoteSequence, failed: dict[str, ServerError]) -> None:
         """Notes that a stream failed: it is asked for again after a pause, unless that is of no use or for too long."""
         failure = state.forget_stream()
         now_s = self._clock.now_s()
@@ -257,13 +262,17 @@ class OpenAIBackend:
         state.num_failures += 1
         state.retry_at_s = now_s + pause_s
         if failure.is_final or state.retry_at_s - state.failing_since_s > self._config.retry_s:
-            self._fail(request_id, failure.message, failed)
+            self._fail(request_id, failure, failed)
         else:
             _log.warning("%s: %s; asking again in %.1f s", request_id, failure.message, pause_s)
 
-    def _fail(self, request_id: str, reason: str, failed: dict[str, str]) -> None:
+    def _fail(self, request_id: str, failure: ServerError, failed: dict[str, ServerError]) -> None:
         self._release(request_id)
-        failed[request_id] = reason
+        failed[request_id] = failure
+
+
+def _not_ours(message: str) -> ServerError:
+    return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
 
 
 async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float) -> T:

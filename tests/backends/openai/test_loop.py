@@ -158,6 +158,19 @@ def test_a_server_that_does_not_answer_ends_each_goal_with_its_code(play, server
     assert one.results["b"].error_code is ErrorCode.NONE
 
 
+def test_a_server_that_dies_ends_a_goal_so_that_another_engine_may_go_on_with_it(own_server):
+    server = own_server()
+    server.order(token_s=0.05)
+    one = Play(server, retry_s=0.3)
+    one.submit("a", "turn")
+    one.turn()
+    server.process.kill()
+    server.process.wait()
+    one.go()
+    assert one.results["a"].error_code is ErrorCode.SERVER_UNREACHABLE
+    one.loop.close()
+
+
 def test_a_cancelled_goal_frees_the_server(play, server):
     server.order(token_s=0.05)
     one = play()
