@@ -151,20 +151,44 @@ def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotC
         PlannerError: INVALID_CONFIG for settings that do not fit together, or whatever the robot's connection says.
     """
     if is_own(settings.name):
-        _check_time(settings)
+        require_real_time(settings.time_scale)
         driver = load_driver(settings.name, model, settings.address)
         return OwnRobot(model, driver, takes_worlds=settings.takes_worlds)
     if settings.name not in DRIVERS:
         known = ", ".join(DRIVERS)
         raise _invalid(f"there is no driver {settings.name!r}; known are: {known}, or name one: package.module:Class")
     if settings.name == "kinematic":
+        if settings.address:
+            raise _invalid(
+                f"a kinematic robot has no address; to drive the robot at {settings.address!r}, name its driver: "
+                f"driver {' or '.join(_REAL)}"
+            )
         return KinematicConnection(model, settings.seed)
     _check_address(settings)
     kind, build = _REAL[settings.name]
-    if model.kind is not kind:
-        names = (settings.name, kind.value, model.name, model.kind.value)
-        raise _invalid("driver {!r} moves robots of kind {}, and {!r} is of kind {}".format(*names))
+    require_kind(settings.name, kind, model)
     return build(model, settings, clock)
+
+
+def require_kind(driver: str, kind: RobotKind, model: RobotModel) -> None:
+    """Refuses a robot model that a driver cannot move.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    if model.kind is not kind:
+        names = (driver, kind.value, model.name, model.kind.value)
+        raise _invalid("driver {!r} moves robots of kind {}, and {!r} is of kind {}; set robot_model".format(*names))
+
+
+def require_real_time(time_scale: float) -> None:
+    """Refuses a time scale that no real robot has.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    if time_scale != 1.0:
+        raise _invalid(f"time_scale is {time_scale:g}, but a real robot runs in real time; set it to 1")
 
 
 def _indy7(model: RobotModel, settings: DriverSettings, _clock: Clock) -> RobotConnection:
@@ -184,12 +208,7 @@ def _check_address(settings: DriverSettings) -> None:
     except ValueError as error:
         raise _invalid(f"driver {settings.name!r} needs the robot's address, such as 192.168.10.1: {error}") from error
     if not address.is_loopback:
-        _check_time(settings)
-
-
-def _check_time(settings: DriverSettings) -> None:
-    if settings.time_scale != 1.0:
-        raise _invalid(f"time_scale is {settings.time_scale:g}, but a real robot runs in real time; set it to 1")
+        require_real_time(settings.time_scale)
 
 
 def _invalid(problem: str) -> PlannerError:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's side of a goal: segments in any order, each run once; reports; what to do when the planner is silent."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -32,9 +33,9 @@ class SegmentExecutor:
 
     Segments may come twice, out of order, or late: each index of the current goal runs once, in order, without gaps,
     and nothing of any other goal runs. When the planner is silent while the robot has nothing to do, the silence steps
-    of the robot model run, within an open block too. Of a condition that comes in parts, the block is run if the
-    condition was true, else it is skipped, segment by segment. The segments of a chat are text that a person reads:
-    carrying one out takes its reading time, and the body holds still.
+    of the robot model run, within an open block too, and without a goal. Of a condition that comes in parts, the block
+    is run if the condition was true, else it is skipped, segment by segment. The segments of a chat are text that a
+    person reads: carrying one out takes its reading time, and the body holds still.
 
     Args:
         model: Of the robot.
@@ -57,7 +58,7 @@ class SegmentExecutor:
         self._report_to = report
         self._own_calls: deque[SkillCall] = deque()  # of reflex, cancel and silence: before any segment
         self._is_own_call_running = False
-        self._reset("", ExecutorState.IDLE, 0.0)
+        self._reset("", ExecutorState.IDLE, math.inf)  # silence counts from the first tick
 
     def _reset(self, request_id: str, state: ExecutorState, now_s: float, *, is_chat: bool = False) -> None:
         self._request_id = request_id
@@ -113,7 +114,7 @@ class SegmentExecutor:
 
     def receive(self, now_s: float) -> None:
         """Notes a sign of life from the planner."""
-        self._received_s = max(self._received_s, now_s)
+        self._received_s = now_s if math.isinf(self._received_s) else max(self._received_s, now_s)
         self._num_silence_steps = 0
 
     def add(self, request_id: str, segment: Segment, now_s: float) -> bool:
@@ -172,12 +173,13 @@ class SegmentExecutor:
 
     def tick(self, now_s: float) -> None:
         """Goes on with whatever is to be done at ``now_s``."""
+        self._received_s = now_s if math.isinf(self._received_s) else self._received_s
         if self._is_busy_with_own_calls(now_s):
             return
         while self._state is ExecutorState.ACTIVE and self._run_segments(now_s):
             if self.is_acting:  # it stops where a segment failed
                 return
-        if self._state is ExecutorState.ACTIVE and self._started_s is None:
+        if self._started_s is None and not self.is_acting:
             self._mind_silence(now_s)
 
     def _run_segments(self, now_s: float) -> bool:

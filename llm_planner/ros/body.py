@@ -10,8 +10,15 @@ from rclpy.node import Node
 from llm_planner.core.config import setting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.robot_connection import DRIVERS, DriverSettings, RobotConnection, connect
-from llm_planner.robots.model import RobotModel
+from llm_planner.robot_connection import (
+    DRIVERS,
+    DriverSettings,
+    RobotConnection,
+    connect,
+    require_kind,
+    require_real_time,
+)
+from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import Guard
 
@@ -66,6 +73,8 @@ def connect_body(
         from llm_planner.robot_connection import Indy7Robot
         from llm_planner.ros.trajectory_port import open_trajectory_port
 
+        require_kind(TRAJECTORY, RobotKind.ARM, model)
+        require_real_time(settings.time_scale)
         port = open_trajectory_port(node, bridge, guard)
         length_m = settings.tool_length_m
         return Indy7Robot(model, port, tool_length_m=length_m, takes_worlds=settings.allow_world)

@@ -207,7 +207,7 @@ class Missions:
     def fail(self, reason: str) -> None:
         """Halts the robot after an unexpected error; safe to use from any thread.
 
-        The goal that it carries out fails; other unfinished goals are cancelled.
+        The goal that it carries out fails, or is cancelled where no segment of it has; so are other unfinished goals.
         """
         was_active, goal_id = self._robot.is_active, self._robot.goal_id
         try:
@@ -215,9 +215,9 @@ class Missions:
         finally:
             self._bridge.post(functools.partial(self._cancel_all_but, goal_id if was_active else ""))
 
-    def _cancel_all_but(self, goal_id: str) -> None:
+    def _cancel_all_but(self, failed_id: str) -> None:
         for mission in self._pending:
-            if mission.goal_id != goal_id:
+            if mission.goal_id != failed_id or not mission.has_failed:
                 self._give_up(mission)
 
     # Plans

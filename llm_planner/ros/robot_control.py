@@ -159,7 +159,7 @@ class RobotControl:
             self._executor = SegmentExecutor(self._model, self._driver, self._report, self._look_around)
             self._reflex = Reflex(self._model, unsupported=self.unsupported_skills)
             self._reflex_event: ReflexEvent | None = None
-            self._must_halt = False  # because an attempt has failed
+            self._must_halt_because = ""  # why, where an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
             self._log = Log(self._driver, 0.0)
 
@@ -170,8 +170,14 @@ class RobotControl:
             goal_id: Of the goal.
             is_chat: Whether its segments are words to be read.
             answer_within_s: If no segment comes within this many seconds of the given clock, the reflex acts.
+
+        Raises:
+            Exception: Whatever the driver raises if it still cannot halt; then nothing has begun.
         """
         with self._lock:
+            if self._must_halt_because:
+                self._driver.halt(self._now_s())  # before that has worked, nothing begins
+                self._must_halt_because = ""
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
             self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
             self._log = Log(self._driver, self._now_s())
@@ -213,9 +219,9 @@ class RobotControl:
         with self._lock:
             was_busy = self.is_active or self._executor.is_acting
             self._answer_by_s = None
-            self._must_halt = True  # until that has worked once
+            self._must_halt_because = reason  # until that has worked once
             self._executor.stop(self._now_s(), reason)
-            self._must_halt = False
+            self._must_halt_because = ""
             return was_busy
 
     def fail(self, reason: str) -> None:
@@ -228,13 +234,13 @@ class RobotControl:
             now_s = self._now_s()
             self._answer_by_s = None
             self.num_faults, self.last_fault = self.num_faults + 1, reason
-            self._must_halt = True  # until that has worked once
+            self._must_halt_because = reason  # until that has worked once
             try:
                 self._executor.reflex(now_s, (), reason)
             except Exception:
                 self._driver.halt(now_s)
                 raise
-            self._must_halt = False
+            self._must_halt_because = ""
 
     def refuse(self, goal_id: str, reason: str) -> None:
         """Acts by reflex, because the planner has no answer to the emergency."""
@@ -249,10 +255,10 @@ class RobotControl:
         """Goes on with whatever is to be done now; returns after how many seconds to tick again."""
         with self._lock:
             now_s = self._now_s()
-            if self._must_halt:
+            if reason := self._must_halt_because:
                 self._driver.halt(now_s)
-                self._must_halt = False
-                self._executor.reflex(now_s, (), self.last_fault)
+                self._must_halt_because = ""
+                self._executor.reflex(now_s, (), reason)
             self._executor.tick(now_s)
             self._look(now_s)
             self._log.note(self._executor.calls)

@@ -23,6 +23,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import setting
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
+from llm_planner.core.pose import Pose
 from llm_planner.core.segment import SegmentReport
 from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.robots.default_scene import default_scene
@@ -121,6 +122,7 @@ class RobotNode(Node):
         identity = RobotIdentity(self, self._model.name, body.driver, self._monotonic, self._on_double)
         self._identity = identity
         self._require_own_name(identity, settings.startup_check_s)
+        home = parse_home(settings.home)  # what is wrong is found before anything takes off
         self._robot = RobotControl(
             self._model,
             clock=self._monotonic,
@@ -129,6 +131,14 @@ class RobotNode(Node):
             report=self._post_report,
             on_reflex=self._post_reflex,
         )
+        try:
+            self._serve(settings, body, identity, home)
+        except BaseException:
+            self._robot.close()  # it may have taken off
+            raise
+
+    def _serve(self, settings: RobotSettings, body: BodySettings, identity: RobotIdentity, home: Pose | None) -> None:
+        """Begins to take instructions, and to say how the robot is."""
         identity.say(self._robot.unsupported_skills)
         if settings.default_scene:
             self._robot.enter(Snapshot(objects=default_scene(self._model.kind)))
@@ -142,7 +152,6 @@ class RobotNode(Node):
             wake=self._control.wake,
             publish=self._publish,
         )
-        home = parse_home(settings.home)
         view = RobotViewPublisher(self, self._client.robot_id, self._robot, self._model, body.driver, home)
         self._received_at_s = float("-inf")
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)

@@ -61,8 +61,12 @@ def test_where_a_partial_plan_ends_the_robot_stops_and_holds():
     assert not robot.executor.is_acting
     assert robot.driver._num_calls == {"mf": 1, "h": 1}
     assert robot.events() == [(0, STARTED), (0, SUCCEEDED)]  # its own call belongs to no segment
-    robot.run(100)
-    assert robot.driver.state.pose.z_m == 1.0  # it hovers: the silence steps are for plans that go on
+    for _ in range(4):  # it hovers as long as it hears of the planner
+        robot.run(50)
+        robot.executor.receive(robot.now_s)
+    assert robot.driver.state.pose.z_m == 1.0
+    robot.run(70)
+    assert robot.driver.state.pose.z_m == 0.0
 
 
 def test_a_gap_waits_and_asks_for_what_is_missing():
@@ -134,16 +138,32 @@ def test_a_silent_planner_makes_the_drone_hover_then_land():
     assert robot.reports[-1].reason == "mf: is not flying; take off first"
 
 
-def test_a_sign_of_life_and_a_finished_plan_keep_it_in_the_air():
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_signs_of_life_keep_it_in_the_air_and_without_them_it_lands(is_finished):
     robot = Robot()
+    if is_finished:
+        robot.expect(0)
     for _ in range(3):
         robot.run(50)
         robot.executor.receive(robot.now_s)
     assert robot.driver.state.pose.z_m == 1
-    robot.expect(0)
-    robot.run(100)
-    assert robot.executor.state is ExecutorState.DONE
-    assert robot.driver.state.pose.z_m == 1
+    robot.run(70)
+    assert robot.driver.state.pose.z_m == 0
+    assert robot.executor.state is (ExecutorState.DONE if is_finished else ExecutorState.ACTIVE)
+
+
+def test_a_robot_that_never_hears_of_a_planner_or_whose_goal_was_stopped_lands_too():
+    robot = Robot()
+    robot.executor.stop(robot.now_s, "stopped")
+    robot.run(70)
+    assert robot.driver.state.pose.z_m == 0
+    driver = drone()
+    alone = SegmentExecutor(driver.model, driver, robot.reports.append)
+    for step in range(1400):
+        alone.tick(1000.0 + 0.05 * step)  # of a clock that did not begin with it
+        assert step < 1190 or driver.state.pose.z_m <= 1.0
+    assert driver.state.pose.z_m == 0
+    assert robot.reports == []
 
 
 def test_a_gap_counts_as_silence():

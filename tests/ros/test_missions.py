@@ -300,6 +300,19 @@ def test_a_robot_that_waits_for_another_way_when_its_planner_is_lost_says_how_it
     assert robot.started == [(goal_id, SkillCall("mb", (20.0,)))]
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_fault_between_two_segments_ends_the_goal_too(robot, is_running):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(100);"))
+    robot.run(0.5 if is_running else 10.0)
+    robot.spin()
+    robot.missions.fail("the node has a fault")
+    robot.spin()
+    assert robot.action.cancelled == ([] if is_running else [goal_id])  # the planner knows of what has failed
+    assert not robot.control.is_active
+
+
 def parts(goal_id, *texts):
     """Returns the segments of a condition that comes in parts, as they travel."""
     edges = {"{": BlockEdge.OPENS, "}": BlockEdge.CLOSES}

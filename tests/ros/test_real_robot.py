@@ -106,6 +106,7 @@ def test_the_node_lands_the_drone_when_it_ends(planner, drone, start_operator): 
     ("parameters", "words"),
     [
         ({"driver": "falcon"}, "there is no driver 'falcon'; known are: kinematic, tello, indy7"),
+        ({"driver": "kinematic"}, "a kinematic robot has no address"),
         ({"address": ""}, "needs the robot's address"),
         ({"address": "192.168.10.1"}, "a real robot runs in real time"),
         ({"robot_model": "indy7"}, "moves robots of kind drone, and 'indy7' is of kind arm"),

@@ -188,3 +188,20 @@ def test_a_robot_that_touches_something_again_and_again_remembers_its_last_colli
         world._touched_s["drone_1", f"thing {number}"] = 0.0
     world._notice("drone_1", 0, 1e9)
     assert len(world._touched_s) == 1
+
+
+def test_a_goal_begins_only_once_a_halt_has_worked(monkeypatch):
+    robot = Robot(TELLO, KinematicConnection(TELLO, 0))
+    robot.control.begin("first")
+    robot.control.add("first", make_segment(0, "mf(500);"))
+    robot.run(0.5)
+    with monkeypatch.context() as broken:
+        broken.setattr(robot.control._driver, "halt", lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+        for act in (lambda: robot.control.stop("a person says so"), lambda: robot.control.begin("second")):
+            with pytest.raises(OSError, match="no way"):
+                act()
+        assert robot.control.goal_id == "first"
+    robot.control.begin("second")
+    robot.run(1.0)
+    assert robot.control.is_active
+    assert robot.control.goal_id == "second"

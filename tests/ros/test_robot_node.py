@@ -225,6 +225,15 @@ def test_a_driver_that_fails_and_cannot_halt_ends_the_goal(planner, start_operat
     wait_until(lambda: robot._driver.end_s is None, what="a halt that works")
 
 
+def test_a_node_that_cannot_begin_lets_the_robot_go(ros, monkeypatch):
+    closed = []
+    monkeypatch.setattr("llm_planner.robot_connection.KinematicConnection.close", lambda _: closed.append(1))
+    monkeypatch.setattr("llm_planner.ros.robot_node.Missions", lambda *_, **__: (_ for _ in ()).throw(OSError("no")))
+    with pytest.raises(OSError, match="no"):
+        RobotNode("robot_that_cannot_begin")
+    assert closed == [1]
+
+
 def test_a_node_that_ends_lets_the_robot_go_whatever_fails(ros, monkeypatch):
     robot = RobotNode("ending_robot")
     closed = []

@@ -124,6 +124,17 @@ def test_what_comes_of_an_older_goal_does_not_count(client, port):
     assert port.ending() is None
 
 
+@pytest.mark.parametrize(
+    ("field", "problem"), [({"robot_model": "tello"}, "kind drone"), ({"time_scale": 10.0}, "real time")]
+)
+def test_what_does_not_fit_a_real_arm_is_refused(ros, field, problem):
+    values = {"driver": "indy7_trajectory", "robot_model": "indy7", "startup_check_s": 0.0} | field
+    overrides = [Parameter(name, value=value) for name, value in values.items()]
+    with pytest.raises(PlannerError, match=problem) as caught:
+        RobotNode("arm_that_does_not_fit", parameter_overrides=overrides)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
 @pytest.mark.skipif(importlib.util.find_spec("control_msgs") is not None, reason="control_msgs is installed")
 def test_without_its_messages_the_driver_says_what_to_install(ros):
     overrides = [Parameter("driver", value="indy7_trajectory"), Parameter("robot_model", value="indy7")]
