@@ -2,16 +2,20 @@
 """A YAML file -> a configuration, validated; what its values become is ``assembly``'s business."""
 
 import dataclasses
+import difflib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, read_yaml
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 NODE_ONLY = frozenset(
@@ -48,9 +52,26 @@ def load_config(
     try:
         validated = _schema(PlannerConfig).model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_in_words(e)}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path or 'configuration'}: {problems}") from error
     return _to_dataclass(PlannerConfig, validated.model_dump())
+
+
+def _in_words(problem: "ErrorDetails") -> str:
+    """Returns what is wrong with a value, and what to write instead."""
+    match problem["type"]:
+        case "extra_forbidden":
+            *section, name = map(str, problem["loc"])
+            cls: Any = PlannerConfig
+            for part in section:
+                cls = next(field.type for field in dataclasses.fields(cls) if field.name == part)
+            near = difflib.get_close_matches(name, [field.name for field in dataclasses.fields(cls)], n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            return f"there is no such setting; {hint}docs/parameters.md has all"
+        case "tuple_type":
+            return f"give a list: [{problem['input']}]"
+        case _:
+            return problem["msg"]
 
 
 def _place(values: dict[str, Any], dotted: str) -> tuple[dict[str, Any], str]:
@@ -132,8 +153,9 @@ def _schema(cls: type) -> type[BaseModel]:
             nested = _schema(field.type)  # type: ignore[arg-type]
             fields[field.name] = (nested, Field(default_factory=nested))
         else:
+            names = field.metadata["one_of"]
             limits = Field(ge=field.metadata["minimum"], le=field.metadata["maximum"])
-            fields[field.name] = (Annotated[field.type, limits], field.default)
+            fields[field.name] = (Literal[names] if names else Annotated[field.type, limits], field.default)
     return create_model(
         cls.__name__, __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()), **fields
     )

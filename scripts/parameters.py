@@ -66,7 +66,7 @@ def _section(title: str, text: str, settings: Sequence[type]) -> str:
 def _row(name: str, field: "Field[Any]") -> str:
     default = list(field.default) if isinstance(field.default, tuple) else field.default
     low, high = field.metadata["minimum"], field.metadata["maximum"]
-    limits = "" if low is None else f"{low:,.12g} to {high:,.12g}"
+    limits = ", ".join(field.metadata["one_of"]) if low is None else f"{low:,.12g} to {high:,.12g}"
     return f"| `{name}` | `{json.dumps(default)}` | {limits or '-'} | {field.metadata['description']} |"
 
 

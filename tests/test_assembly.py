@@ -7,13 +7,20 @@ from types import SimpleNamespace
 import pytest
 
 from llm_planner.assembly import build_loop, replica_config, require_usable, torch_threads
+from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.checkpoints import resolve_model, trained_robot_models
 from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
+from llm_planner.engine.eviction import eviction_method_names
+from llm_planner.engine.hardware import _DTYPES
+from llm_planner.engine.lookahead import MODES
 from llm_planner.engine.model_config import ModelConfig
+from llm_planner.language.prose import ProseUnit
+from llm_planner.planning.failure_context import ReplanContext
+from llm_planner.scheduling.scheduler import BATCH_LIMITS
 from llm_planner.serving.events import Finished
 from tests.engine.builders import save_adapter
 
@@ -31,6 +38,40 @@ def test_the_shipped_parameter_file_is_valid_and_holds_the_defaults():
     for cls in (PlannerConfig, SchedulerConfig, EngineConfig):
         for field in dataclasses.fields(cls):
             assert f"{field.name}:" in text, f"{path.name} lacks {field.name}"
+
+
+def test_names_that_a_setting_may_have_are_those_of_the_code():
+    def names(cls, setting):
+        (field,) = (field for field in dataclasses.fields(cls) if field.name == setting)
+        return set(field.metadata["one_of"])
+
+    assert names(SchedulerConfig, "batch_limit") == {*BATCH_LIMITS}
+    assert names(EngineConfig, "lookahead") == {*MODES}
+    assert names(EngineConfig, "eviction_method") == {*eviction_method_names()}
+    assert names(EngineConfig, "dtype") == {"auto", *_DTYPES}
+    assert names(OpenAIConfig, "server") == {"auto", *DIALECTS}
+    assert names(PlannerConfig, "replan_context") == {context.value for context in ReplanContext}
+    assert names(PlannerConfig, "chat_segments") == {unit.value for unit in ProseUnit}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("scheduler: {batch_limit: maybe}", "scheduler.batch_limit: Input should be 'auto', 'on' or 'off'"),
+        ("engine: {lookahead: far}", "engine.lookahead: Input should be 'auto', 'always', 'prompt', 'forced' or 'off'"),
+        ("chat_segments: x", "chat_segments: Input should be 'sentence' or 'paragraph'"),
+        ("scheduler: {max_num_seq: 8}", "scheduler.max_num_seq: there is no such setting; did you mean max_num_seqs?"),
+        ("engin: {model: x}", "engin: there is no such setting; did you mean engine?"),
+        ("colour: red", "colour: there is no such setting; docs/parameters.md has all"),
+        ("robot_models: my_robots", r"robot_models: give a list: \[my_robots\]"),
+    ],
+)
+def test_a_mistake_is_named_with_what_to_write_instead(tmp_path, text, words):
+    path = tmp_path / "planner.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PlannerError, match=words) as caught:
+        load_config(path)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.ros

@@ -9,10 +9,16 @@ from typing import Any
 
 
 def setting(  # the return type is Any because a dataclass field stands in for a value of the annotated type
-    default: object, description: str, *, minimum: float | None = None, maximum: float | None = None
+    default: object,
+    description: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    one_of: tuple[str, ...] = (),
 ) -> Any:  # noqa: ANN401
-    """Returns a dataclass field with a default, a description and an inclusive range."""
-    return field(default=default, metadata={"description": description, "minimum": minimum, "maximum": maximum})
+    """Returns a dataclass field with a default, a description, and an inclusive range or the names that it may have."""
+    limits = {"minimum": minimum, "maximum": maximum, "one_of": one_of}
+    return field(default=default, metadata={"description": description, **limits})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,7 @@ class SchedulerConfig:
     batch_limit: str = setting(
         "auto",
         "Latency-guided limit of every step: auto (as the policy has it), on, or off (only the engine's limits).",
+        one_of=("auto", "on", "off"),
     )
     sheds_load: bool = setting(
         False,
@@ -64,7 +71,9 @@ class EngineConfig:
 
     model: str = setting("planner-small", "A Hugging Face checkpoint directory, or the name of a bundled model.")
     device: str = setting("auto", "auto, cpu, cuda or cuda:N; with replicas, one for each, with commas.")
-    dtype: str = setting("auto", "auto, float32, bfloat16 or float16.")
+    dtype: str = setting(
+        "auto", "Of weights and KV; auto goes by model and device.", one_of=("auto", "float32", "bfloat16", "float16")
+    )
     num_kv_blocks: int = setting(
         0, "Blocks of the KV cache; 0 sizes it from the free memory and max_num_seqs.", minimum=0, maximum=10_000_000
     )
@@ -79,9 +88,12 @@ class EngineConfig:
         "auto",
         "Tokens beyond one per step: off, forced (by the grammar), prompt (also drafts from it), always (also from "
         "earlier plans), auto (those that pay).",
+        one_of=("auto", "always", "prompt", "forced", "off"),
     )
     eviction_method: str = setting(
-        "snapkv", "What decides which KV is removed to keep a time budget: snapkv, streaming or key_norm."
+        "snapkv",
+        "What decides which KV is removed to keep a time budget.",
+        one_of=("snapkv", "streaming", "key_norm"),
     )
     profile: str = setting(
         "auto",
@@ -136,7 +148,9 @@ class OpenAIConfig:
     model: str = setting("", "Name of the model on that server; an empty text takes the only one that it serves.")
     api_key_variable: str = setting("OPENAI_API_KEY", "Environment variable that holds the API key, if there is one.")
     server: str = setting(
-        "auto", "What the server is: auto (as it says), vllm, sglang, llamacpp, or other, which gets no grammar."
+        "auto",
+        "What the server is: auto (as it says), vllm, sglang, llamacpp, or other, which gets no grammar.",
+        one_of=("auto", "vllm", "sglang", "llamacpp", "other"),
     )
     max_model_len: int = setting(
         4096, "Most tokens of prompt and plan, for a server that does not say.", minimum=64, maximum=10_000_000
@@ -210,7 +224,8 @@ class PlannerConfig:
         "keep",
         "What the model has in sight when a plan goes on another way: keep (all that it has read and written) or fresh "
         "(the task, the new scene and what is done: for a model that writes once more what it sees).",
+        one_of=("keep", "fresh"),
     )
-    chat_segments: str = setting("sentence", "What a chat is answered in: sentence or paragraph.")
+    chat_segments: str = setting("sentence", "What a chat is answered in.", one_of=("sentence", "paragraph"))
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0.0, maximum=10.0)
     seed: int = setting(0, "Seed of sampling.", minimum=0, maximum=2**31 - 1)
