@@ -12,16 +12,21 @@ from llm_planner.planning.untrusted import ascii_letters, plain_task
 from llm_planner.robots.model import RobotKind, RobotModel
 
 _BLOW = (
-    r"collide with|crash into|smash into|slam into|bump into|ram|strike(?! that\b)|hit(?! me with\b)|run (?:into|over)|"
-    r"make contact with|attack|injure|hurt"
+    r"collide with|crash into|smash into|slam into|bump into|ram|strike(?! (?:that|a pose)\b)|"
+    r"hit(?! (?:me with|record|play|the lights|(?:the|a|that|your) (?:\w+ )?button)\b)|run into|"
+    r"run over(?! (?:to|there|here)\b)|make contact with|attack|injure|hurt"
 )
 _PEOPLE = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
 _WAY = r"(?:to|towards?|at|into|through|over|above|near(?: to)?|across|among)"
-_TRAVEL = r"(?:fly|flying|go|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
+_TRAVEL = r"(?:fly|flying|go|run|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
 _FREE = r"(?:(?!\b(?:not|never|without|avoid|away|keep|keeping)\b)[^.,;!?])"
-_ORDERED = r"(?:^|[.;,!?]|\b(?:and|then|please|to|drone|now|just|go))\s*(?:(?:directly|carefully|safely|just|then)\s+)*"
+_ORDERED = (
+    r"(?:^|[.;,!?]|\b(?:and|then|please|to|drone|now|just|go|(?:can|could|will|would) you|"
+    r"before \w+ing|without \w+))\s*(?:(?:directly|carefully|safely|just|then)\s+)*"
+)
 _NEGATED = re.compile(
-    r"\b(?:not|never|dont|without|avoid|unless|try not to|will|would|gonna|going to|about to|if|before)\b"
+    r"\b(?:(?:not|never|dont)(?! hesitate\b)|avoid|unless|try not to|(?:will|would)(?! you\b)|gonna|going to|"
+    r"about to|if|(?:before|without)(?= (?:(?:you|it|we|they|he|she|can|could|ever|even|trying|having|to) )*$))\b"
 )
 _HARMFUL = (
     re.compile(rf"{_ORDERED}(?P<order>{_BLOW})\b"),

@@ -9,7 +9,7 @@ must have each one that the scene has, by its number.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
@@ -23,6 +23,20 @@ _EXCEPTION = re.compile(
     r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
     r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|let)\b"
 )
+_DESCRIBED = re.compile(
+    r"(?<!is )(?<!are )(?<!if )(?<!that )\b(?:(?:the|an?) "
+    r"(?:(?!(?:and|or|then|while|but|keep|start)\b)\w+ ){1,2}?(?:that is \w+ing|that \w+s"
+    r"|(?:hold|wear|carry|contain|cover|block|hid|touch)ing|covers|blocks|hides|touches|contains)"
+    r"|(?:person|man|woman|boy|girl|child) facing) (?=(?:the|an?|my|your|his|her|its|their)\b)"
+)
+"""What stands before a thing that only describes another: "the person holding ", "the plate that has "."""
+_ASIDE = re.compile(
+    r"\bso (?:that )?(?:i|we) (?:can|could)\b[^,.;:!?]*?(?=\b(?:and|then)\b|[,.;:!?]|$)"
+    r"|\bbetween [^,.;:!?]*?(?=\bthere(?:'?s| is| are)\b)"
+    r"|\bi(?:'?ll| will) (?:(?:look after|hold)\b[^,.;:!?]*?(?=\band\b|[,.;:!?]|$)"
+    r"|(?:take|get|do|carry|bring|fetch)\b[^.;:!?]*?(?=\b(?:and|while) you (?:take|get|do|carry|bring|fetch|pick)\b))"
+)
+"""What is to become possible, where something is, and what the speaker does himself."""
 _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
 _NUMBER = re.compile(r"_\d+$")
@@ -54,12 +68,18 @@ class OmissionCheck:
         if _EXCEPTION.search(self.instruction.lower()):
             return Verdict.EXPLAINED
         plan = _words("".join(self._texts))
-        things = self._all_of_a_kind() or named_things(self.scene, self.instruction, self.model)
+        things = self._all_of_a_kind() or self._named()
         left_out = [names for names in things if not any(_words(name) in plan for name in names)]
         if not left_out or len(left_out) == len(things):
             return Verdict.EXPLAINED
         self.problem = f"the plan leaves out the {min(left_out[0]).replace('_', ' ')}"
         return Verdict.CONTRADICTED
+
+    def _named(self) -> Sequence[frozenset[str]]:
+        """Returns the things that the instruction names, but for those of asides and descriptions of others."""
+        said = self.instruction.lower().replace("\u2019", "'")
+        asked = named_things(self.scene, _ASIDE.sub(" ", _DESCRIBED.sub(r"\g<0>with ", said)), self.model)
+        return [names for names in named_things(self.scene, self.instruction, self.model) if names in asked]
 
     def _all_of_a_kind(self) -> list[frozenset[str]]:
         """Returns each thing of a kind of which the instruction wants all: those that only a number tells apart."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from llm_planner.planning.plurals import singular
 from llm_planner.planning.quantities import with_plain_amounts
@@ -71,6 +72,8 @@ _PREPOSITIONS = _set(
 )
 _POINTING = _set("it its that this there here where who with has have get gets")
 """With these, a thing is described or pointed at instead of being called by a name."""
+_MANNERS = _set("quickly fast gently softly carefully cautiously slowly smoothly steadily quietly kindly simply safely")
+"""How something is done: with these, nothing is said of which thing is meant."""
 _NEGATIONS = _set("no not never nothing nobody cannot dont don without instead unless")
 _PLAIN_ORDERS = _set(
     "go fly land take turn rotate spin move hover wait stop start begin pick place put push pull lift drop grab grasp "
@@ -184,19 +187,23 @@ def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping
     """Returns the things of a scene of which a task does not say which is meant, each with what else it may be.
 
     "Go to the room" where the scene has ``room_a`` and ``room_b``. Only where the task calls one thing by words that
-    fit several equally well and has, besides, only words of orders: any other word may say which. Arguments as of
-    ``is_clear``.
+    fit several equally well and has, besides, only words of orders, of how it is done, and "it" for what is taken or
+    looked at ("take the cup and put it down"): any other word may say which. Arguments as of ``is_clear``.
     """
     task = _Task.of(instruction, model)
     named = task.named_in(scene)
     written = task.written.split()
-    if task.is_unnamed or not (_NEGATIONS | _POINTING).isdisjoint(written) or not task.nouns <= named.keys():
+    unknown = {written[place] for place in task.nouns - named.keys()}
+    telling = {word for before, word in pairwise(("", *written)) if word != "it" or before not in _ORDERS | {"at"}}
+    if task.is_unnamed or not (_NEGATIONS | _POINTING).isdisjoint(telling) or not unknown <= _MANNERS:
         return {}
+    meant = {place: _likeliest(entries) for place, entries in named.items() if place + 1 not in named}
     rivals: dict[str, frozenset[str]] = {}
-    for place, entries in named.items():
-        names = _likeliest(entries)
-        is_last = place + 1 not in named
-        if len(names) > 1 and is_last and written[place] == task.words[place] and task.is_definite_at(place):
+    for place, names in meant.items():
+        purposes = (purpose for at, purpose in meant.items() if "for" in written[max(at - 2, 0) : at])
+        is_said = any(purpose < names for purpose in purposes)  # "the oven for the pizzas"
+        is_one = written[place] == task.words[place] and task.is_definite_at(place)
+        if len(names) > 1 and is_one and not is_said:
             rivals |= dict.fromkeys(names, names)
     return {name: names - {name} for name, names in rivals.items()}
 

@@ -49,6 +49,12 @@ def left_out(instruction, scene, plan, robot="tello"):
             "indy7",
             "cup",
         ),
+        ("go to the door, facing the lamp", "door, lamp", "g(door);", "tello", "lamp"),
+        ("hover at the door and face the lamp that blinks, the sofa", "door, lamp, sofa", "o(lamp);", "tello", "sofa"),
+        ("land, then see if the man is wearing the hat", "man, hat", "ld();->p('is the man there');", "tello", "hat"),
+        ("go to the man holding the cat and the lamp", "man, cat, lamp", "g(man);", "tello", "lamp"),
+        ("move the cup so I can see the jar and push the pen", "cup, jar, pen", "push(cup,left_area);", "indy7", "pen"),
+        ("I'll take the cup and the jar, and then you may go home", "cup, jar", "pick(cup);home();", "indy7", "jar"),
     ],
 )
 def test_a_plan_that_passes_over_a_thing_is_not_what_was_asked_for(instruction, scene, plan, robot, thing):
@@ -77,6 +83,20 @@ def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
         ("is the door open? then go to the door", "door_1, door_2", "?p('is the door 1 open'){g(door_1);}"),
         ("take a picture, then go to the lamp", "picture, lamp", "tp();g(lamp);"),
         ("go to the fridge and the sink", "", "g(fridge);"),
+        ("fly to the person holding the umbrella", "person_1, umbrella_2", "g(person_1);"),
+        ("fly to the old man wearing the hat", "man, hat", "g(man);"),
+        ("fly to the person facing the window", "person, window", "g(person);"),
+        ("look at the plate that has the fork", "plate, fork", "o(plate);"),
+        ("the cup blocks the plate, so look at the cup", "plate, cup", "o(cup);"),
+        ("the pillar is hiding the clock, look at the pillar", "pillar, clock", "o(pillar);"),
+        ("look at the glass so I can put my plate there", "glass, plate", "o(glass);"),
+        (
+            "between the chair and the shelf there's a red thread, see it?",
+            "chair, shelf, red_thread",
+            "->iv(red_thread);",
+        ),
+        ("I\u2019ll take the jug, and you take a picture of the tin", "jug, tin", "o(tin);tp();"),
+        ("I'll look after the lead and you go to the key", "lead, key", "g(key);"),
     ],
 )
 def test_what_the_plan_need_not_have_is_no_omission(instruction, scene, plan):
