@@ -453,6 +453,48 @@ def test_a_drone_that_cannot_be_flown_is_refused_and_let_go(faults, code, words)
     assert air.is_closed
 
 
+class FailingAir(Air):
+    """Loses an order to take off (``commands``), or what is answered to it (``answering``), and all that follows."""
+
+    def __init__(self, network):
+        super().__init__()
+        self._network = network
+
+    def send(self, text):
+        if text == "takeoff":
+            setattr(self, self._network, FaultyNetwork(Faults(lost=1.0), random.Random(0)))
+        super().send(text)
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [("answering", "it may be in the air, and is told to land"), ("commands", "does not take off")],
+)
+def test_a_take_off_that_is_not_answered_ends_in_a_landing(network, words):
+    air = FailingAir(network)
+    with pytest.raises(PlannerError, match=words):
+        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=air.sleep)
+    assert air.is_closed
+    assert [text for _, text in air.sent][-3:] == ["land"] * 3
+    air.advance(5.0)
+    assert air.firmware.flight.pose.z_m == 0.0
+
+
+def test_a_take_off_that_is_interrupted_ends_in_a_landing():
+    air = Air()
+
+    def sleep(seconds):
+        air.advance(seconds)
+        if air.firmware.flight.pose.z_m > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=sleep)
+    assert air.is_closed
+    air.advance(5.0)
+    assert air.firmware.flight.pose.z_m == 0.0
+
+
 def test_two_calls_at_once_are_a_programming_error():
     pilot = Pilot()
     pilot.start("mf", 100.0)
