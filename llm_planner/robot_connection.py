@@ -114,8 +114,7 @@ class TelloRobot:
 
     def close(self) -> None:
         """Lands, as well as can be done without waiting: a drone that gets no commands lands by itself after 15 s."""
-        if self._driver.state.pose.z_m > 0.0:
-            self._tello.line.say_goodbye()
+        self._tello.line.say_goodbye()  # whatever it is believed to do: on the floor, an order to land does nothing
         self._tello.line.close()
 
 

@@ -8,7 +8,7 @@ world), and judges the geofence before every motion, exactly as the kinematic ro
 import random
 from collections import deque
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.body import BodyState, Course, Job
@@ -22,7 +22,7 @@ from llm_planner.robots.driver import (
 )
 from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_commands import Leg
-from llm_planner.robots.drivers.tello_line import FALLEN_M, TelloLine
+from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, Proof, TelloLine
 from llm_planner.robots.drivers.tello_state import MOVING_DM_S
 from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture
 from llm_planner.robots.mobile import MobileBody
@@ -34,11 +34,27 @@ from llm_planner.robots.world import World, WorldObject
 UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read the drone's camera
 RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
-LOST = "the drone flew where it was not told to, so where it is is not known; land it and say where it is"
+LOST = (
+    "the drone flew where it was not told to, so where it is is not known; land it, put it at home and restart its "
+    "node, or send a world with its pose to a node that has allow_world"
+)
 STRAYING_STATES = 4  # once this many show it moving without a command, it is told to stop
 LAND_AGAIN_S = 3.0  # an order to land that got lost
 ATTENTION_S = 1.0
+CLEAR_M = 2 * FALLEN_M  # of the floor for certain, wherever it hovers then
 LANDED_AFTER_S = 1.0  # on the floor for this long, it has landed, whatever made it land
+
+
+@dataclass(slots=True)
+class _Halt:
+    """An order to hover that is not known to be obeyed.
+
+    A take-off is stopped only once the drone is seen clear of the floor: below, its state is the same whether it hovers
+    or stands.
+    """
+
+    ends_take_off: bool
+    is_sent: bool = False
 
 
 class TelloDriver:
@@ -65,6 +81,8 @@ class TelloDriver:
         self._leg: Leg | None = None  # in flight
         self._leg_start_s: float | None = None  # None until its command is sent
         self._latency_s = 0.0
+        self._halt: _Halt | None = None
+        self._waiting: SkillCall | None = None  # until the drone hovers
         self._is_stopping = False
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._track = Track(pose)
@@ -138,16 +156,12 @@ class TelloDriver:
         if self._result.status is SkillStatus.RUNNING:
             raise RuntimeError(f"{call.name} started while another skill runs")
         self._result = SkillResult(SkillStatus.RUNNING)
-        try:
-            self._begin(call, now_s)
-        except SkillFailedError as failure:
-            self._result = failed(failure)
+        self._try_to_begin(call, now_s)
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
-        self._line.poll(self._epoch_s + now_s)
-        if self._result.status is SkillStatus.RUNNING and self._leg is not None:
-            self._follow(self._leg, now_s)
+        self._poll(now_s)
+        self._mind_battery(now_s)
         if self._result.status is SkillStatus.RUNNING and self._leg is None:
             self._go_on(now_s)
         return self._result
@@ -156,17 +170,13 @@ class TelloDriver:
         """Makes the drone hover at once: past the command in flight, again and again until it is seen hovering."""
         if self._result.status is not SkillStatus.RUNNING:
             return
-        self._estimate(now_s, has_moved=self._line.may_have_moved(self._epoch_s + now_s))
+        line_s = self._epoch_s + now_s
+        self._leave(now_s, has_moved=self._line.is_taking_off or self._line.may_have_moved(line_s))
         self._give_up("halted")
         if self._is_stoppable:
-            self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
-
-    def emergency(self, now_s: float) -> None:
-        """Switches the motors off at once: the drone falls. For people; no plan and no reflex does this."""
-        self._line.interrupt(tello_commands.emergency(), self._epoch_s + now_s)
-        if self._result.status is SkillStatus.RUNNING:
-            self._give_up("emergency: motors off")
-        self._put(replace(self._body.state.pose, z_m=0.0), now_s)
+            self._hover(now_s)
+        elif not self._is_out_of_power:
+            self._line.withdraw()
 
     def attend(self, now_s: float) -> float:
         """Keeps a drone in the air that is told nothing, and lands it while the battery still can.
@@ -174,19 +184,48 @@ class TelloDriver:
         Only the robot's own loop calls this: where that loop has ended, nothing is sent, and the drone lands by itself
         after 15 s. Returns after how many seconds to be called again.
         """
-        line_s = self._epoch_s + now_s
-        self._line.poll(line_s)
+        self._poll(now_s)
         self._notice_landing(now_s)
         self._notice_straying(now_s)
-        if not self._line.is_busy:
-            self._mind_battery(now_s)
-        self._line.keep_alive(line_s)
+        self._mind_battery(now_s)
+        self._line.keep_alive(self._epoch_s + now_s)
         return ATTENTION_S
 
+    def _poll(self, now_s: float) -> None:
+        """Reads what came, and concludes where the drone is."""
+        self._line.poll(self._epoch_s + now_s)
+        self._see_halt_through(now_s)
+        if self._result.status is SkillStatus.RUNNING and self._leg is not None:
+            self._follow(self._leg, now_s)
+
+    def _hover(self, now_s: float) -> None:
+        """Orders the drone to hover."""
+        is_again = self._halt is not None and self._halt.ends_take_off
+        self._halt = _Halt(ends_take_off=is_again or self._line.is_taking_off)
+        self._see_halt_through(now_s)
+
+    def _see_halt_through(self, now_s: float) -> None:
+        halt, state = self._halt, self._line.telemetry.last
+        if halt is None:
+            return
+        if not halt.is_sent:
+            is_clear = state is not None and state.height_m >= CLEAR_M
+            if is_clear or not self._line.is_taking_off:
+                halt.is_sent = True
+                self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
+        elif not self._line.is_busy:
+            self._halt = None
+            if not self._line.ending.is_success:
+                self._is_lost = True
+            elif halt.ends_take_off:
+                height_m = state.height_m if state is not None and self._is_seen_flying else 0.0
+                self._put(replace(self._body.state.pose, z_m=height_m), now_s)
+
     def _mind_battery(self, now_s: float) -> None:
+        """Lands between two commands, once the battery is low."""
         state = self._line.telemetry.last
         is_low = state is not None and state.battery_percent <= RESERVE_PERCENT
-        if self._body.state.pose.z_m <= 0.0 or not is_low or now_s < self._land_again_s:
+        if self._line.is_busy or not self._is_off_the_floor or not is_low or now_s < self._land_again_s:
             return
         self._is_out_of_power, self._land_again_s = True, now_s + LAND_AGAIN_S
         if self._result.status is SkillStatus.RUNNING:
@@ -195,6 +234,12 @@ class TelloDriver:
 
     def _body_at(self, pose: Pose, world: World) -> MobileBody:
         return MobileBody(self._model, world, random.Random(0), pose)  # its noise is not used: the drone has its own
+
+    def _try_to_begin(self, call: SkillCall, now_s: float) -> None:
+        try:
+            self._begin(call, now_s)
+        except SkillFailedError as failure:
+            self._result = failed(failure)
 
     def _begin(self, call: SkillCall, now_s: float) -> None:
         skill = self.model.skills.get(call.name)
@@ -207,7 +252,10 @@ class TelloDriver:
             raise PermanentFailureError("this driver does not read the drone's camera")
         if isinstance(skill.effect, Stop) and self._is_stoppable:
             self._is_stopping = True
-            self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
+            self._hover(now_s)
+            return
+        if self._halt is not None:
+            self._waiting = call
             return
         if self._is_out_of_power and not isinstance(skill.effect, Stop | Land):
             raise PermanentFailureError(OUT_OF_POWER)
@@ -224,9 +272,13 @@ class TelloDriver:
             self._latency_s = course.motions[0].start_s - now_s if course.motions else 0.0
 
     @property
-    def _is_off_the_floor(self) -> bool:
+    def _is_seen_flying(self) -> bool:
         state = self._line.telemetry.last
-        return self._body.state.pose.z_m > 0.0 or (state is not None and state.height_m > FALLEN_M)
+        return state is not None and state.height_m > FALLEN_M
+
+    @property
+    def _is_off_the_floor(self) -> bool:
+        return self._body.state.pose.z_m > 0.0 or self._is_seen_flying
 
     @property
     def _is_stoppable(self) -> bool:
@@ -235,10 +287,14 @@ class TelloDriver:
 
     def _go_on(self, now_s: float) -> None:
         """Sends the next command of the call, or ends it."""
+        if self._halt is not None:
+            return
         if self._is_stopping:
-            if not self._line.is_busy:
-                self._finish_stop()
-        elif self._line.is_busy:  # hovers first, after a halt
+            self._finish_stop()
+        elif self._waiting is not None:
+            call, self._waiting = self._waiting, None
+            self._try_to_begin(call, now_s)
+        elif self._line.is_busy:  # it lands, because the battery is low
             return
         elif self._legs:
             self._leg, self._leg_start_s = self._legs.popleft(), None
@@ -260,7 +316,6 @@ class TelloDriver:
 
     def _finish_stop(self) -> None:
         self._is_stopping, ending = False, self._line.ending
-        self._is_lost |= not ending.is_success
         status = SkillStatus.SUCCEEDED if ending.is_success else SkillStatus.FAILED
         self._result = SkillResult(status, reason=ending.reason)
 
@@ -271,17 +326,24 @@ class TelloDriver:
             return
         ending = self._line.ending
         if not ending.is_success:
-            self._estimate(now_s, has_moved=ending.has_moved)
+            self._leave(now_s, has_moved=ending.has_moved)
             self._give_up(ending.reason)
             return
         self._leg = None
         self._put(leg.motion.end, now_s)
 
     def _give_up(self, reason: str) -> None:
-        self._leg, self._course, self._is_stopping = None, None, False
+        self._leg, self._course, self._waiting, self._is_stopping = None, None, None, False
         self._legs.clear()
         self._motions.clear()
         self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=reason in (OUT_OF_POWER, LOST))
+
+    def _leave(self, now_s: float, *, has_moved: bool) -> None:
+        """Puts the drone where a command that is given up leaves it: a take-off goes on to its end."""
+        self._estimate(now_s, has_moved=has_moved)
+        leg = self._leg
+        if leg is not None and leg.command.proof is Proof.FLYING and has_moved and self._leg_start_s is not None:
+            self._put(leg.motion.end, now_s)
 
     def _estimate(self, now_s: float, *, has_moved: bool) -> None:
         """Puts the drone where the duration model says that the command in flight has brought it."""
@@ -302,9 +364,9 @@ class TelloDriver:
 
     def _notice_landing(self, now_s: float) -> None:
         """Believes the state stream if a drone that should fly stays on the floor: it lands without being told, too."""
-        state = self._line.telemetry.last
-        is_down = state is not None and state.height_m <= FALLEN_M and self._body.state.pose.z_m > FALLEN_M
-        if not is_down or self._leg is not None:
+        is_blind = self._line.telemetry.age_s(self._epoch_s + now_s) >= BLIND_S
+        is_down = not is_blind and not self._is_seen_flying and self._body.state.pose.z_m > FALLEN_M
+        if not is_down or self._leg is not None or self._halt is not None:
             self._floor_since_s = None
         elif self._floor_since_s is None:
             self._floor_since_s = now_s

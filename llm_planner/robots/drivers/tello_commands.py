@@ -66,11 +66,6 @@ def stop() -> Command:
     return Command(text="stop", proof=Proof.STANDING, limit_s=STOP_LIMIT_S, is_repeatable=True)
 
 
-def emergency() -> Command:
-    """Returns an order to switch the motors off: the drone falls."""
-    return Command(text="emergency", proof=Proof.STANDING, limit_s=STOP_LIMIT_S, is_repeatable=True)
-
-
 def enter_sdk_mode(limit_s: float) -> Command:
     """Returns the order after which a Tello takes orders, repeated for ``limit_s``."""
     return Command(text="command", proof=Proof.NONE, limit_s=limit_s, is_repeatable=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers import tello_commands
-from llm_planner.robots.drivers.tello_line import FALLEN_M, Command, TelloLine, Transport
+from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, Command, TelloLine, Transport
 from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import Pose, RobotModel, trapezoids
 
@@ -70,7 +70,7 @@ class TelloConnection:
             self._greet(timeout_s * time_scale)
             if takes_off:
                 self._take_off()
-        except PlannerError:
+        except BaseException:
             self.line.close()
             raise
         height_m = self._height_m()
@@ -95,12 +95,26 @@ class TelloConnection:
         if state is not None and state.battery_percent < LEAST_BATTERY_PERCENT:
             percent = state.battery_percent
             raise PlannerError(ErrorCode.SKILL_FAILED, f"the Tello's battery is at {percent:g} %; charge it")
-        self._do(tello_commands.take_off_at_once(), "it does not take off; is there light, and room above it?")
+        try:
+            self._carry_out(tello_commands.take_off_at_once())
+            is_seen = self.line.telemetry.age_s(self._now_s()) < BLIND_S
+            if is_seen and self._height_m() <= FALLEN_M:
+                self._require_success("it does not take off; is there light, and room above it?")
+            self._require_success("it may be in the air, and is told to land")
+        except BaseException:
+            self.line.say_goodbye()
+            raise
 
     def _do(self, command: Command, advice: str) -> None:
+        self._carry_out(command)
+        self._require_success(advice)
+
+    def _carry_out(self, command: Command) -> None:
         self.line.begin(command, self._now_s())
         while self.line.is_busy:
             self._wait()
+
+    def _require_success(self, advice: str) -> None:
         if not self.line.ending.is_success:
             raise PlannerError(ErrorCode.ROBOT_SILENT, f"Tello: {self.line.ending.reason}; {advice}")
 

@@ -167,6 +167,11 @@ class TelloLine:
         """When the command in flight was sent; None while it waits, or there is none."""
         return None if self._flight is None else self._flight.sent_s
 
+    @property
+    def is_taking_off(self) -> bool:
+        """Whether the command in flight is a take-off that was sent."""
+        return self.sent_s is not None and self._flight is not None and self._flight.command.proof is Proof.FLYING
+
     def may_have_moved(self, now_s: float) -> bool:
         """Returns False if the states that came since the command in flight was sent show that it was not obeyed."""
         flight = self._flight
@@ -188,6 +193,11 @@ class TelloLine:
         """Sends a command at once, past the one in flight, which gets no answer any more."""
         self._flight = _Flight(command)
         self._launch(self._flight, now_s)
+
+    def withdraw(self) -> None:
+        """Drops a command that still waits to be sent."""
+        if self.sent_s is None:
+            self._flight = None
 
     def poll(self, now_s: float) -> None:
         """Reads what came, sends what is due, and ends the command in flight if its answer is believed."""
@@ -257,7 +267,8 @@ class TelloLine:
         elif now_s - sent_s >= command.limit_s:
             self._end(Ending(self._what_is_missing(flight), self._has_moved(flight)))
         elif self.telemetry.age_s(now_s) >= STALE_S and now_s - sent_s >= STALE_S and command.proof is not Proof.NONE:
-            self._end(Ending(f"nothing was received from the drone for {STALE_S:g} s", self._has_moved(flight)))
+            has_moved = command.proof is Proof.FLYING or self._has_moved(flight)  # in the air, for all that is known
+            self._end(Ending(f"nothing was received from the drone for {STALE_S:g} s", has_moved))
 
     def _is_proven(self, flight: _Flight, sent_s: float) -> bool:
         proof = flight.command.proof

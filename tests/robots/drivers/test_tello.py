@@ -2,13 +2,18 @@
 """The Tello driver against the emulator's firmware, in virtual time."""
 
 import math
+import random
+from functools import partial
 
 import pytest
 
+from llm_planner import robot_connection
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers.tello_connection import TelloConnection
-from llm_planner.sim.emulator.faults import Faults
+from llm_planner.robots.world import World
+from llm_planner.sim.emulator.faults import Faults, FaultyNetwork
 from tests.robots.builders import room
 from tests.robots.drivers.virtual import MODEL, Air, Pilot
 
@@ -231,14 +236,129 @@ def test_a_stop_that_is_not_received_fails_and_so_does_every_motion_after_it():
     assert pilot.do("ld").status is SUCCEEDED
 
 
-def test_an_emergency_switches_the_motors_off():
-    pilot = Pilot()
-    pilot.start("mf", 300.0)
-    pilot.wait(1.0)
-    pilot.driver.emergency(pilot.air.time_s)
-    pilot.wait(0.5)
-    assert pilot.flight.pose.z_m == 0.0
+def rising(seconds):
+    """Returns a drone that was sent its order to take off so long ago."""
+    pilot = Pilot(is_flying=False)
+    pilot.wait(0.2)
+    pilot.start("tk")
+    pilot.driver.tick(pilot.air.time_s)
+    assert pilot.texts == ["takeoff"]
+    pilot.wait(seconds)
+    return pilot
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("is_halted_only", [False, True])
+def test_a_stop_in_a_take_off_ends_in_a_hover_at_a_height_that_is_known(seconds, is_halted_only):
+    pilot = rising(seconds)
+    pilot.driver.halt(pilot.air.time_s)
+    if not is_halted_only:
+        assert pilot.do("h").status is SUCCEEDED
+        assert not pilot.flight.is_moving
+    pilot.wait(6.0)
+    assert pilot.texts[1] == "stop"
+    assert pilot.flight.pose.z_m > 0.1
+    assert apart_m(pilot) < 0.06
+    assert pilot.do("mu", 50.0).status is SUCCEEDED
+    assert pilot.do("ld").status is SUCCEEDED
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+
+
+def test_a_call_after_a_take_off_that_was_halted_waits_for_the_hover():
+    pilot = rising(0.3)
+    pilot.driver.halt(pilot.air.time_s)
+    assert pilot.do("tk").status is SUCCEEDED
+    assert pilot.do("mf", 50.0).status is SUCCEEDED
+    assert pilot.motions == ["takeoff", "forward 50"]
+    assert apart_m(pilot) < 0.06
+
+
+def test_a_stop_in_a_take_off_that_the_drone_refuses_leaves_it_on_the_floor():
+    pilot = Pilot(is_flying=False)
+    pilot.air.firmware.drain(10.0)
+    pilot.start("tk")
+    pilot.driver.halt(pilot.air.time_s)
+    assert pilot.do("h").status is SUCCEEDED
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
     assert pilot.do("mf", 50.0).reason == "is not flying; take off first"
+
+
+def test_a_take_off_that_was_not_sent_when_it_is_halted_is_dropped():
+    pilot = Pilot(is_flying=False)
+    pilot.wait(4.0)  # an answer to what keeps it awake has just come: the next command waits
+    assert pilot.texts == ["battery?"]
+    pilot.driver.tick(pilot.air.time_s)
+    pilot.start("tk")
+    pilot.driver.tick(pilot.air.time_s)
+    pilot.driver.halt(pilot.air.time_s)
+    assert pilot.do("h").status is SUCCEEDED
+    pilot.wait(6.0)
+    assert pilot.motions == []
+    assert pilot.flight.pose.z_m == 0.0
+
+
+def test_a_drone_that_falls_silent_in_a_take_off_is_believed_in_the_air():
+    pilot = rising(0.5)
+    pilot.air.stream = FaultyNetwork(Faults(lost=1.0), random.Random(0))
+    assert "nothing was received" in pilot.finish().reason
+    pilot.wait(3.0)
+    pilot.air.stream = FaultyNetwork(Faults(), random.Random(0))
+    pilot.wait(0.3)
+    assert pilot.do("h").status is SUCCEEDED
+    assert apart_m(pilot) < 0.06
+    assert pilot.do("ld").status is SUCCEEDED
+    assert pilot.flight.pose.z_m == 0.0
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+def test_a_battery_that_runs_low_in_a_take_off_that_is_stopped_lands_it(seconds):
+    pilot = rising(seconds)
+    pilot.driver.halt(pilot.air.time_s)
+    pilot.air.firmware.drain(9.0)
+    pilot.do("h")
+    pilot.wait(8.0)
+    assert pilot.motions[1] == "land"
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+def test_a_drone_is_told_to_land_when_it_is_let_go_in_a_take_off(monkeypatch, seconds):
+    air = Air()
+    monkeypatch.setattr(robot_connection, "TelloSockets", lambda _address: air)
+    connect = partial(TelloConnection, sleep=air.sleep)
+    monkeypatch.setattr(robot_connection, "TelloConnection", connect)
+    robot = robot_connection.TelloRobot(MODEL, robot_connection.DriverSettings(name="tello"), air)
+    driver = robot.enter(World(), None, air.time_s)
+    driver.start(SkillCall("tk"), 0.0)
+    driver.tick(0.0)
+    for _ in range(round(seconds / 0.05)):
+        air.advance(0.05)
+        driver.attend(air.time_s)
+    driver.halt(air.time_s)
+    robot.close()
+    assert [text for _, text in air.sent][-3:] == ["land"] * 3
+
+
+@pytest.mark.parametrize("is_world_new", [False, True])
+def test_a_stop_that_fails_after_a_halt_lets_nothing_fly_though_no_skill_asked_for_it(is_world_new):
+    pilot = Pilot()
+    pilot.start("mf", 500.0)
+    pilot.wait(1.0)
+    pilot.fail(Faults(lost=1.0))
+    if is_world_new:
+        pilot.driver.enter(World(), None, 0.0)
+    else:
+        pilot.driver.halt(pilot.air.time_s)
+    pilot.start("mb", 100.0)  # of the goal that comes instead
+    pilot.wait(3.6)
+    pilot.fail(Faults())
+    result = pilot.finish()
+    assert (result.status, result.is_permanent) == (FAILED, True)
+    assert "where it is is not known; land it, put it at home and restart its node" in result.reason
+    assert pilot.motions == ["forward 500"]
+    assert pilot.do("ld").status is SUCCEEDED
+    pilot.driver.enter(World(), MODEL.start, 0.0)  # someone says where it is
+    assert pilot.do("tk").status is SUCCEEDED
 
 
 def test_a_battery_that_runs_low_lands_it_and_nothing_flies_any_more():
@@ -255,6 +375,32 @@ def test_a_battery_that_runs_low_lands_it_and_nothing_flies_any_more():
     assert "stop" not in pilot.texts
 
 
+@pytest.mark.parametrize("calls", [[("mf", 100.0), ("mb", 100.0)], [("s", "unicorn")]])
+def test_a_battery_that_runs_low_lands_it_between_two_motions_without_a_pause(calls):
+    pilot = Pilot()
+    pilot.start(*calls[0])
+    pilot.wait(1.0)
+    pilot.air.firmware.drain(10.0)
+    for call in [*calls[1:], *calls * 10]:  # the next in the tick that ended the one before, as an executor does
+        until_s = pilot.air.time_s + 120.0
+        while (result := pilot.driver.tick(pilot.air.time_s)).status is SkillStatus.RUNNING:
+            assert pilot.air.time_s < until_s
+            pilot.air.advance(0.05)
+            pilot.driver.attend(pilot.air.time_s)
+        if result.status is FAILED:
+            break
+        pilot.start(*call)
+    assert result.reason == "the battery is empty, so the drone lands; charge it"
+    assert result.is_permanent
+    assert pilot.do("h").status is SUCCEEDED
+    assert len(pilot.motions) == 2
+    assert pilot.motions[1] == "land"
+    pilot.wait(2.0)
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+    assert apart_m(pilot) < 0.06
+    assert "stop" not in pilot.texts
+
+
 def test_a_battery_that_dies_in_a_motion_fails_it():
     pilot = Pilot()
     pilot.start("mf", 500.0)
@@ -264,6 +410,18 @@ def test_a_battery_that_dies_in_a_motion_fails_it():
     pilot.do("h")
     pilot.wait(8.0)
     assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+
+
+def test_no_stop_ends_the_landing_that_the_drone_begins_by_itself_on_an_empty_battery():
+    pilot = Pilot()
+    pilot.start("mf", 500.0)
+    pilot.wait(2.0)
+    pilot.air.firmware.drain(5.2)
+    assert pilot.finish().reason == "the drone answers 'error'"
+    assert pilot.do("h").status is SUCCEEDED
+    pilot.wait(8.0)
+    assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
+    assert "stop" not in pilot.texts
 
 
 def test_a_drone_that_falls_silent_fails_soon():
@@ -293,6 +451,48 @@ def test_a_drone_that_cannot_be_flown_is_refused_and_let_go(faults, code, words)
     assert caught.value.code is code
     assert words in caught.value.message
     assert air.is_closed
+
+
+class FailingAir(Air):
+    """Loses an order to take off (``commands``), or what is answered to it (``answering``), and all that follows."""
+
+    def __init__(self, network):
+        super().__init__()
+        self._network = network
+
+    def send(self, text):
+        if text == "takeoff":
+            setattr(self, self._network, FaultyNetwork(Faults(lost=1.0), random.Random(0)))
+        super().send(text)
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [("answering", "it may be in the air, and is told to land"), ("commands", "does not take off")],
+)
+def test_a_take_off_that_is_not_answered_ends_in_a_landing(network, words):
+    air = FailingAir(network)
+    with pytest.raises(PlannerError, match=words):
+        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=air.sleep)
+    assert air.is_closed
+    assert [text for _, text in air.sent][-3:] == ["land"] * 3
+    air.advance(5.0)
+    assert air.firmware.flight.pose.z_m == 0.0
+
+
+def test_a_take_off_that_is_interrupted_ends_in_a_landing():
+    air = Air()
+
+    def sleep(seconds):
+        air.advance(seconds)
+        if air.firmware.flight.pose.z_m > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=sleep)
+    assert air.is_closed
+    air.advance(5.0)
+    assert air.firmware.flight.pose.z_m == 0.0
 
 
 def test_two_calls_at_once_are_a_programming_error():
