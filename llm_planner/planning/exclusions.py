@@ -68,7 +68,7 @@ _NEXT_THING = re.compile(
     rf"|,? and (?:{_ARTICLE}|any) (?=\w+(?: \w+)?(?:[,;]|$| (?:and|or|but|alone)\b)))"
 )
 """From one thing of a list to the next; "and the plate goes on the tray" is none."""
-_TIME = "until|till?|before|unless|(?:if|when|once)(?! (?:you are |youre )?(?:ready|possible)\\b)|while"
+_TIME = "until|till?|before|unless|(?:if|when|once)(?! (?:you ?a?re )?(?:ready|possible)\\b)|while"
 _IN_A_CASE = re.compile(
     rf"(?:^| )(?:{_TIME}) [^,;]*(?<! and)(?<! but)(?<! or)$"
     rf"|(?:^|[,;] )(?:\w+ )?(?:{_TIME}) [^,;]*[,;](?: (?:then|please|so|just|you))*$"
@@ -84,7 +84,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     ("landing", "land(?:ing)?|touch(?:ing)? down", "land|down|ground|floor", (Land,)),
     (
         "turning",
-        "(?:turn(?:ing)?|rotat(?:e|ing)|spin(?:ning)?)(?: a?round)?",
+        "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?",
         "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way",
         (Turn,),
     ),
@@ -101,7 +101,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         (TakePicture,),
     ),
     ("opening", "open(?:ing)?(?: (?:the|your) (?:gripper|hand))?|let(?:ting)? go", "open|let|release|drop", (_OPEN,)),
-    ("closing", "clos(?:e|ing)(?: (?:the|your) (?:gripper|hand))?", "close|shut|grip|grab|hold", (_CLOSE,)),
+    ("closing", "(?:close|closing)(?: (?:the|your) (?:gripper|hand))?", "close|shut|grip|grab|hold", (_CLOSE,)),
 ]
 """What an instruction forbids to do at all, the words that would order it elsewhere, and what would do so."""
 _NOT_FORBIDDEN = re.compile(
