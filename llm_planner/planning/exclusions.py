@@ -3,8 +3,8 @@
 
 "Not the blue folder, the other one", "everything except the pliers", "the bearing, no wait, the bushing". A thing
 counts if the instruction speaks of it nowhere else. What may be asked about it or said of it is not judged. "Don't lift
-the vase" rules out that it is lifted, and it may be pushed; where something is forbidden for a time or in a case only
-("not until ..."), it is not judged.
+the vase" rules out that it is lifted, and it may be pushed. "Don't land" rules out a landing, if the instruction orders
+none elsewhere. What is forbidden for a time or in a case only ("not until ...") is not judged.
 """
 
 import re
@@ -14,24 +14,39 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.names import acted_on, bare_words
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.effect import Approach, GoTo, Grasp, Place, Push
+from llm_planner.robots.effect import (
+    Approach,
+    GoTo,
+    Grasp,
+    Gripper,
+    Land,
+    Place,
+    Push,
+    TakeOff,
+    TakePicture,
+    Translate,
+    Turn,
+)
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.record import Record
 
+_OPEN, _CLOSE = Gripper(is_open=True), Gripper(is_open=False)
 _ARTICLE = r"(?:the|that|thi|those|these|my|your|our|his|her|their|an?)"  # as ``bare_words`` have them
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
     r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
-    rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but) (?:{_PREPOSITION} )?{_ARTICLE} "
+    rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but|apart from) (?:{_PREPOSITION} )?{_ARTICLE} "
+    rf"|\b(?:except(?:ing)?(?: for)?|excluding|apart from) (?:any )?(?!{_ARTICLE} )"
 )
 _FORBIDDEN = (
     r"\b(?:(?<!why )(?<!\bi )(?<!\bwe )(?<!\bthey )(?:dont(?: you)?(?: dare)?|(?:do|must) not|never)"
     r"|(?:dont|do not) want you to|mustnt|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
 )
+_PUT = "(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:{}) (?:in|into|on|onto)"
 _TO = r"(?:(?:anywhere )?near(?: to)?|close to|up to|to|toward|in|into|at)"
 _KEPT_AWAY = r"\b(?:avoid(?:ing)?|(?:keep|stay) (?:well )?(?:away from|clear of|off|out of))"
 _ONLY = (
-    rf"(?: {_ARTICLE}) (?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+ ){{1,2}}"
+    rf"(?: (?:{_ARTICLE}|any))? (?!{_ARTICLE} )(?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+ ){{1,2}}"
     rf"(?:{_PREPOSITION}|of|off|out|near|next|behind|under|that|which|who|more|so|too|again)\b)"
 )
 """A thing with nothing behind it: "don't take the cup to the kitchen" lets it be taken."""
@@ -43,11 +58,57 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
         (rf"{_FORBIDDEN}(?:pick|tak|lift|grab|grasp|grip|rais|fetch|get)(?:[bpt]?ing|e)?(?: up)?", (Grasp,)),
         (rf"{_FORBIDDEN}(?:touch|mov|us|handl|disturb)(?:ing|e)?", (Grasp, Push)),
         (rf"{_FORBIDDEN}(?:push|slid|shov|nudg)(?:ing|e)?", (Push,)),
-        (rf"{_FORBIDDEN}(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:it|them|that) (?:in|into|on|onto)", (Place,)),
+        (r"\bleave(?: alone|(?=(?: \w+){2,6} alone\b(?! (?:in|on|at)\b)))", (Grasp, Push, GoTo, Approach)),
+        (_FORBIDDEN + _PUT.format("it|them|that"), (Place,)),
     )
 ]
 """What an instruction forbids to do with a thing, and what would do so."""
-_FOR_A_TIME = re.compile(r"\b(?:yet|until|till?|before|unless|if|when|while|once|first)\b")
+_NEXT_THING = re.compile(
+    rf"(?:\w+ ){{0,3}}?\w+(?:,? n?or (?:{_ARTICLE}|any) |, {_ARTICLE} (?=\w+(?: \w+)?,? n?or )"
+    rf"|,? and (?:{_ARTICLE}|any) (?=\w+(?: \w+)?(?:[,;]|$| (?:and|or|but|alone)\b)))"
+)
+"""From one thing of a list to the next; "and the plate goes on the tray" is none."""
+_TIME = "until|till?|before|unless|(?:if|when|once)(?! (?:you ?a?re )?(?:ready|possible)\\b)|while"
+_IN_A_CASE = re.compile(
+    rf"(?:^| )(?:{_TIME}) [^,;]*(?<! and)(?<! but)(?<! or)$"
+    rf"|(?:^|[,;] )(?:\w+ )?(?:{_TIME}) [^,;]*[,;](?: (?:then|please|so|just|you))*$"
+)
+_FOR_A_TIME = re.compile(
+    rf"(?:(?! (?:and|but|then) (?!{_ARTICLE} ))[^,;])*\b(?:yet|first|{_TIME})\b"
+    r"|[^,;]*[,;] (?:until|till?|before|unless)\b"
+)
+"""What limits a prohibition to a case or a time, in front of it and behind it: words of its clause or next to it."""
+_NEAR = 32  # words
+_ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
+    ("taking off", "(?:take|taking|lift|lifting) off", "off|up|air|rise|climb|ascend|fly|hover", (TakeOff,)),
+    ("landing", "land(?:ing)?|touch(?:ing)? down", "land|down|ground|floor", (Land,)),
+    (
+        "turning",
+        "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?",
+        "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way",
+        (Turn,),
+    ),
+    (
+        "moving",
+        "mov(?:e|ing)",
+        "move|go|fly|come|get|head|step|slide|shift|back|forward|ahead|up|down|left|right|closer|nearer|rise|climb|drop|to",
+        (Translate, Approach, GoTo),
+    ),
+    (
+        "taking a picture",
+        r"tak(?:e|ing) (?:(?:any|an?|the) )?(?:picture|photo|photograph|pic)",
+        "picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image",
+        (TakePicture,),
+    ),
+    ("opening", "open(?:ing)?(?: (?:the|your) (?:gripper|hand))?|let(?:ting)? go", "open|let|release|drop", (_OPEN,)),
+    ("closing", "(?:close|closing)(?: (?:the|your) (?:gripper|hand))?", "close|shut|grip|grab|hold", (_CLOSE,)),
+]
+"""What an instruction forbids to do at all, the words that would order it elsewhere, and what would do so."""
+_NOT_FORBIDDEN = re.compile(
+    r"\b(?:say|tell|announce|broadcast|shout|warn|sorry|actually|i mean|scratch|correction|otherwise|else|after"
+    r"|you (?:may|can)|do (?:it|so|one))\b"
+)
+_MARK = re.compile(r"[,;:.!?()\u2013\u2014]|\s-+\s")
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
 _TAKEN_BACK = re.compile(
     rf" (?:(?:or|um|uh|oh|er|wait|hang on|hold on) )*(?:{_REGRETS}|make that|scratch that|correction)"
@@ -68,29 +129,37 @@ class ExclusionCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _words: Sequence[str] = field(init=False)
+    _marked: Sequence[str] = field(init=False)
     _starts: frozenset[int] = field(init=False)
     _ends: frozenset[int] = field(init=False)
     _forbidden: Mapping[type[Record], frozenset[int]] = field(init=False)
+    _acts: Mapping[object, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._words = bare_words(self.instruction)
+        clauses = [bare_words(clause) for clause in _MARK.split(self.instruction[:4096])]
+        self._words = [word for clause in clauses for word in clause]
+        marks = ["," if mark == "," else ";" for mark in _MARK.findall(self.instruction[:4096])]
+        self._marked = " ".join(
+            " ".join(clause) + mark for clause, mark in zip(clauses, [*marks, ";"], strict=True) if clause
+        ).split()
         text = " ".join(self._words)
-        self._starts = _ends_of(_RULED_OUT, text)
+        self._starts = self._listed(_ends_of(_RULED_OUT, text))
         forbidden: dict[type[Record], frozenset[int]] = {}
-        for prohibition, effects in () if _FOR_A_TIME.search(text) else _PROHIBITIONS:
+        for prohibition, effects in _PROHIBITIONS:
             for effect in effects:
-                forbidden[effect] = forbidden.get(effect, frozenset()) | _ends_of(prohibition, text)
+                forbidden[effect] = forbidden.get(effect, frozenset()) | self._forbidden_by(prohibition)
         self._forbidden = forbidden
+        self._acts = {
+            effect: said for said, what, other, effects in _ACTS if self._forbids(what, other) for effect in effects
+        }
         self._ends = frozenset(text.count(" ", 0, match.start()) + 1 for match in _TAKEN_BACK.finditer(text))
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
-        excluded = next(
-            (name for call in calls for name in acted_on(self.model, call) if self._rules_out(call, name)), ""
-        )
+        excluded = next(filter(None, map(self._excluded, calls)), "")
         if not excluded:
             return Verdict.EXPLAINED
-        self.problem = f"the instruction rules out the {excluded.replace('_', ' ')}"
+        self.problem = f"the instruction rules out {excluded}"
         return Verdict.CONTRADICTED
 
     def finish(self) -> Verdict:
@@ -101,6 +170,13 @@ class ExclusionCheck:
         """Returns the check of a replan: what is ruled out stays so."""
         return self
 
+    def _excluded(self, call: SkillCall) -> str:
+        """Returns what of a call the instruction rules out; empty if nothing."""
+        if things := [name for name in acted_on(self.model, call) if self._rules_out(call, name)]:
+            return f"the {things[0].replace('_', ' ')}"
+        skill = self.model.skill(call.name)
+        return self._acts.get(type(skill.effect), self._acts.get(skill.effect, "")) if skill else ""
+
     def _rules_out(self, call: SkillCall, name: str) -> bool:
         """Returns whether the instruction speaks of what a call acts on only to rule it out."""
         skill = self.model.skill(call.name)
@@ -108,14 +184,59 @@ class ExclusionCheck:
         starts = self._starts
         if skill is not None and not is_target:
             starts |= self._forbidden.get(type(skill.effect), frozenset())
-        words = [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
+        if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
+            thing = " ".join(_name_words(str(call.arguments[0])))
+            starts |= self._forbidden_by(re.compile(_FORBIDDEN + _PUT.format(f"(?:{_ARTICLE} )?{thing}") + _ONLY))
+        words = _name_words(name)
         for said in (words, [*words[:1], "one"]) if len(words) > 1 else (words,):  # "not the big one"
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(p in starts or p + len(said) in self._ends for p in places):
                 return True
         return False
 
+    def _forbidden_by(self, prohibition: re.Pattern[str]) -> frozenset[int]:
+        """Returns before which words a prohibition ends that is not limited to a time or a case."""
+        matches = prohibition.finditer(" ".join(self._words))
+        return self._listed(frozenset(_words_before(match)[1] for match in matches if not self._is_limited(match)))
+
+    def _forbids(self, what: str, other: str) -> bool:
+        """Returns whether the instruction forbids to do something, and nowhere orders it or takes that back."""
+        text = " ".join(self._marked)
+        pattern = re.compile(
+            rf"{_FORBIDDEN}(?:\w+ n?or )?(?:{what})(?: here| at all| please| anywhere)*"
+            r"(?=[,;]| (?:and|but|just|only)\b)"
+        )
+        matches, rest = [*pattern.finditer(text)], pattern.sub("", text)
+        if not matches or _NOT_FORBIDDEN.search(rest) or re.search(rf"\b(?:{other})\b", rest):
+            return False
+        return not any(map(self._is_limited, matches))
+
+    def _is_limited(self, match: re.Match[str]) -> bool:
+        """Returns whether what the words of a match forbid is forbidden in a case or for a time only."""
+        start, end = _words_before(match)
+        before, after = " ".join(self._marked[max(0, start - _NEAR) : start]), " ".join(self._marked[end : end + _NEAR])
+        return bool(_IN_A_CASE.search(before) or _FOR_A_TIME.match(after))
+
+    def _listed(self, starts: frozenset[int]) -> frozenset[int]:
+        """Returns where things begin, with those that a list adds to them."""
+        listed: set[int] = set()
+        fresh = {start for start in starts if self._marked[start - 1].isalnum()}
+        while fresh:
+            listed |= fresh
+            nexts = ((start, _NEXT_THING.match(" ".join(self._marked[start : start + _NEAR]))) for start in fresh)
+            fresh = {start + match.group().count(" ") for start, match in nexts if match} - listed
+        return frozenset(listed)
+
+
+def _name_words(name: str) -> list[str]:
+    return [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
+
 
 def _ends_of(pattern: re.Pattern[str], text: str) -> frozenset[int]:
     """Returns before which words of a text matches of a pattern end."""
-    return frozenset(text.count(" ", 0, match.end()) for match in pattern.finditer(text))
+    return frozenset(_words_before(match)[1] for match in pattern.finditer(text))
+
+
+def _words_before(match: re.Match[str]) -> tuple[int, int]:
+    """Returns how many words of its text precede the beginning and the end of a match."""
+    return match.string.count(" ", 0, match.start()), match.string.count(" ", 0, match.end())

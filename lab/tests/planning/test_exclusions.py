@@ -22,7 +22,7 @@ def ruled_out(instruction, plan, robot="tello"):
     check, gate = ExclusionCheck(LIBRARY.get(robot), instruction), SafetyGate(LIBRARY.get(robot))
     verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
     assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
-    return check.problem.removeprefix("the instruction rules out the ")
+    return check.problem.removeprefix("the instruction rules out ").removeprefix("the ")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,20 @@ def ruled_out(instruction, plan, robot="tello"):
         ("avoid the chair and go to the table", "g(chair);", "tello", "chair"),
         ("you don't have to go to the kitchen, land here", "g(kitchen);", "tello", "kitchen"),
         ("stay away from the dogs, look at them", "g(dog);", "tello", "dog"),
+        ("keep away from the pond and the dog", "g(dog);", "tello", "dog"),
+        ("put everything in the bin except the knife and the glass", "pick(glass);", "indy7", "glass"),
+        ("don't touch the knife or the scissors, take the cup", "pick(scissors);", "indy7", "scissors"),
+        ("don't touch the knife, the glass or the cup, take the pen", "pick(glass);", "indy7", "glass"),
+        ("don't touch any knives, take the cup", "pick(knife);", "indy7", "knife"),
+        ("put everything in the bin except for knives", "pick(knife);", "indy7", "knife"),
+        ("apart from the knife, all goes in the bin", "pick(knife);", "indy7", "knife"),
+        ("leave the knife alone and take the cup", "pick(knife);", "indy7", "knife"),
+        ("leave the knife and the glass alone", "pick(glass);", "indy7", "glass"),
+        ("do not place the cup on the stove", "pick(cup);place(cup,stove);", "indy7", "stove"),
+        ("first put the cup in the bin, and do not touch the knife", "pick(knife);", "indy7", "knife"),
+        ("when you are ready, don't touch the knife", "pick(knife);", "indy7", "knife"),
+        ("take the cup when you see it but do not touch the knife", "pick(knife);", "indy7", "knife"),
+        ("if you can, fly to the tree and avoid the dog", "g(dog);g(tree);", "tello", "dog"),
     ],
 )
 def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot, thing):
@@ -85,10 +99,58 @@ def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot,
         ("don't take the cup that is broken, take the other", "pick(cup_2);", "indy7"),
         ("don't put the key in the box, lay it on the book", "pick(key);place(key,book);", "indy7"),
         ("I never go to the gym, so do it for me", "g(gym);", "tello"),
+        ("if it is red, don't go to the chair", "?p('red')=='no'{g(chair);}", "tello"),
+        ("if it is red please do not go to the chair", "?p('red')=='no'{g(chair);}", "tello"),
+        ("don't go to the chair, until it is free", "g(chair);", "tello"),
+        ("don't go to the chair or the table until I say so", "g(table);", "tello"),
+        ("don't touch the knife and the glass goes in the bin", "pick(glass);place(glass,bin);", "indy7"),
+        ("do not touch the dining table; and the glass, to the bin", "pick(glass);place(glass,bin);", "indy7"),
+        ("cups: full ones do not touch, empty ones please take", "pick(empty_cup);", "indy7"),
+        ("do not place the cup on the stove", "pick(cup);place(cup,tray);", "indy7"),
+        ("don't put the knife in the drawer, put the fork there", "pick(fork);place(fork,drawer);", "indy7"),
+        ("leave the cup alone on the tray, take the pen", "pick(cup);", "indy7"),
         ("the cup on the tray, or rather the other way round", "pick(tray);place(tray,cup);", "indy7"),
     ],
 )
 def test_what_an_instruction_wants_passes(instruction, plan, robot):
+    assert ruled_out(instruction, plan, robot) == ""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "robot", "act"),
+    [
+        ("do not take off", "tk();", "tello", "taking off"),
+        ("hover and don't land", "h();ld();", "tello", "landing"),
+        ("don't land, i repeat, don't land", "ld();", "tello", "landing"),
+        ("don't turn, fly 1 m forward", "tc(90);mf(100);", "tello", "turning"),
+        ("don't move, take a picture", "mf(100);tp();", "tello", "moving"),
+        ("don't move, what is it?", "g(chair);", "tello", "moving"),
+        ("fly to the tree without taking pictures", "g(tree);tp();", "tello", "taking a picture"),
+        ("don't move or open the gripper, wait", "open();", "indy7", "opening"),
+        ("don't close, wait", "close();", "indy7", "closing"),
+    ],
+)
+def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act):
+    assert ruled_out(instruction, plan, robot) == act
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "robot"),
+    [
+        ("don't turn left, turn right", "tc(90);", "tello"),
+        ("don't land until I say so", "d(5);ld();", "tello"),
+        ("don't land yet", "d(5);ld();", "tello"),
+        ("if it rains don't land", "?p('rain')=='no'{ld();}", "tello"),
+        ("don't land, wait forty seconds, and land after that", "d(40);ld();", "tello"),
+        ("don't take off. Sorry, do, but wait five seconds", "d(5);tk();", "tello"),
+        ("don't take pictures of the dog, it is the cat that I want", "tp();", "tello"),
+        ("the lathe don't photograph, only the planer", "o(planer);tp();", "tello"),
+        ("don't move, just turn", "tc(90);", "tello"),
+        ("why don't you land", "ld();", "tello"),
+        ("don't close, home", "open();home();", "indy7"),
+    ],
+)
+def test_what_is_forbidden_in_part_or_ordered_elsewhere_may_be_done(instruction, plan, robot):
     assert ruled_out(instruction, plan, robot) == ""
 
 
