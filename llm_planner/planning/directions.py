@@ -87,11 +87,30 @@ _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say 
 _OTHERS = "".join(
     f"(?<!{words} )" for words in ("will", "would", "might", "may", "could", "going to", "about to", "wants to")
 )
-_ORDERED = re.compile(
+_CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_ORDER = (
     rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
-    rf"|(?:^|[,;:.!?] |\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
-    rf" {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
+)
+_ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here|there))"
+_SOME = (
+    r"(?:(?:(?:an?|one|two|three|four|five|six|ten|half|couple|few|of|and|point|\d+) )+"
+    rf"(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
+)
+_TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
+_TO_FLOOR = r"(?:down )?(?:on|to|onto) (?:the )?(?:ground|floor)\b"
+_ORDERED = re.compile(
+    rf"{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    rf"|(?:(?:{_ORDER} {_ASIDE}|{_OTHERS}\bevade)(?: now| quick(?:ly)?)? (?:{_SOME} )?"
+    rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your ))"
+    rf"{_TO_SIDE}(?:{_CLAUSE_END}|(?= (?:and|then|now|quick(?:ly)?|please|before|because)\b))"
+    rf"|^(?:{_MOVE} {_ASIDE} , to (?:the |your )?|{_SOME} (?:to (?:the |your ))?)(?:left|right)$"
     r"|\b(?:(?:get|go|come|move|fly) down|land) (?:on|to|onto) (?:the )?(?:ground|floor)\b"
+    rf"|(?:{_CLAUSE}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink) {_TO_FLOOR}"
+)
+_MAY_BE_ORDERED = re.compile(  # or where the threat is: "get out of there, to your left"
+    rf"{_ORDER} {_ASIDE}(?: ,)? (?:{_SOME} )?{_TO_SIDE}|{_ORDER} , (?:{_SOME} )?{_TO_SIDE}{_CLAUSE_END}"
+    rf"|{_CLAUSE}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
 )
 _FORBIDDEN = re.compile(
     r"(?<!if you )(?<!if you do )(?<!unless you )(?<!if )(?<!or )\b(?:not|don t|dont|never|cannot|can t|mustn t) "
@@ -146,6 +165,7 @@ class DirectionCheck:
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
+    _is_turned: bool = field(default=False, init=False)
     _gone: dict[tuple[bool, Side], float] = field(default_factory=dict, init=False)
     _moved_m: dict[Side, float] = field(default_factory=lambda: dict.fromkeys(Side, 0.0), init=False)
 
@@ -158,7 +178,8 @@ class DirectionCheck:
         self._named = _sides(_NAMED, _WARNING.sub(" ", text))
         self._is_reversed = _REVERSED.search(text) is not None and not (self.is_urgent and told != text)
         if self.is_urgent:
-            warned = _sides(_MENTIONED, told)
+            unclear = _sides(_MENTIONED, " , ".join(_MAY_BE_ORDERED.findall(told)))
+            warned = _sides(_MENTIONED, told) | {_OPPOSITE[side] for side in unclear}
             self._threats = (warned or frozenset({Side.FRONT}) - self._named) | forbidden
             self._is_side_named = bool(warned | forbidden) and self._named <= self._threats
             self._named -= self._threats
@@ -201,8 +222,8 @@ class DirectionCheck:
 
     def restarted(self) -> "DirectionCheck":
         """Returns the check of a replan: towards a threat is as wrong as before."""
-        is_turned = self.heading_rad != 0.0  # if the turn was carried out
-        return replace(self, is_replan=True, heading_rad=math.nan if is_turned else 0.0)
+        heading_rad = math.nan if self._is_turned else self.heading_rad  # nobody knows which turns were carried out
+        return replace(self, is_replan=True, heading_rad=heading_rad)
 
     def _is_way_back(self, call: SkillCall, moves: bool, side: Side | None) -> bool:
         """Notes how far a call goes or turns; returns whether the plan has gone as far the other way before."""
@@ -218,6 +239,7 @@ class DirectionCheck:
         """Follows a call; returns whether it may bring the robot nearer to a threat than it was at first."""
         skill = self.model.skill(call.name)
         effect = skill.effect if skill else None
+        self._is_turned |= isinstance(effect, Turn | Orient | Scan | Approach | GoTo)
         if isinstance(effect, Turn):
             self.heading_rad += effect.direction * math.radians(_amount(call))
         elif isinstance(effect, Orient | Scan | Approach | GoTo):

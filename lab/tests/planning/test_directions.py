@@ -56,10 +56,31 @@ def is_contradicted(instruction, plan, *, is_urgent=False):
         ("a truck on your left and a forklift on your right", "ml(150);"),
         ("a truck on your left and a forklift on your right", "mr(150);"),
         ("a car ahead of you and one behind you", "mf(150);"),
+        ("it will get out of the way to the left", "ml(150);"),
+        ("quick, forklift two metres left", "ml(150);"),
+        ("get out of there the left wall is falling", "ml(150);"),
+        ("move aside to the left, a forklift from the left", "ml(150);"),
+        ("the tiles drop to the floor", "md(50);"),
     ],
 )
 def test_an_emergency_is_never_approached(instruction, plan):
     assert is_contradicted(instruction, plan, is_urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "skills"),
+    [
+        ("get out of there, to your left a car", "ml mr"),
+        ("get out of the way, left!", "ml mr"),
+        ("careful, two metres to your left!", "ml mr"),
+        ("quick, two metres to your left, a car!", "ml mr"),
+        ("two metres left, a hole", "ml mr"),
+        ("stop and drop to the floor", "mu md"),
+    ],
+)
+def test_a_side_that_is_ordered_or_the_threats_is_not_gone_to_nor_its_opposite(instruction, skills):
+    refused = [skill for skill in REVERSED if is_contradicted(instruction, f"{skill}(50);", is_urgent=True)]
+    assert {*skills.split()} <= {*refused} <= {*skills.split(), "mf"}
 
 
 def test_a_replan_does_not_approach_the_threat_either_not_even_as_a_way_back():
@@ -70,12 +91,14 @@ def test_a_replan_does_not_approach_the_threat_either_not_even_as_a_way_back():
     assert check.feed(back, "") is Verdict.EXPLAINED
 
 
-def test_a_replan_behind_a_turn_does_not_move_level_as_nobody_knows_whether_it_was_carried_out():
-    turn, forward, up = (SafetyGate(TELLO).admit(statement) for statement in parse("tc(90);mf(150);mu(50);"))
+@pytest.mark.parametrize("plan", ["tc(90);", "tc(90);mf(50);tu(90);", "g(door);"])
+def test_a_replan_behind_a_turn_does_not_move_level_as_nobody_knows_whether_it_was_carried_out(plan):
+    *turns, back, up = (SafetyGate(TELLO).admit(statement) for statement in parse(plan + "mb(150);mu(50);"))
     check = DirectionCheck(TELLO, "a forklift comes from the left", is_urgent=True)
-    check.feed(turn, "")
-    assert check.restarted().feed(forward, "") is Verdict.CONTRADICTED
-    assert check.restarted().feed(up, "") is Verdict.EXPLAINED
+    assert [check.feed(turn, "") for turn in turns] == [Verdict.EXPLAINED] * len(turns)
+    for replan in (check.restarted(), check.restarted().restarted()):
+        assert replan.feed(up, "") is Verdict.EXPLAINED
+        assert replan.feed(back, "") is Verdict.CONTRADICTED
 
 
 def test_a_replan_may_go_another_way_than_the_instruction_says():
@@ -107,6 +130,7 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
         ("a truck on your left and a forklift on your right", "mb(150);"),
         ("get out from under it", "md(50);"),
         ("land on the floor!", "ld();"),
+        ("drop to the floor, there is smoke", "ld();"),
     ],
 )
 def test_the_way_out_is_free(instruction, plan):
@@ -215,6 +239,17 @@ def test_what_the_words_do_not_speak_against_passes(instruction, plan):
         ("look out on the left, the door is swinging open!", "ml(150);"),
         ("dodge left!", "mr(150);"),
         ("go left, he's not stopping!", "mr(150);"),
+        ("move aside to the left", "mr(150);"),
+        ("step aside left, quick, the shelf's coming down", "mr(150);"),
+        ("there is a car, get out of the way to the right!", "ml(150);"),
+        ("move out of the way, to your left", "mr(150);"),
+        ("get out of there left, then wait", "mr(150);"),
+        ("quick, two metres left", "mr(150);"),
+        ("two metres to the left", "mr(150);"),
+        ("evade left", "mr(150);"),
+        ("evade to the right, please", "ml(150);"),
+        ("drop to the floor", "mu(50);"),
+        ("smoke, descend to the floor", "mu(50);"),
     ],
 )
 def test_an_order_in_an_emergency_is_not_turned_round(instruction, plan):
