@@ -75,7 +75,7 @@ _ROUNDED = 1.1  # two times a foot: 30 cm, 30 cm, and 61 cm back
 _ROUNDS = re.compile(r"(?:^|(?<=[;{}]))(\d{1,3})\{")  # of a loop
 _HALF_OR_FULL = (180, 360)  # degrees
 _MOVE = (
-    r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
+    r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|retreat|pull|drop|climb|rise|"
     r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
 )
 _AMOUNT = rf"(?:\w+ (?:\w+ )?(?:{_UNIT}|steps?) )?"
@@ -94,7 +94,8 @@ _ORDER = (
 )
 _ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here|there))"
 _SOME = (
-    r"(?:(?:(?:an?|one|two|three|four|five|six|ten|half|couple|few|of|and|point|\d+) )+"
+    r"(?:(?:(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|half|quarter|couple|few|of|and|point|\d+) )+"
     rf"(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
 )
 _TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
@@ -118,12 +119,26 @@ _FORBIDDEN = re.compile(
     r"(?! (?:than|so|as|too)\b)"
 )
 _FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:(?!here |there )\w+ )?(?:{words})\b"
+_RETREAT = re.compile(  # "back up" may be a climb
+    r"\b(?:go ahead and )?(?<!come )(?<!go )(?<!get )(?<!fly )(?<!head )(?<!climb )(?<!rise )(?<!straight )(?<!right )"
+    r"(?<!it )(?<!in )(?<!the )(?<!your )(?<!not )(?<!don t )(?<!dont )(?<!never )(?:back(?: off| away|( up))|reverse)"
+    rf"(?: now| slowly| slightly| please| by| about)*"
+    rf"(?:{_CLAUSE_END}|(?= (?:{_SOME}|an? (?:bit|tad|touch|little|smidge)|from|and|then)\b))"
+)
 _REVERSED = re.compile(
     r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|"
     r"dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually|sorry|scratch|rather|meant?|"
     r"same|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|(?<!take )(?<!taking )off|too far"
     r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
+)
+_NOT_REVERSED = re.compile(  # "do not land"
+    rf"\b{_MOVE} away (?:{_SOME} )?(?:to (?:the |your )?)?(?:left|right)\b"
+    r"|\bno (?:rush|hurry|worries|problem|stress|pressure|panic)\b"
+    r"|(?<!\bi )(?<!you )(?<!we )(?<!they )\b(?:do not|don t|dont|never)(?: (?!(?:"
+    + "|".join((*_WAYS.values(), *_PLACES.values()))
+    + r"|that|this|it|one|so|do|don|dont|never|you|me|mean|mind|bother|want|like|think|say|way|side|other|opposite"
+    rf"|not|no|instead|wrong|rather|a?round|again|back|same|avoid|reverse|return|undo)\b)\w+){{1,8}}{_CLAUSE_END}"
 )
 _COMING = re.compile(
     r"\b(?:com(?:es|ing)|approach(?:es|ing)|fall(?:s|ing)|fl(?:ies|ying)|(?:watch|look|mind) out|careful)\b"
@@ -172,11 +187,14 @@ class DirectionCheck:
     def __post_init__(self) -> None:
         text = " ".join(re.findall(r"[a-z0-9]+|[,;:.!?](?=\s)", self.instruction[:4096].lower()))
         text = _NOT_A_SIDE.sub(" ", text)
+        is_down = _NAMED[Side.DOWN].search(text)
+        text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
         forbidden = _sides(_NAMED, " , ".join(_FORBIDDEN.findall(text)))
         text = _FORBIDDEN.sub(" ", text)
         told = _ORDERED.sub(" ", text)  # where something is, or comes from
         self._named = _sides(_NAMED, _WARNING.sub(" ", text))
-        self._is_reversed = _REVERSED.search(text) is not None and not (self.is_urgent and told != text)
+        is_ordered = self.is_urgent and told != text
+        self._is_reversed = _REVERSED.search(_NOT_REVERSED.sub(" ", text)) is not None and not is_ordered
         if self.is_urgent:
             unclear = _sides(_MENTIONED, " , ".join(_MAY_BE_ORDERED.findall(told)))
             warned = _sides(_MENTIONED, told) | {_OPPOSITE[side] for side in unclear}
