@@ -147,6 +147,12 @@ _LOOKED_AT = re.compile(  # "a picture from the left": where to be
     r"\b(?:pictures?|photos?|photograph(?:s|ed)?|pics?|shots?|shoot|snap|looks?|see(?! you)|seen|view|film|take|scan"
     r"|inspect|check)\b"
 )
+_PUT = re.compile(  # where an arm is to bring something, or itself
+    r"\b(?:push|slide|shove|shift|move|put|place|nudge|bring|set|carry|lay|drag) (?:(?!is |are |s |if |to )\w+ ){0,6}"
+    rf"to (?:the |your )?(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
+)
+_OTHER_AREA = {"left": "right_area", "right": "left_area"}
+_MAY_BE_A_SIDE = re.compile(r"\b(?:write|wright|rite|reich|rihgt|rigth|lefft|swap|trade)\b")  # as misheard or mistyped
 
 
 def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Side, re.Pattern[str]]:
@@ -180,12 +186,16 @@ class DirectionCheck:
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
+    _wrong_area: str | None = field(default=None, init=False)
     _is_turned: bool = field(default=False, init=False)
     _gone: dict[tuple[bool, Side], float] = field(default_factory=dict, init=False)
     _moved_m: dict[Side, float] = field(default_factory=lambda: dict.fromkeys(Side, 0.0), init=False)
 
     def __post_init__(self) -> None:
         text = " ".join(re.findall(r"[a-z0-9]+|[,;:.!?](?=\s)", self.instruction[:4096].lower()))
+        put = _PUT.search(text)
+        if put and len({*re.findall(r"\b(?:left|right)\b", text)}) == 1 and not _MAY_BE_A_SIDE.search(text):
+            self._wrong_area = _OTHER_AREA[put[1]]
         text = _NOT_A_SIDE.sub(" ", text)
         is_down = _NAMED[Side.DOWN].search(text)
         text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
@@ -229,7 +239,7 @@ class DirectionCheck:
             if self._comes_nearer(call) if self.is_urgent else is_nearer:
                 self.problem = f"{_said(call)} goes to the side that the instruction warns of"
                 return Verdict.CONTRADICTED
-            if not is_way_back and self._is_other_way(side):
+            if (not is_way_back and self._is_other_way(side)) or self._is_wrong_area(call):
                 self.problem = f"{_said(call)} goes another way than the instruction says"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
@@ -281,6 +291,10 @@ class DirectionCheck:
             return False
         return _OPPOSITE[side] in self._named and side not in self._named
 
+    def _is_wrong_area(self, call: SkillCall) -> bool:
+        """Whether a call of an arm ends on the other side of the only one that something is ordered to."""
+        return self._wrong_area in call.arguments[-1:] and not self.is_replan and not self._is_reversed
+
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""
         skill = self.model.skill(call.name)
@@ -313,7 +327,8 @@ def _sides(words: dict[Side, re.Pattern[str]], text: str) -> frozenset[Side]:
 
 
 def _said(call: SkillCall) -> str:
-    return f"{call.name}({','.join(f'{argument:g}' for argument in call.arguments if isinstance(argument, float))})"
+    said = (f"{each:g}" if isinstance(each, float) else str(each) for each in call.arguments)
+    return f"{call.name}({','.join(said)})"
 
 
 def _amount(call: SkillCall) -> float:

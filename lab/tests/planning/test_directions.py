@@ -16,12 +16,12 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.tasks.spoken import literal
 
-TELLO = RobotLibrary().get("tello")
+TELLO, INDY7 = (RobotLibrary().get(name) for name in ("tello", "indy7"))
 REVERSED = {"ml": "mr", "mr": "ml", "mu": "md", "md": "mu", "mf": "mb", "mb": "mf"}
 
 
-def is_contradicted(instruction, plan, *, is_urgent=False):
-    check, gate = DirectionCheck(TELLO, instruction, is_urgent=is_urgent), SafetyGate(TELLO)
+def is_contradicted(instruction, plan, *, is_urgent=False, model=TELLO):
+    check, gate = DirectionCheck(model, instruction, is_urgent=is_urgent), SafetyGate(model)
     verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
     assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
     return Verdict.CONTRADICTED in verdicts
@@ -248,6 +248,26 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
     assert not is_contradicted(instruction, plan)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "is_refused"),
+    [
+        ("slide the plate to the left", True),
+        ("slide the plate to the left-hand side, then go home, no rush", True),
+        ("slide the plate to the left, no, the other way", False),
+        ("slide the plate to the left of the cup", False),
+        ("if the plate is to the left, slide it over", False),
+        ("the plate is to the left, push it over", False),
+        ("slide the plate to the left, then to the right", False),
+        ("slide the cup to the left and the plate to the write", False),
+        ("slide the plate that is right to the left", False),
+    ],
+)
+def test_an_arm_does_not_bring_a_thing_to_the_other_side_of_the_only_one_ordered(instruction, is_refused):
+    assert is_contradicted(instruction, "push(plate,right_area);", model=INDY7) == is_refused
+    assert not is_contradicted(instruction, "push(plate,left_area);", model=INDY7)
+    assert not is_contradicted(instruction, "push(plate,bin);", model=INDY7)
 
 
 @pytest.mark.parametrize(
