@@ -75,7 +75,7 @@ _ROUNDED = 1.1  # two times a foot: 30 cm, 30 cm, and 61 cm back
 _ROUNDS = re.compile(r"(?:^|(?<=[;{}]))(\d{1,3})\{")  # of a loop
 _HALF_OR_FULL = (180, 360)  # degrees
 _MOVE = (
-    r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|pull|drop|climb|rise|"
+    r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|retreat|pull|drop|climb|rise|"
     r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
 )
 _AMOUNT = rf"(?:\w+ (?:\w+ )?(?:{_UNIT}|steps?) )?"
@@ -87,11 +87,31 @@ _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say 
 _OTHERS = "".join(
     f"(?<!{words} )" for words in ("will", "would", "might", "may", "could", "going to", "about to", "wants to")
 )
-_ORDERED = re.compile(
+_CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_ORDER = (
     rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
-    rf"|(?:^|[,;:.!?] |\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
-    rf" {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
+)
+_ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here|there))"
+_SOME = (
+    r"(?:(?:(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|half|quarter|couple|few|of|and|point|\d+) )+"
+    rf"(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
+)
+_TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
+_TO_FLOOR = r"(?:down )?(?:on|to|onto) (?:the )?(?:ground|floor)\b"
+_ORDERED = re.compile(
+    rf"{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    rf"|(?:(?:{_ORDER} {_ASIDE}|{_OTHERS}\bevade)(?: now| quick(?:ly)?)? (?:{_SOME} )?"
+    rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your ))"
+    rf"{_TO_SIDE}(?:{_CLAUSE_END}|(?= (?:and|then|now|quick(?:ly)?|please|before|because)\b))"
+    rf"|^(?:{_MOVE} {_ASIDE} , to (?:the |your )?|{_SOME} (?:to (?:the |your ))?)(?:left|right)$"
     r"|\b(?:(?:get|go|come|move|fly) down|land) (?:on|to|onto) (?:the )?(?:ground|floor)\b"
+    rf"|(?:{_CLAUSE}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink) {_TO_FLOOR}"
+)
+_MAY_BE_ORDERED = re.compile(  # or where the threat is: "get out of there, to your left"
+    rf"{_ORDER} {_ASIDE}(?: ,)? (?:{_SOME} )?{_TO_SIDE}|{_ORDER} , (?:{_SOME} )?{_TO_SIDE}{_CLAUSE_END}"
+    rf"|{_CLAUSE}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
 )
 _FORBIDDEN = re.compile(
     r"(?<!if you )(?<!if you do )(?<!unless you )(?<!if )(?<!or )\b(?:not|don t|dont|never|cannot|can t|mustn t) "
@@ -99,12 +119,26 @@ _FORBIDDEN = re.compile(
     r"(?! (?:than|so|as|too)\b)"
 )
 _FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:(?!here |there )\w+ )?(?:{words})\b"
+_RETREAT = re.compile(  # "back up" may be a climb
+    r"\b(?:go ahead and )?(?<!come )(?<!go )(?<!get )(?<!fly )(?<!head )(?<!climb )(?<!rise )(?<!straight )(?<!right )"
+    r"(?<!it )(?<!in )(?<!the )(?<!your )(?<!not )(?<!don t )(?<!dont )(?<!never )(?:back(?: off| away|( up))|reverse)"
+    rf"(?: now| slowly| slightly| please| by| about)*"
+    rf"(?:{_CLAUSE_END}|(?= (?:{_SOME}|an? (?:bit|tad|touch|little|smidge)|from|and|then)\b))"
+)
 _REVERSED = re.compile(
     r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|"
     r"dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually|sorry|scratch|rather|meant?|"
     r"same|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|(?<!take )(?<!taking )off|too far"
     r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
+)
+_NOT_REVERSED = re.compile(  # "do not land"
+    rf"\b{_MOVE} away (?:{_SOME} )?(?:to (?:the |your )?)?(?:left|right)\b"
+    r"|\bno (?:rush|hurry|worries|problem|stress|pressure|panic)\b"
+    r"|(?<!\bi )(?<!you )(?<!we )(?<!they )\b(?:do not|don t|dont|never)(?: (?!(?:"
+    + "|".join((*_WAYS.values(), *_PLACES.values()))
+    + r"|that|this|it|one|so|do|don|dont|never|you|me|mean|mind|bother|want|like|think|say|way|side|other|opposite"
+    rf"|not|no|instead|wrong|rather|a?round|again|back|same|avoid|reverse|return|undo)\b)\w+){{1,8}}{_CLAUSE_END}"
 )
 _COMING = re.compile(
     r"\b(?:com(?:es|ing)|approach(?:es|ing)|fall(?:s|ing)|fl(?:ies|ying)|(?:watch|look|mind) out|careful)\b"
@@ -113,6 +147,12 @@ _LOOKED_AT = re.compile(  # "a picture from the left": where to be
     r"\b(?:pictures?|photos?|photograph(?:s|ed)?|pics?|shots?|shoot|snap|looks?|see(?! you)|seen|view|film|take|scan"
     r"|inspect|check)\b"
 )
+_PUT = re.compile(  # where an arm is to bring something, or itself
+    r"\b(?:push|slide|shove|shift|move|put|place|nudge|bring|set|carry|lay|drag) (?:(?!is |are |s |if |to )\w+ ){0,6}"
+    rf"to (?:the |your )?(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
+)
+_OTHER_AREA = {"left": "right_area", "right": "left_area"}
+_MAY_BE_A_SIDE = re.compile(r"\b(?:write|wright|rite|reich|rihgt|rigth|lefft|swap|trade)\b")  # as misheard or mistyped
 
 
 def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Side, re.Pattern[str]]:
@@ -146,19 +186,28 @@ class DirectionCheck:
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
+    _wrong_area: str | None = field(default=None, init=False)
+    _is_turned: bool = field(default=False, init=False)
     _gone: dict[tuple[bool, Side], float] = field(default_factory=dict, init=False)
     _moved_m: dict[Side, float] = field(default_factory=lambda: dict.fromkeys(Side, 0.0), init=False)
 
     def __post_init__(self) -> None:
         text = " ".join(re.findall(r"[a-z0-9]+|[,;:.!?](?=\s)", self.instruction[:4096].lower()))
+        put = _PUT.search(text)
+        if put and len({*re.findall(r"\b(?:left|right)\b", text)}) == 1 and not _MAY_BE_A_SIDE.search(text):
+            self._wrong_area = _OTHER_AREA[put[1]]
         text = _NOT_A_SIDE.sub(" ", text)
+        is_down = _NAMED[Side.DOWN].search(text)
+        text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
         forbidden = _sides(_NAMED, " , ".join(_FORBIDDEN.findall(text)))
         text = _FORBIDDEN.sub(" ", text)
         told = _ORDERED.sub(" ", text)  # where something is, or comes from
         self._named = _sides(_NAMED, _WARNING.sub(" ", text))
-        self._is_reversed = _REVERSED.search(text) is not None and not (self.is_urgent and told != text)
+        is_ordered = self.is_urgent and told != text
+        self._is_reversed = _REVERSED.search(_NOT_REVERSED.sub(" ", text)) is not None and not is_ordered
         if self.is_urgent:
-            warned = _sides(_MENTIONED, told)
+            unclear = _sides(_MENTIONED, " , ".join(_MAY_BE_ORDERED.findall(told)))
+            warned = _sides(_MENTIONED, told) | {_OPPOSITE[side] for side in unclear}
             self._threats = (warned or frozenset({Side.FRONT}) - self._named) | forbidden
             self._is_side_named = bool(warned | forbidden) and self._named <= self._threats
             self._named -= self._threats
@@ -190,7 +239,7 @@ class DirectionCheck:
             if self._comes_nearer(call) if self.is_urgent else is_nearer:
                 self.problem = f"{_said(call)} goes to the side that the instruction warns of"
                 return Verdict.CONTRADICTED
-            if not is_way_back and self._is_other_way(side):
+            if (not is_way_back and self._is_other_way(side)) or self._is_wrong_area(call):
                 self.problem = f"{_said(call)} goes another way than the instruction says"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
@@ -201,8 +250,8 @@ class DirectionCheck:
 
     def restarted(self) -> "DirectionCheck":
         """Returns the check of a replan: towards a threat is as wrong as before."""
-        is_turned = self.heading_rad != 0.0  # if the turn was carried out
-        return replace(self, is_replan=True, heading_rad=math.nan if is_turned else 0.0)
+        heading_rad = math.nan if self._is_turned else self.heading_rad  # nobody knows which turns were carried out
+        return replace(self, is_replan=True, heading_rad=heading_rad)
 
     def _is_way_back(self, call: SkillCall, moves: bool, side: Side | None) -> bool:
         """Notes how far a call goes or turns; returns whether the plan has gone as far the other way before."""
@@ -218,6 +267,7 @@ class DirectionCheck:
         """Follows a call; returns whether it may bring the robot nearer to a threat than it was at first."""
         skill = self.model.skill(call.name)
         effect = skill.effect if skill else None
+        self._is_turned |= isinstance(effect, Turn | Orient | Scan | Approach | GoTo)
         if isinstance(effect, Turn):
             self.heading_rad += effect.direction * math.radians(_amount(call))
         elif isinstance(effect, Orient | Scan | Approach | GoTo):
@@ -240,6 +290,10 @@ class DirectionCheck:
         if side is None or self.is_replan or self._is_reversed:
             return False
         return _OPPOSITE[side] in self._named and side not in self._named
+
+    def _is_wrong_area(self, call: SkillCall) -> bool:
+        """Whether a call of an arm ends on the other side of the only one that something is ordered to."""
+        return self._wrong_area in call.arguments[-1:] and not self.is_replan and not self._is_reversed
 
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""
@@ -273,7 +327,8 @@ def _sides(words: dict[Side, re.Pattern[str]], text: str) -> frozenset[Side]:
 
 
 def _said(call: SkillCall) -> str:
-    return f"{call.name}({','.join(f'{argument:g}' for argument in call.arguments if isinstance(argument, float))})"
+    said = (f"{each:g}" if isinstance(each, float) else str(each) for each in call.arguments)
+    return f"{call.name}({','.join(said)})"
 
 
 def _amount(call: SkillCall) -> float:

@@ -16,12 +16,12 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.tasks.spoken import literal
 
-TELLO = RobotLibrary().get("tello")
+TELLO, INDY7 = (RobotLibrary().get(name) for name in ("tello", "indy7"))
 REVERSED = {"ml": "mr", "mr": "ml", "mu": "md", "md": "mu", "mf": "mb", "mb": "mf"}
 
 
-def is_contradicted(instruction, plan, *, is_urgent=False):
-    check, gate = DirectionCheck(TELLO, instruction, is_urgent=is_urgent), SafetyGate(TELLO)
+def is_contradicted(instruction, plan, *, is_urgent=False, model=TELLO):
+    check, gate = DirectionCheck(model, instruction, is_urgent=is_urgent), SafetyGate(model)
     verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
     assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
     return Verdict.CONTRADICTED in verdicts
@@ -56,10 +56,31 @@ def is_contradicted(instruction, plan, *, is_urgent=False):
         ("a truck on your left and a forklift on your right", "ml(150);"),
         ("a truck on your left and a forklift on your right", "mr(150);"),
         ("a car ahead of you and one behind you", "mf(150);"),
+        ("it will get out of the way to the left", "ml(150);"),
+        ("quick, forklift two metres left", "ml(150);"),
+        ("get out of there the left wall is falling", "ml(150);"),
+        ("move aside to the left, a forklift from the left", "ml(150);"),
+        ("the tiles drop to the floor", "md(50);"),
     ],
 )
 def test_an_emergency_is_never_approached(instruction, plan):
     assert is_contradicted(instruction, plan, is_urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "skills"),
+    [
+        ("get out of there, to your left a car", "ml mr"),
+        ("get out of the way, left!", "ml mr"),
+        ("careful, two metres to your left!", "ml mr"),
+        ("quick, two metres to your left, a car!", "ml mr"),
+        ("two metres left, a hole", "ml mr"),
+        ("stop and drop to the floor", "mu md"),
+    ],
+)
+def test_a_side_that_is_ordered_or_the_threats_is_not_gone_to_nor_its_opposite(instruction, skills):
+    refused = [skill for skill in REVERSED if is_contradicted(instruction, f"{skill}(50);", is_urgent=True)]
+    assert {*skills.split()} <= {*refused} <= {*skills.split(), "mf"}
 
 
 def test_a_replan_does_not_approach_the_threat_either_not_even_as_a_way_back():
@@ -70,12 +91,14 @@ def test_a_replan_does_not_approach_the_threat_either_not_even_as_a_way_back():
     assert check.feed(back, "") is Verdict.EXPLAINED
 
 
-def test_a_replan_behind_a_turn_does_not_move_level_as_nobody_knows_whether_it_was_carried_out():
-    turn, forward, up = (SafetyGate(TELLO).admit(statement) for statement in parse("tc(90);mf(150);mu(50);"))
+@pytest.mark.parametrize("plan", ["tc(90);", "tc(90);mf(50);tu(90);", "g(door);"])
+def test_a_replan_behind_a_turn_does_not_move_level_as_nobody_knows_whether_it_was_carried_out(plan):
+    *turns, back, up = (SafetyGate(TELLO).admit(statement) for statement in parse(plan + "mb(150);mu(50);"))
     check = DirectionCheck(TELLO, "a forklift comes from the left", is_urgent=True)
-    check.feed(turn, "")
-    assert check.restarted().feed(forward, "") is Verdict.CONTRADICTED
-    assert check.restarted().feed(up, "") is Verdict.EXPLAINED
+    assert [check.feed(turn, "") for turn in turns] == [Verdict.EXPLAINED] * len(turns)
+    for replan in (check.restarted(), check.restarted().restarted()):
+        assert replan.feed(up, "") is Verdict.EXPLAINED
+        assert replan.feed(back, "") is Verdict.CONTRADICTED
 
 
 def test_a_replan_may_go_another_way_than_the_instruction_says():
@@ -107,6 +130,7 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
         ("a truck on your left and a forklift on your right", "mb(150);"),
         ("get out from under it", "md(50);"),
         ("land on the floor!", "ld();"),
+        ("drop to the floor, there is smoke", "ld();"),
     ],
 )
 def test_the_way_out_is_free(instruction, plan):
@@ -164,6 +188,17 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("don't go left, go right", "ml(100);"),
         ("do not turn left, turn right", "tu(90);"),
         ("fly right", "mr(20);ml(200);"),
+        ("back off two metres", "mf(200);"),
+        ("reverse two metres", "mf(200);"),
+        ("back away from the wall", "mf(100);"),
+        ("back up one metre", "mf(100);"),
+        ("back up one metre", "md(50);"),
+        ("go ahead and reverse a bit", "mf(30);"),
+        ("fly to the left, do not land", "mr(100);"),
+        ("fly to the left and don't stop", "mr(100);"),
+        ("turn right, then wait, no rush", "tu(90);d(5);"),
+        ("don't go too far, fly left 1 m", "mr(100);"),
+        ("move away to the left", "mr(100);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -201,10 +236,38 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("if the back door is shut say so, else fly straight on", "mf(200);"),
         ("four feet front, four feet back", "mf(122);mb(122);"),
         ("swing right 30 degrees, then ahead two yards, then swing back left", "tc(30);mf(183);tu(30);"),
+        ("go ahead and back up 1 m", "mb(100);"),
+        ("duck half a metre, go through by two metres and bob back up half a metre", "md(50);mf(200);mu(50);"),
+        ("go back up two metres", "mf(200);mu(200);"),
+        ("reverse the last two metres", "mf(200);"),
+        ("left. Don't do that, the other one", "mr(100);"),
+        ("fly left, never mind, where you were", "mr(100);"),
+        ("left is not what I want", "mr(100);"),
+        ("left, no, the window side", "mr(100);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
     assert not is_contradicted(instruction, plan)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "is_refused"),
+    [
+        ("slide the plate to the left", True),
+        ("slide the plate to the left-hand side, then go home, no rush", True),
+        ("slide the plate to the left, no, the other way", False),
+        ("slide the plate to the left of the cup", False),
+        ("if the plate is to the left, slide it over", False),
+        ("the plate is to the left, push it over", False),
+        ("slide the plate to the left, then to the right", False),
+        ("slide the cup to the left and the plate to the write", False),
+        ("slide the plate that is right to the left", False),
+    ],
+)
+def test_an_arm_does_not_bring_a_thing_to_the_other_side_of_the_only_one_ordered(instruction, is_refused):
+    assert is_contradicted(instruction, "push(plate,right_area);", model=INDY7) == is_refused
+    assert not is_contradicted(instruction, "push(plate,left_area);", model=INDY7)
+    assert not is_contradicted(instruction, "push(plate,bin);", model=INDY7)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +278,18 @@ def test_what_the_words_do_not_speak_against_passes(instruction, plan):
         ("look out on the left, the door is swinging open!", "ml(150);"),
         ("dodge left!", "mr(150);"),
         ("go left, he's not stopping!", "mr(150);"),
+        ("move aside to the left", "mr(150);"),
+        ("step aside left, quick, the shelf's coming down", "mr(150);"),
+        ("there is a car, get out of the way to the right!", "ml(150);"),
+        ("move out of the way, to your left", "mr(150);"),
+        ("get out of there left, then wait", "mr(150);"),
+        ("quick, two metres left", "mr(150);"),
+        ("two metres to the left", "mr(150);"),
+        ("evade left", "mr(150);"),
+        ("evade to the right, please", "ml(150);"),
+        ("back off two metres to the left", "mr(150);"),
+        ("drop to the floor", "mu(50);"),
+        ("smoke, descend to the floor", "mu(50);"),
     ],
 )
 def test_an_order_in_an_emergency_is_not_turned_round(instruction, plan):
