@@ -17,6 +17,7 @@ from llm_planner.language.parser import parse
 from llm_planner.language.syntax import And, Assign, Call, Comparison, Fail, If, Loop, Number, Or, Return, Text
 from llm_planner.planning.quantities import Quantity, QuantityKind, quantities
 from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 _TOLERANCE = 0.02
@@ -47,6 +48,33 @@ _ORDERS = {
 _NO_ORDER = re.compile(r"(?:an?|one|half an?) (?:sec|second|min|minute|hour)s?|(?!half)\S+ turns?")
 """What may be a manner of speaking, or "a second one", "step two: turn right"."""
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
+_SIDE = (
+    r"(?:straight )?(?:(?P<forward>forwards?|fwd|ahead)|(?P<back>back(?:wards?)?)|(?P<up>up(?:wards?)?|higher)"
+    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter) ?clockwise)|(?P<right>right|clockwise))"
+)
+_SIDE_BEFORE = re.compile(rf"\b{_SIDE}(?: by)? $")
+_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{_SIDE}\b")
+_TURN_BEFORE = re.compile(rf"\b(?:turn|rotate|spin|pivot|yaw)(?: (?:to (?:the|your) )?{_SIDE})?(?: by)? $")
+_ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
+_AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
+_NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
+_BARE_ANGLE, _BARE_LENGTH = (1.0,), (1.0, 100.0, 30.48, 2.54, 91.44, 50.0)
+"""What a number without a unit may count; a length also steps."""
+_LEAST_BARE_ANGLE = 5.0  # "turn left 2" may be twice
+_CORRECTED = re.compile(
+    rf"(?: (?:to (?:the|your) )?{_SIDE})?"
+    r"(?:[\s,.;:]*\b(?:no|nope|wait|sorry|actually|i mean|(?:or )?rather|correction|make (?:it|that)))+[,:]? (?:by )?"
+)
+"""What stands between an amount and the one that takes its place: "2 m to the left, no, wait, 3 m"."""
+_TOTAL = re.compile(r"\b(?:total|altogether|together|sum|half|more|less|further|back|return|home|both|all)\b")
+"""Words by which amounts of different sides may be added up."""
+_REPEATED = re.compile(
+    r"\b(?:again|back|each|same|(?:an)?other|every|all|both|times?|once|twi[cs]e|thrice|second|more|also|too|always|keep"
+    r"|until|till|while|return|re(?:peat|do|start|commence)\w*|square|rectang\w+|triang\w+|\w+gon|zig ?zag\w*|circ\w+"
+    r"|stair\w*|do (?:it|this|that)|undo|laps?|patrol|loop|between|before and|per|ever\w+|likewise|ditto|alternat\w+"
+    r"|pattern|shape|spiral|cross|sway|wiggle|shake|nod|dance|rock|swing|at .{1,60} and)\b"
+)
+"""Words by which a plan may use an amount more often than the instruction states it."""
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
 
 
@@ -58,12 +86,14 @@ class _Use:
         skill: Its name.
         kind: What the amount measures.
         value: In the unit of its kind.
+        side: To which the skill goes or turns; empty if to none.
         rounds: How often the call is made: once, and in each loop around it, the innermost first.
     """
 
     skill: str
     kind: QuantityKind
     value: float
+    side: str
     rounds: tuple[int, ...]
 
     @property
@@ -85,14 +115,18 @@ class AmountCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
+    _sides: dict[Quantity, str] = field(init=False)
     _words: str = field(init=False)
     _used: list[_Use] = field(default_factory=list, init=False)
     _limits: list[float] = field(default_factory=list, init=False)
     _texts: list[str] = field(default_factory=list, init=False)
+    _is_conditional: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._stated = quantities(self.instruction)
-        self._words = _between(self.instruction, self._stated).lower()
+        stated = quantities(self.instruction)
+        self._words = _between(self.instruction, stated).lower()
+        self._stated = _without_corrected(self.instruction, stated)
+        self._sides = {q: _side_of(self.instruction, q) for q in self._stated}
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has loops, too)
         """Returns how the plan stands with the calls of another statement.
@@ -101,18 +135,23 @@ class AmountCheck:
             calls: Of the statement.
             text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
-        if all(q.kind is QuantityKind.COUNT for q in self._stated):
+        if not self._stated:
             return Verdict.EXPLAINED
         for use in self._uses(_nodes(text), (1,)):
             self._used.append(use)
-            if not (self._is_explained(use) or self._is_default(use) or self._is_part(use)):
+            if not (self._is_explained(use) or self._is_default(use) or self._is_part(use)) or self._is_surplus(use):
                 self.problem = self._sentence(use)
                 return Verdict.CONTRADICTED
         kinds = {use.kind for use in self._unexplained()}
-        return Verdict.DOUBTFUL if any(map(self._unused, kinds)) else Verdict.EXPLAINED
+        is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare()
+        return Verdict.DOUBTFUL if is_doubtful else Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
+        swapped, unlike = self._swapped(), self._unlike_bare()
+        if unlike or len(swapped) > 1:
+            self.problem = self._sentence((unlike or swapped)[0])
+            return Verdict.CONTRADICTED
         for use in self._unexplained():
             if unused := self._unused(use.kind):
                 self.problem = f"{self._sentence(use)}, and says nothing of {_said(unused[0])}"
@@ -136,6 +175,7 @@ class AmountCheck:
                 case Loop(count=count, body=body):
                     yield from self._uses(body, (*rounds, rounds[-1] * count))
                 case If(condition=condition, body=body):
+                    self._is_conditional = True
                     yield from self._uses((condition, *body), rounds)
                 case Call(name=name, arguments=arguments):
                     yield from self._call_uses(name, arguments, rounds)
@@ -148,10 +188,12 @@ class AmountCheck:
 
     def _call_uses(self, name: str, arguments: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
         skill = self.model.skill(name)
-        for argument, value in zip(skill.arguments if skill else (), arguments, strict=False):
+        if skill is None:
+            return
+        for argument, value in zip(skill.arguments, arguments, strict=False):
             kind = _KIND_OF_UNIT.get(argument.unit)
             if kind is not None and isinstance(value, Number):
-                yield _Use(name, kind, value.value, rounds)
+                yield _Use(name, kind, value.value, _side_of_effect(skill.effect), rounds)
             else:
                 yield from self._uses((value,), rounds)
 
@@ -163,9 +205,12 @@ class AmountCheck:
         own = self._own(kind)
         for factor in (factor for words, factor in _FACTORS if words.search(self._words)):
             yield from ((factor * total, (total,)) for total in own)
-        for one, two in itertools.combinations(own, 2):
-            yield one + two, (one, two)
-            yield abs(one - two), ()
+        is_total = _TOTAL.search(self._words) is not None
+        for one, two in itertools.combinations([q for q in self._stated if q.kind is kind], 2):
+            sides = {self._sides[one], self._sides[two]} - {""}
+            if is_total or len(sides) < 2:
+                yield one.value + two.value, (one.value, two.value)
+                yield abs(one.value - two.value), ()
 
     def _unexplained(self) -> list[_Use]:
         """Returns the uses of a default, and of a part of what is stated."""
@@ -185,6 +230,53 @@ class AmountCheck:
             return any(use.value < total for total in own)
         counts = [n for n in self._own(QuantityKind.COUNT) if 1 < n <= 100]
         return _is_among(use.value, (total / n for total in own for n in counts))
+
+    def _is_surplus(self, use: _Use) -> bool:
+        """Whether the plan makes more of the same calls than the instruction states, and no word of it says so."""
+        if self._is_conditional or self._own(QuantityKind.COUNT) or _REPEATED.search(self._words):
+            return False
+        own = self._own(use.kind)
+        if _is_among(use.value, _DEFAULTS[use.kind]) and len(_ANY_SIDE.findall(self._words)) > len(own):
+            return False
+        same = [one for one in self._used if one.skill == use.skill and _is_among(one.value, (use.value,))]
+        num_same = sum(one.rounds[-1] for one in same)
+        stated = [q for q in self._stated if q.kind is use.kind and _is_among(q.value, (use.value,))]
+        num_stated = sum(use.side in ("", self._sides[q]) or not self._sides[q] for q in stated)
+        return 0 < num_stated < num_same and num_same * use.value > max(own)
+
+    def _swapped(self) -> list[_Use]:
+        """Returns uses of amounts that stand by another side, for sides whose own amounts the plan does not use."""
+        if _TAKEN_BACK.search(self._words):
+            return []
+        by_side: dict[tuple[QuantityKind, str], list[float]] = {}
+        for q in (q for q in self._stated if self._sides[q]):
+            by_side.setdefault((q.kind, self._sides[q]), []).append(q.value)
+        found = []
+        for (kind, side), own in by_side.items():
+            uses = [use for use in self._used if use.kind is kind and use.side == side]
+            others = [value for (k, s), values in by_side.items() if k is kind and s != side for value in values]
+            if not any(_is_among(use.value, own) for use in uses):
+                found += [use for use in uses if _is_among(use.value, others)][:1]
+        return found
+
+    def _unlike_bare(self) -> list[_Use]:
+        """Returns uses where another number, without a unit, stands directly behind the turn or the side."""
+        if any(q.kind is not QuantityKind.COUNT for q in self._stated) or _TAKEN_BACK.search(self._words):
+            return []
+        found = []
+        for q in self._stated:
+            before, behind = _around(self.instruction, q)
+            turn = _TURN_BEFORE.search(before)
+            match = turn or _SIDE_BEFORE.search(before)
+            if match is None or not _NO_NOUN.match(behind) or (turn and q.value < _LEAST_BARE_ANGLE):
+                continue
+            kind = QuantityKind.ANGLE if turn else QuantityKind.LENGTH
+            uses = [use for use in self._used if use.kind is kind and match.lastgroup in (None, use.side)]
+            values = [*(value for use in uses for value in use.values), sum(use.value * use.rounds[-1] for use in uses)]
+            meant = [q.value * factor for factor in (_BARE_ANGLE if turn else _BARE_LENGTH)]
+            if not any(_is_among(value, meant) for value in values):
+                found += uses[:1]
+        return found
 
     def _is_default(self, use: _Use) -> bool:
         vague = (number for words, numbers in _VAGUE if words.search(self._words) for number in numbers)
@@ -245,6 +337,41 @@ class AmountCheck:
 
     def _sentence(self, use: _Use) -> str:
         return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
+
+
+def _without_corrected(instruction: str, stated: Sequence[Quantity]) -> tuple[Quantity, ...]:
+    """Returns the amounts but for those that the next one corrects, if nothing is taken back behind it."""
+    corrected = {
+        one
+        for one, two in itertools.pairwise(stated)
+        if one.kind is two.kind
+        and _CORRECTED.fullmatch(instruction[one.end : two.start].lower())
+        and not _TAKEN_BACK.search(instruction[two.end :].lower())
+    }
+    return tuple(q for q in stated if q not in corrected)
+
+
+def _around(instruction: str, q: Quantity) -> tuple[str, str]:
+    """Returns the words before an amount and behind it."""
+    return instruction[max(0, q.start - 40) : q.start].lower(), instruction[q.end : q.end + 40].lower()
+
+
+def _side_of(instruction: str, q: Quantity) -> str:
+    """Returns the side that an amount stands directly by; empty if there is none, or one on either hand."""
+    before, behind = _around(instruction, q)
+    found = {match.lastgroup for match in (_SIDE_BEFORE.search(before), _SIDE_BEHIND.match(behind)) if match}
+    return (found.pop() or "") if len(found) == 1 else ""
+
+
+def _side_of_effect(effect: object) -> str:
+    """Returns the side to which a skill goes or turns; empty if to none."""
+    match effect:
+        case Turn(direction=direction):
+            return "left" if direction > 0 else "right"
+        case Translate(axis=axis):
+            return next(sides[part < 0] for sides, part in zip(_AXES, axis, strict=True) if part)
+        case _:
+            return ""
 
 
 def _between(instruction: str, stated: Iterable[Quantity]) -> str:

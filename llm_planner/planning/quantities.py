@@ -164,7 +164,10 @@ _SIDE_BEFORE = re.compile(
     rf"(?:^|\b(?!(?:the|its?|my|your|one|which|that)\b)\w+ |[^\w\s] ?){_SIDE},? (?:by )?(?:another )?$"
 )
 _SIDE_BEHIND = re.compile(rf" (?:(?:to the|to your) )?{_SIDE}(?={_CLAUSE_ENDS})")
-_MENDED = re.compile(r"\b(?:make (?:it|that)|(?:no|or)(?:,? rather)?,?)(?: only| just)? $")
+_MENDED = re.compile(
+    r"\b(?:make (?:it|that)|(?:(?:no|or)(?:,? rather)?|actually|i mean|sorry|nope|rather|correction),?|wait,)"
+    r"(?: only| just)? $"
+)
 _NO_NOUN = re.compile(_CLAUSE_ENDS)
 
 

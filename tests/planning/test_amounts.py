@@ -42,6 +42,27 @@ CONTRADICTIONS = [
     ("wait ten seconds, then turn left", "tu(90);"),
     ("say back in one minute, then wait one minute", "l('back in one minute');d(3);"),
     ("if the door is nearer than 2 m, fly 4 m back", "?iv(door)&od(door)<200{mb(100);}"),
+    ("fly 2 m forward and 50 cm up", "mf(50);mu(200);"),
+    ("fly forward 2 m and up by 50 cm", "mf(50);mu(200);"),
+    ("turn 45 degrees to the left, then 90 degrees clockwise", "tu(90);tc(45);"),
+    ("2 m straight ahead, 50 cm up, 1 m to the left", "mf(50);mu(100);ml(200);"),
+    ("fly 2 m forward and 1 m up", "mf(300);"),
+    ("fly 2 m forward and 1 m up", "mf(100);"),
+    ("turn 45 degrees left and 90 degrees right", "tu(135);"),
+    ("fly 2 m forward", "mf(200);mf(200);"),
+    ("fly 2 m forward", "5{mf(200);}"),
+    ("fly 1 m forward", "5{mf(100);}"),
+    ("fly 2 m forward and 2 m up", "mf(200);mf(200);"),
+    ("wait 10 seconds", "5{d(10);}"),
+    ("go forward 2 m, actually 3", "mf(200);"),
+    ("2 m to the left, no, wait, 3 m, then up 50 cm", "ml(200);mu(50);"),
+    ("turn left 45", "tu(90);"),
+    ("turn right 30", "tc(180);"),
+    ("turn left ninety", "tu(9);"),
+    ("rotate 120 and take a picture", "tc(90);tp();"),
+    ("go forward 200", "mf(20);"),
+    ("go forward 2", "mf(20);"),
+    ("up 3, please", "mu(50);"),
 ]
 
 
@@ -78,6 +99,30 @@ def test_a_number_that_the_instruction_does_not_explain_is_a_contradiction(instr
         ("if the wall is nearer than 2 m, go 1 m back", "?iv(wall)&od(wall)<200{mb(100);}"),
         ("if the wall is nearer than 1 m, go 1 m back", "?iv(wall)&od(wall)<100{mb(100);}"),
         ("five times 20 cm forward, 20 cm up", "5{mf(20);mu(20);}"),
+        ("fly 2 m forward and 50 cm up", "mf(200);mu(50);"),
+        ("fly 2 m forward and 50 cm up, no, the other way round", "mf(50);mu(200);"),
+        ("2 m forward, 1 m left, then 1 m forward and 2 m left", "mf(200);ml(100);mf(100);ml(200);"),
+        ("2 m ahead, picture, 1 m ahead", "mf(300);"),  # one side
+        ("1 m left, picture, then back to the middle and 1 m right", "ml(100);tp();mr(200);"),
+        ("fly 2 m forward, picture, and the same again", "2{mf(200);tp();}"),
+        ("fly a square with sides of 2 m", "4{mf(200);tc(90);}"),
+        ("wait 10 seconds at the chair and the table", "g(chair);d(10);g(table);d(10);"),
+        ("turn 90 degrees left, go on, turn left", "tu(90);mf(100);tu(90);"),
+        ("10 m forward and 2 m up", "5{mf(200);}mu(200);"),
+        ("if you see the cat, 2 m ahead", "?iv(cat){mf(200);}?iv(cat)==False{mf(200);}"),
+        ("go forward 2 m, actually 3", "mf(300);"),
+        ("fly up 1 m, wait, 2", "mu(200);"),
+        ("up 2 m, make it 3, no, 2", "mu(200);"),
+        ("half a metre up, no, 1 m", "mu(100);"),
+        ("turn left 45, then left", "tu(45);tu(90);"),
+        ("turn left, then turn left 45", "tu(90);tu(45);"),
+        ("turn left 2", "2{tu(90);}"),
+        ("turn right ninety, sorry, I meant nineteen", "tc(19);"),
+        ("go forward 200", "mf(200);"),
+        ("forward 6", "mf(183);"),
+        ("forward 2", "2{mf(50);}"),
+        ("forward 4", "mf(200);mf(200);"),
+        ("turn left 2 chairs further on", "tu(90);"),
     ],
 )
 def test_what_the_instruction_explains_passes(instruction, plan):
@@ -93,6 +138,16 @@ def test_a_default_is_doubtful_as_long_as_a_stated_amount_is_not_used():
 def test_a_part_of_a_wait_is_doubtful_until_the_parts_add_up():
     found, _ = verdicts("wait 90 seconds", "d(60);d(30);")
     assert found == [Verdict.DOUBTFUL, Verdict.EXPLAINED, Verdict.EXPLAINED]
+
+
+def test_swapped_amounts_are_doubtful_until_both_are_used():
+    found, _ = verdicts("fly 2 m forward and 50 cm up", "mf(50);mu(200);")
+    assert found == [Verdict.DOUBTFUL, Verdict.DOUBTFUL, Verdict.CONTRADICTED]
+
+
+def test_an_amount_used_more_often_than_stated_is_refused_at_once():
+    found, _ = verdicts("fly 2 m forward", "mf(200);mf(200);")
+    assert found[:2] == [Verdict.EXPLAINED, Verdict.CONTRADICTED]
 
 
 def test_a_block_is_read_part_by_part():

@@ -72,6 +72,11 @@ def test_amounts(text, expected):
         ("two metres, no, make it three, then land", [(CM, 200), (CM, 300)]),
         ("wait nine seconds, or rather only five", [(SECONDS, 9), (SECONDS, 5)]),
         ("right 40 degrees, no, 50", [(DEGREES, 40), (DEGREES, 50)]),
+        ("go forward 2 m, actually 3", [(CM, 200), (CM, 300)]),
+        ("2 m ahead, I mean 3, or 4 m, sorry, 5", [(CM, 200), (CM, 300), (CM, 400), (CM, 500)]),
+        ("up 1 m, wait, 2, then left 40 degrees, nope 50", [(CM, 100), (CM, 200), (DEGREES, 40), (DEGREES, 50)]),
+        ("wait 9 seconds, or rather 5, correction, just 6", [(SECONDS, 9), (SECONDS, 5), (SECONDS, 6)]),
+        ("up 1 m, wait 2, then land", [(CM, 100), (COUNT, 2)]),  # two seconds, maybe
         ("two metres up, then take one picture", [(CM, 200), (COUNT, 1)]),  # a number of things
         ("a metre up and put it in the left one", [(CM, 100), (COUNT, 1)]),
         ("a metre up, and of the boxes the two left", [(CM, 100), (COUNT, 2)]),
