@@ -13,7 +13,9 @@ from typing import Any, Protocol
 
 from rclpy.node import Node
 
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers.indy7_kinematics import JOINTS
 from llm_planner.robots.tool_path import Joints
 from llm_planner.ros.bridge import Bridge
@@ -22,6 +24,7 @@ from llm_planner.ros.guard import Guard
 ACTION = "/joint_trajectory_controller/follow_joint_trajectory"  # an absolute name in Neuromeka's driver
 SUCCESSFUL = 0  # control_msgs/FollowJointTrajectory
 CANCELED = "the motion was stopped"
+STALE_S = 1.0  # without joint states for this long, it is unknown where the joints are
 
 
 class ActionClient(Protocol):
@@ -43,13 +46,18 @@ class TrajectoryPort:
         client: Of the action.
         to_goal: Returns the goal message for joint angles in radians, in the order of ``JOINTS``.
         post: Calls something in the executor's thread.
+        clock: Tells how old joint states are.
     """
 
     def __init__(
-        self, client: ActionClient, to_goal: Callable[[list[float]], Any], post: Callable[[Callable[[], None]], None]
+        self,
+        client: ActionClient,
+        to_goal: Callable[[list[float]], Any],
+        post: Callable[[Callable[[], None]], None],
+        clock: Clock | None = None,
     ) -> None:
-        self._client, self._to_goal, self._post = client, to_goal, post
-        self._joints: Joints | None = None
+        self._client, self._to_goal, self._post, self._clock = client, to_goal, post, clock or MonotonicClock()
+        self._joints: tuple[float, Joints] | None = None  # when they were received, and where they were
         self._ending: str | None = ""
         self._handle: Any = None
         self._number = 0  # of the goal: what comes of an older one counts no more
@@ -59,11 +67,13 @@ class TrajectoryPort:
         """Takes a ``JointState``, whatever other joints it names."""
         known = dict(zip(names, positions, strict=False))
         if all(math.isfinite(known.get(name, math.nan)) for name in JOINTS):
-            self._joints = tuple(math.degrees(known[name]) for name in JOINTS)
+            self._joints = self._clock.now_s(), tuple(math.degrees(known[name]) for name in JOINTS)
 
     def joints_deg(self) -> Joints | None:
-        """Returns the last known positions of the joints."""
-        return self._joints
+        """Returns where the joints are; None if no joint states came lately."""
+        if self._joints is None or self._clock.now_s() - self._joints[0] > STALE_S:
+            return None
+        return self._joints[1]
 
     def move(self, joints_deg: Joints) -> None:
         """Sends a goal of one point."""

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rclpy.parameter import Parameter
 
+from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.drivers.indy7_kinematics import JOINTS
 from llm_planner.ros.robot_node import RobotNode
@@ -66,8 +67,13 @@ def client():
 
 
 @pytest.fixture
-def port(client):
-    return TrajectoryPort(client, lambda positions: positions, lambda call: call())
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def port(client, clock):
+    return TrajectoryPort(client, lambda positions: positions, lambda call: call(), clock)
 
 
 def test_a_motion_is_one_point_in_radians_and_ends_with_the_result(client, port):
@@ -86,6 +92,16 @@ def test_joints_are_sorted_by_name_and_strangers_ignored(port):
     assert port.joints_deg() is None
     port.note_joints([*reversed(JOINTS), "finger"], [math.pi, 0.0, 0.0, 0.0, 0.0, math.pi / 2, 7.0])
     assert port.joints_deg() == pytest.approx((90.0, 0.0, 0.0, 0.0, 0.0, 180.0))
+
+
+def test_where_the_joints_are_is_unknown_once_their_states_stay_away(port, clock):
+    port.note_joints(list(JOINTS), [0.0] * 6)
+    clock.advance(0.9)
+    assert port.joints_deg() == (0.0,) * 6
+    clock.advance(0.2)
+    assert port.joints_deg() is None
+    port.note_joints(list(JOINTS), [0.0] * 6)
+    assert port.joints_deg() == (0.0,) * 6
 
 
 @pytest.mark.parametrize("is_accepted_first", [True, False])

@@ -9,7 +9,7 @@ import random
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.arm import ArmBody
@@ -32,25 +32,31 @@ UNSUPPORTED = (TakePicture, Ask, Push)  # effects of skills
 NEEDS_GRIPPER = (Grasp, Place, Gripper)
 CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
 STILL_DEG = 0.5  # a target that near is not sent: Neuromeka's driver would wait for a motion that never begins
-GRIP_S = 1.0  # for the fingers: assumed
+GRIP_S = 1.0  # for the fingers, once the order has left: assumed
 STOP_LIMIT_S = 2.0
 MARGIN_S = 10.0  # over twice the time that the robot model expects
 ATTENTION_S = 0.25
+UNKNOWN = "nothing is received from the arm, so where it is is not known"
+LOST = "the arm did not stop when it was told to; stop it again, and if that fails, start its node again"
+CHECK_GRIPPER = "check the gripper: an order to it was cut short, so what it holds is not known; open it first"
 
 
 class ArmPort(Protocol):
     """The way to an arm's controller; nothing blocks, everything may be called at any time."""
 
     def joints_deg(self) -> Joints | None:
-        """Returns the last known positions of the joints; None before the first message."""
+        """Returns where the joints are; None if nothing was received lately."""
         ...
 
     def move(self, joints_deg: Joints) -> None:
-        """Begins to move all joints; the motion before must have ended."""
+        """Begins to move all joints; what was ordered before must have ended, a stop too."""
         ...
 
     def ending(self) -> str | None:
-        """Returns None while the motion goes on, an empty text once it has succeeded, or why it has failed."""
+        """Returns how the last order stands: None while it goes on, an empty text for success, or why it failed.
+
+        A stop goes on until the arm is known to stand.
+        """
         ...
 
     def stop(self) -> None:
@@ -73,10 +79,11 @@ class GrippingPort(ArmPort, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A target of the tool, or an order to the gripper."""
+    """A target of the tool, or an order to the gripper; ``finishes`` if the call has its effect with it."""
 
     target: Pose | None = None
     is_open: bool = False
+    finishes: bool = False
 
 
 class Indy7Driver:
@@ -93,11 +100,15 @@ class Indy7Driver:
         self._gripper = port if isinstance(port, GrippingPort) else None
         self._steps: deque[_Step] = deque()
         self._legs: deque[Joints] = deque()  # of the step at work
+        self._grip: _Step | None = None  # the order to the gripper at work
         self._until_s: float | None = None  # of a gripper that moves
         self._is_moving = self._is_stopping = False
+        self._is_lost = False  # a stop has failed, and none has succeeded since
+        self._is_grip_unsure = False  # an order to the gripper was cut short; opening it ends the doubt
         self._course: Course | None = None
         self._limit_s = 0.0
         self._result = SkillResult(SkillStatus.SUCCEEDED)
+        self._body = ArmBody(model, World(), random.Random(0))
         self.enter(World())
 
     @property
@@ -188,66 +199,104 @@ class Indy7Driver:
             self._port.stop()
             self._limit_s = now_s + STOP_LIMIT_S
             return
+        if self._is_lost:
+            raise PermanentFailureError(LOST)
         job = Job(skill, call.arguments, now_s)
-        self._course = course = self._body.plan(job)
+        course = self._body.plan(job)
+        if course.motions and self._is_grip_unsure:
+            raise SkillFailedError(CHECK_GRIPPER)
+        self._course = course
         self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
 
     def _go_on(self, now_s: float) -> None:
         """Ends the step at work, or begins the next one, or ends the call."""
         if now_s >= self._limit_s:
-            self._port.stop()
-            raise SkillFailedError("the arm takes too long; is it stopped, or in collision?")
+            self._end_late()
         ending = self._port.ending()
+        if ending is None:  # of this call's order, or of a stop before it
+            return
         if self._is_stopping:
-            if ending is not None:
-                self._is_stopping, self._result = False, SkillResult(SkillStatus.SUCCEEDED)
+            self._is_stopping = self._is_lost = False
+            self._result = SkillResult(SkillStatus.SUCCEEDED)
         elif self._is_moving:
-            self._is_moving = ending is None
+            self._is_moving = False
             if ending:
                 raise SkillFailedError(ending)
-        elif self._until_s is not None:
-            self._until_s = None if now_s >= self._until_s else self._until_s
+        elif self._grip is not None:
+            self._go_on_gripping(self._grip, ending, now_s)
         elif self._legs:
             self._move(self._legs.popleft())
         elif self._steps:
-            self._step(self._steps.popleft(), now_s)
+            self._step(self._steps.popleft())
         elif self._course is not None and (self._course.motions or now_s >= self._course.end_s):
             self._result = SkillResult(SkillStatus.SUCCEEDED, self._course.finish())
             self._course = None
 
-    def _step(self, step: _Step, now_s: float) -> None:
+    def _end_late(self) -> NoReturn:
+        self._port.stop()
+        if self._is_stopping:
+            self._is_lost = True
+            raise PermanentFailureError(LOST)
+        raise SkillFailedError("the arm takes too long; is it stopped, or in collision?")
+
+    def _step(self, step: _Step) -> None:
         if step.target is None:
             assert self._gripper is not None  # else the call was refused
             self._gripper.grip(is_open=step.is_open)
-            self._until_s = now_s + GRIP_S
+            self._grip = step
             return
-        here = self._port.joints_deg()
-        if here is None:
-            raise SkillFailedError("nothing was received from the arm")
         x, y, z = step.target.x_m, step.target.y_m, step.target.z_m
-        legs = joint_legs(self._kinematics, self._body.space, here, (x, y, z))
+        legs = joint_legs(self._kinematics, self._body.space, self._joints_deg(), (x, y, z))
         if legs is None:
             reason = f"the arm cannot reach ({x:.2f}, {y:.2f}, {z:.2f}) m from above, inside the workspace"
             raise SkillFailedError(reason)
         self._legs.extend(legs)
 
+    def _go_on_gripping(self, step: _Step, ending: str, now_s: float) -> None:
+        """Waits for the fingers once the order has left; what the call does to the world is then done."""
+        if ending:
+            raise SkillFailedError(ending)
+        if self._until_s is None:
+            self._until_s = now_s + GRIP_S
+        elif now_s >= self._until_s:
+            self._grip, self._until_s = None, None
+            if step.is_open:
+                self._is_grip_unsure = False
+            if step.finishes and self._course is not None:
+                self._course.finish()
+                self._course = replace(self._course, finish=lambda: None)
+
     def _move(self, joints: Joints) -> None:
-        here = self._port.joints_deg()
-        if here is None or max(abs(a - b) for a, b in zip(joints, here, strict=True)) > STILL_DEG:
+        if max(abs(a - b) for a, b in zip(joints, self._joints_deg(), strict=True)) > STILL_DEG:
             self._port.move(joints)
             self._is_moving = True
+
+    def _joints_deg(self) -> Joints:
+        """Returns where the joints are.
+
+        Raises:
+            SkillFailedError: It is not known, so nothing may move.
+        """
+        joints = self._port.joints_deg()
+        if joints is None:
+            raise SkillFailedError(UNKNOWN)
+        return joints
 
     def _give_up(self, reason: str, *, is_permanent: bool = False) -> None:
         self._steps.clear()
         self._legs.clear()
-        self._course, self._until_s = None, None
+        self._is_grip_unsure |= self._grip is not None
+        self._course, self._grip, self._until_s = None, None, None
         self._is_moving = self._is_stopping = False
         self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=is_permanent)
 
     def _tool_pose(self) -> Pose:
+        """Returns where the tool is, or was when that was known last."""
         joints = self._port.joints_deg()
-        x, y, z = self._kinematics.position_m(joints) if joints else (0.0, 0.0, 0.0)
+        if joints is None:
+            return self._body.state.pose
+        x, y, z = self._kinematics.position_m(joints)
         return replace(self._model.start, x_m=x, y_m=y, z_m=z)
 
     def _look(self, now_s: float) -> None:
@@ -261,11 +310,12 @@ class Indy7Driver:
 def _steps(effect: Effect, course: Course, highest_m: float) -> list[_Step]:
     """Returns what the arm does for a course: grasping and placing come and go from above, up to ``highest_m``."""
     if isinstance(effect, Gripper):
-        return [_Step(is_open=effect.is_open)]
+        return [_Step(is_open=effect.is_open, finishes=True)]
     targets = [motion.end for motion in course.motions]
     if not isinstance(effect, Grasp | Place) or not targets:
         return [_Step(target) for target in targets]
     at = targets[-1]
     above = replace(at, z_m=min(at.z_m + CLEARANCE_M, highest_m))
     opens_first = [_Step(is_open=True)] if isinstance(effect, Grasp) else []
-    return [*opens_first, _Step(above), _Step(at), _Step(is_open=isinstance(effect, Place)), _Step(above)]
+    grip = _Step(is_open=isinstance(effect, Place), finishes=True)
+    return [*opens_first, _Step(above), _Step(at), grip, _Step(above)]

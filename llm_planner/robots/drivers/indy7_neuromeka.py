@@ -9,14 +9,19 @@ import math
 import queue
 import threading
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Protocol
 
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import Clock
 from llm_planner.robots.tool_path import Joints
 
 _log = logging.getLogger(__name__)
-NUM_STOPS = 3
 PERIOD_S = 0.05  # between questions to the controller: 20 Hz, as Neuromeka's ROS driver
+PAUSES_S = (0.05, 1.0)  # between orders to stop that the controller does not take: the first, and the longest
+CLOSING_S = 1.0  # for the last stop
+STALE_S = 1.0  # without an answer for this long, it is unknown where the joints are
 SPEED_PERCENT = 25  # the speed of the robot model; the library's own default is 15
 TIMEOUT_S = 10.0
 IDLE, MOVING = 5, 6  # OpState of the library
@@ -46,22 +51,33 @@ class Dcp3(Protocol):
         ...
 
 
+class _Order(Enum):
+    """What the arm was told last."""
+
+    MOVE = "move"
+    GRIP = "grip"
+    STOP = "stop"
+
+
 class NeuromekaPort:
     """A ``GrippingPort``. One thread asks and orders in turn; a stop has a thread of its own and does not wait.
 
     Args:
         arm: The library's client.
+        clock: Tells how old an answer is.
 
     Raises:
         PlannerError: ROBOT_SILENT if the controller does not answer.
     """
 
-    def __init__(self, arm: Dcp3, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._arm = arm
+    def __init__(self, arm: Dcp3, *, timeout_s: float = TIMEOUT_S, clock: Clock | None = None) -> None:
+        self._arm, self._clock = arm, clock or MonotonicClock()
         self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._joints: Joints | None = None
+        self._joints: tuple[float, Joints] | None = None  # when they were asked for, and where they were
+        self._order = _Order.MOVE
         self._ending: str | None = ""
         self._num_waited = self._num_stops = 0
+        self._num_taken = 0  # the last stop that the controller took
         self._has_moved = False
         self._is_closed = threading.Event()
         self._has_message = threading.Event()
@@ -75,82 +91,115 @@ class NeuromekaPort:
             )
 
     def joints_deg(self) -> Joints | None:
-        """Returns the last known positions of the joints."""
-        return self._joints
+        """Returns where the joints are; None if the controller has not answered lately."""
+        if self._joints is None or self._clock.now_s() - self._joints[0] > STALE_S:
+            return None
+        return self._joints[1]
 
     def move(self, joints_deg: Joints) -> None:
         """Begins to move all joints."""
-        with self._lock:
-            self._ending, self._num_waited, self._has_moved = None, 0, False
-        num_stops = self._num_stops
-
-        def go() -> None:
-            if self._num_stops == num_stops:
-                self._arm.movej(list(joints_deg), vel_ratio=SPEED_PERCENT)
-            if self._num_stops != num_stops:  # a stop has overtaken the order
-                self._arm.stop_motion()
-
-        self._orders.put(go)
+        self._begin(_Order.MOVE, lambda: self._arm.movej(list(joints_deg), vel_ratio=SPEED_PERCENT))
 
     def ending(self) -> str | None:
-        """Returns how the motion stands."""
+        """Returns how the last order stands. A stop ends once the arm has taken it and is then seen not to move."""
         return self._ending
 
     def stop(self) -> None:
         """Stops the motion at once, past the order that may be on its way."""
-        self._num_stops += 1
-        threading.Thread(target=self._stop, name="indy7-stop", daemon=True).start()
+        with self._lock:
+            self._num_stops += 1
+            self._order, self._ending = _Order.STOP, None
+            self._stopper = threading.Thread(target=self._stop, args=(self._num_stops,), name="indy7-stop", daemon=True)
+            self._stopper.start()
 
     def grip(self, *, is_open: bool) -> None:
-        """Opens or closes the gripper."""
-        self._orders.put(lambda: self._arm.set_do([(GRIPPER_OUTPUT, not is_open)]))
+        """Opens or closes the gripper; the order has ended once the controller has taken it."""
+
+        def go() -> None:
+            self._arm.set_do([(GRIPPER_OUTPUT, not is_open)])
+            self._end("")
+
+        self._begin(_Order.GRIP, go)
 
     def close(self) -> None:
-        """Stops the arm, and the thread."""
+        """Stops the arm, and the threads."""
         self.stop()
+        self._stopper.join(CLOSING_S)
         self._is_closed.set()
-        self._thread.join(2.0)
+        self._thread.join(CLOSING_S)
 
-    def _stop(self) -> None:
-        for _ in range(NUM_STOPS):
+    def _begin(self, order: _Order, send: Callable[[], object]) -> None:
+        """Has the thread send an order, unless a stop overtakes it."""
+        with self._lock:
+            self._order, self._ending, self._num_waited, self._has_moved = order, None, 0, False
+            num_stops = self._num_stops
+
+        def go() -> None:
+            if self._num_stops != num_stops:
+                return
+            try:
+                send()
+            finally:
+                if self._num_stops != num_stops:  # the order may have come after the stop, even where it has failed
+                    self.stop()
+
+        self._orders.put(go)
+
+    def _stop(self, number: int) -> None:
+        """Orders a stop until the controller takes it, or there is a newer one."""
+        pause_s, longest_s = PAUSES_S
+        while number == self._num_stops:
             try:
                 self._arm.stop_motion()
-            except Exception:  # noqa: BLE001 (whatever the library throws: try again)
-                _log.exception("the arm's controller does not take a stop")
+            except Exception as error:  # noqa: BLE001 (whatever the library throws: try again)
+                _log.warning("the arm's controller does not take a stop: %r", error)
             else:
+                with self._lock:
+                    self._num_taken = max(self._num_taken, number)
                 return
+            if self._is_closed.wait(pause_s):
+                return
+            pause_s = min(2.0 * pause_s, longest_s)
 
     def _run(self) -> None:
         while not self._is_closed.wait(PERIOD_S):
             try:
                 if not self._orders.empty():
                     self._orders.get_nowait()()
-                self._note(self._arm.get_robot_data())
+                asked_s, num_taken = self._clock.now_s(), self._num_taken
+                self._note(self._arm.get_robot_data(), asked_s, num_taken)
             except Exception as error:  # noqa: BLE001 (whatever the library throws: the arm's state is not known)
-                self._fail(f"the arm's controller does not answer: {error!r}"[:200])
+                self._end(f"the arm's controller does not answer: {error!r}"[:200])
 
-    def _note(self, data: dict[str, Any]) -> None:
+    def _note(self, data: dict[str, Any], asked_s: float, num_taken: int) -> None:
+        """Takes an answer, and ends the order that it shows to be over; ``num_taken`` is as of the question."""
         joints, state = tuple(float(angle) for angle in data["q"][:NUM_JOINTS]), int(data["op_state"])
         if len(joints) < NUM_JOINTS or not all(map(math.isfinite, joints)):
             raise ValueError(f"q is {data['q']!r}")
-        self._joints = joints
+        self._joints = asked_s, joints
         self._has_message.set()
         with self._lock:
             if self._ending is not None:
                 return
-            self._has_moved |= state == MOVING
-            self._num_waited += 1
-            if state in STATES:
-                self._ending = STATES[state]
-            elif state == IDLE and self._has_moved:
+            if self._order is _Order.STOP and num_taken == self._num_stops and state != MOVING:
                 self._ending = ""
-            elif state == IDLE and self._num_waited > STARTS_WITHIN:
-                self._ending = "the arm does not begin to move"
+            elif self._order is _Order.MOVE:
+                self._ending = self._motion_ending(state)
 
-    def _fail(self, reason: str) -> None:
+    def _motion_ending(self, state: int) -> str | None:
+        self._has_moved |= state == MOVING
+        self._num_waited += 1
+        if state in STATES:
+            return STATES[state]
+        if state != IDLE or (not self._has_moved and self._num_waited <= STARTS_WITHIN):
+            return None
+        return "" if self._has_moved else "the arm does not begin to move"
+
+    def _end(self, ending: str) -> None:
+        """Ends a motion, or an order to the gripper; a stop ends only by what is seen."""
         with self._lock:
-            if self._ending is None:
-                self._ending = reason
+            if self._ending is None and self._order is not _Order.STOP:
+                self._ending = ending
 
 
 def open_indy7(address: str) -> NeuromekaPort:

@@ -3,14 +3,16 @@
 
 import math
 import random
+import threading
 from dataclasses import replace
 
 import pytest
 
+from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
-from llm_planner.robots.drivers.indy7 import Indy7Driver
+from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver
 from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, LIMITS_DEG, Indy7Kinematics
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
 from llm_planner.robots.world import World, WorldObject
@@ -26,6 +28,7 @@ class FakePort:
     def __init__(self, num_looks=3):
         self.joints, self.target, self.num_looks = HOME_DEG, None, num_looks
         self.left, self.failure, self.orders = 0, "", []
+        self.is_deaf = False
 
     def joints_deg(self):
         return self.joints
@@ -36,7 +39,7 @@ class FakePort:
 
     def ending(self):
         self.left -= 1
-        if self.left > 0:
+        if self.left > 0 or self.is_deaf:
             return None
         if self.target and not self.failure:
             self.joints, self.target = self.target, None
@@ -64,8 +67,18 @@ class Arm:
         self.driver.enter(table())
         self.now_s = 0.0
 
+    def do_until(self, is_met, name, *arguments):
+        """Begins a call, and goes on until the port has its orders."""
+        self.driver.start(SkillCall(name, arguments), self.now_s)
+        while not is_met(self.port.orders):
+            assert self.driver.tick(self.now_s).status is SkillStatus.RUNNING
+            self.now_s += 0.1
+
     def do(self, name, *arguments):
         self.driver.start(SkillCall(name, arguments), self.now_s)
+        return self.do_on()
+
+    def do_on(self):
         while (result := self.driver.tick(self.now_s)).status is SkillStatus.RUNNING:
             self.now_s += 0.1
             assert self.now_s < 200.0
@@ -179,6 +192,96 @@ def test_halt_and_stop_go_past_everything():
     assert arm.do("wait", 0.5).status is SkillStatus.SUCCEEDED
 
 
+def test_an_arm_that_is_not_known_to_have_stopped_moves_no_more():
+    arm = Arm()
+    arm.do_until(len, "move_to", "bin")
+    arm.driver.halt(arm.now_s)
+    arm.port.is_deaf = True
+    assert arm.do("stop").reason == LOST
+    orders = list(arm.port.orders)
+    refused = arm.do("home")
+    assert (refused.reason, refused.is_permanent, arm.port.orders) == (LOST, True, orders)
+    arm.port.is_deaf = False
+    assert arm.do("stop").status is arm.do("home").status is SkillStatus.SUCCEEDED
+
+
+def test_a_call_waits_until_the_arm_has_stopped():
+    arm = Arm()
+    arm.do_until(len, "move_to", "bin")
+    arm.driver.halt(arm.now_s)
+    arm.port.is_deaf, orders = True, list(arm.port.orders)
+    arm.driver.start(SkillCall("move_to", ("red_box",)), arm.now_s)
+    for step in range(20):
+        assert arm.driver.tick(arm.now_s + 0.1 * step).status is SkillStatus.RUNNING
+    assert arm.port.orders == orders
+    arm.port.is_deaf = False
+    assert arm.do_on().status is SkillStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("skill", "word", "held"),
+    [(("pick", "red_box"), "close", "red_box"), (("place", "red_box", "bin"), "open", None), (("open",), "open", None)],
+)
+def test_an_arm_that_is_halted_behind_a_grip_knows_what_it_holds(skill, word, held):
+    arm = Arm()
+    if held is None:
+        arm.do("pick", "red_box")
+    arm.port.orders.clear()
+    arm.do_until(lambda orders: word in orders, *skill)
+    arm.driver.tick(arm.now_s)
+    arm.driver.tick(arm.now_s + GRIP_S)
+    arm.driver.halt(arm.now_s + GRIP_S)
+    assert arm.driver.state.held == held
+    assert arm.do("home").status is SkillStatus.SUCCEEDED
+    assert (arm.driver.world.objects["red_box"].position_m[2] > 0.3) == (held is not None)
+
+
+@pytest.mark.parametrize("is_halted", [True, False])
+def test_after_an_order_to_the_gripper_that_was_cut_short_it_only_opens(is_halted):
+    arm = Arm()
+    arm.do_until(lambda orders: "close" in orders, "pick", "red_box")
+    if is_halted:
+        arm.driver.halt(arm.now_s)
+    else:
+        arm.port.failure = "no route"
+        assert arm.do_on().reason == "no route"
+        arm.port.failure = ""
+    orders = list(arm.port.orders)
+    assert arm.do("home").reason == CHECK_GRIPPER
+    assert arm.do("wait", 0.5).status is SkillStatus.SUCCEEDED
+    assert arm.do("pick", "red_box").reason == CHECK_GRIPPER
+    assert arm.port.orders == orders
+    assert arm.do("close").status is SkillStatus.SUCCEEDED
+    assert arm.do("home").reason == CHECK_GRIPPER
+    assert arm.do("open").status is arm.do("home").status is SkillStatus.SUCCEEDED
+
+
+def test_the_time_of_the_fingers_counts_from_when_the_order_has_left():
+    arm = Arm()
+    arm.do_until(len, "close")
+    arm.port.is_deaf = True
+    arm.driver.tick(arm.now_s + GRIP_S)
+    arm.port.is_deaf = False
+    left_s = arm.now_s + 2.0 * GRIP_S
+    arm.driver.tick(left_s)
+    assert arm.driver.tick(left_s + 0.9 * GRIP_S).status is SkillStatus.RUNNING
+    arm.driver.tick(left_s + GRIP_S)
+    assert arm.driver.tick(left_s + 5.0 * GRIP_S).status is SkillStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("num_ticks", [0, 1])
+def test_nothing_moves_while_it_is_unknown_where_the_arm_is(num_ticks):
+    arm = Arm()
+    pose = arm.driver.state.pose
+    arm.driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    for _ in range(num_ticks):
+        arm.driver.tick(0.1)
+    arm.port.joints = None
+    assert arm.do_on().reason == UNKNOWN
+    assert arm.port.orders == []
+    assert arm.driver.state.pose == pose
+
+
 def test_a_target_where_it_is_already_is_not_sent():
     arm = Arm()
     arm.do("home")
@@ -194,20 +297,26 @@ class FakeDcp3:
         self.orders, self.state, self.is_mute = [], IDLE, False
 
     def get_robot_data(self):
-        if self.is_mute:
-            raise ConnectionError("no route")
+        self._answer()
         return {"q": list(HOME_DEG), "op_state": self.state}
 
     def movej(self, jtarget, *, vel_ratio):
+        self._answer()
         self.orders.append(("movej", vel_ratio))
         self.state = MOVING
 
     def stop_motion(self):
+        self._answer()
         self.orders.append(("stop",))
         self.state = IDLE
 
     def set_do(self, do_signal_list):
+        self._answer()
         self.orders.append(("set_do", *do_signal_list))
+
+    def _answer(self):
+        if self.is_mute:
+            raise ConnectionError("no route")
 
 
 @pytest.fixture
@@ -216,8 +325,13 @@ def dcp3():
 
 
 @pytest.fixture
-def port(dcp3):
-    opened = NeuromekaPort(dcp3)
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def port(dcp3, clock):
+    opened = NeuromekaPort(dcp3, clock=clock)
     yield opened
     opened.close()
 
@@ -242,6 +356,83 @@ def test_neuromeka_stops_a_motion_and_names_a_collision(dcp3, port):
     wait_until(lambda: dcp3.state == MOVING)
     dcp3.state = 8
     wait_until(lambda: port.ending() == "it has collided")
+
+
+def test_neuromeka_that_does_not_take_a_stop_is_told_until_it_does(dcp3, port):
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, KINEMATICS)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    wait_until(lambda: driver.tick(0.1) and dcp3.state == MOVING)
+    dcp3.is_mute = True
+    wait_until(lambda: "no route" in driver.tick(0.2).reason)
+    driver.start(SkillCall("stop"), 0.3)
+    assert driver.tick(0.4).status is SkillStatus.RUNNING
+    assert driver.tick(9.0).reason == LOST
+    dcp3.is_mute = False
+    wait_until(lambda: dcp3.state == IDLE)
+    driver.start(SkillCall("stop"), 9.0)
+    wait_until(lambda: driver.tick(9.1).status is SkillStatus.SUCCEEDED)
+
+
+def test_neuromeka_has_stopped_once_it_is_seen_not_to_move(dcp3, port):
+    dcp3.state = MOVING  # of a motion that has failed
+    is_taken, num_asked, ask = threading.Event(), [], dcp3.get_robot_data
+    dcp3.get_robot_data = lambda: num_asked.append(is_taken.is_set()) or ask()
+    dcp3.stop_motion = is_taken.set
+    port.stop()
+    wait_until(lambda: sum(num_asked) > 3)
+    assert port.ending() is None
+    dcp3.state = IDLE
+    wait_until(lambda: port.ending() == "")
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_neuromeka_is_stopped_again_where_a_stop_overtook_the_order(dcp3, port, is_answered):
+    stopped = threading.Event()
+
+    def movej(_target, *, vel_ratio):
+        dcp3.state = 0
+        assert stopped.wait(20.0)
+        dcp3.state = MOVING
+        if not is_answered:
+            raise ConnectionError("no route")
+
+    dcp3.movej = movej
+    port.move((0.0,) * 6)
+    wait_until(lambda: dcp3.state == 0)
+    port.stop()
+    wait_until(lambda: dcp3.orders == [("stop",)])
+    stopped.set()
+    wait_until(lambda: dcp3.orders == [("stop",)] * 2)
+    wait_until(lambda: port.ending() == "")
+    assert dcp3.state == IDLE
+
+
+def test_neuromeka_tells_that_the_gripper_got_no_order(dcp3, port):
+    dcp3.is_mute = True
+    port.grip(is_open=False)
+    wait_until(port.ending)
+    assert "no route" in port.ending()
+
+
+def test_neuromeka_gives_the_gripper_no_order_that_a_stop_overtook(dcp3, port):
+    asked, goes_on, ask = [], threading.Event(), dcp3.get_robot_data
+    dcp3.get_robot_data = lambda: asked.append(goes_on.wait(20.0)) or ask()
+    port.grip(is_open=True)
+    port.stop()
+    goes_on.set()
+    wait_until(lambda: len(asked) > 3)
+    assert dcp3.orders == [("stop",)]
+
+
+def test_where_neuromekas_joints_are_is_unknown_once_it_answers_no_more(dcp3, port, clock):
+    dcp3.is_mute = True
+    clock.advance(0.9)
+    assert port.joints_deg() == HOME_DEG
+    clock.advance(0.2)
+    assert port.joints_deg() is None
+    dcp3.is_mute = False
+    wait_until(lambda: port.joints_deg() == HOME_DEG)
 
 
 def test_neuromeka_that_breaks_off_fails_the_motion(dcp3, port):
