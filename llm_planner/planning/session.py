@@ -162,7 +162,7 @@ class PlanSession:
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         self._confidence = self._new_confidence()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        self._num_segments = self._num_tokens = 0
+        self._num_tokens = 0
         self._num_written = 0  # segments since the last replan
         self._marks: list[Mark] = []  # by index of segment: where the gate stood before it
         self._sent: list[str] = []  # by index of segment: its text
@@ -183,7 +183,6 @@ class PlanSession:
     def _replay(self, segment: Segment) -> None:
         self._marks.append(self._gate.mark)
         self._sent.append(segment.text)
-        self._num_segments += 1
         self._num_written += 1
         for part in self._parser.feed(segment.text):
             self._follow(part)
@@ -217,7 +216,7 @@ class PlanSession:
         self._parser.restart()
         self._decoder.reset()
         self._checks = [again for check in self._checks if (again := check.restarted()) is not None]
-        self._held.clear()
+        self._drop_held()
         self._num_open, self._statement = 0, ""
         self._unsure_of, self._confidence = None, self._new_confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
@@ -228,8 +227,13 @@ class PlanSession:
         self._futile = failure if is_lasting(failure.reason) else None
         self._marks.append(self._gate.mark)
         self._sent.append("")
-        self._num_segments += 1
-        return make_replan(self._num_segments - 1)
+        return make_replan(len(self._sent) - 1)
+
+    def _drop_held(self) -> None:
+        """Takes back what was held back, numbers included: it was never sent."""
+        num_sent = len(self._sent) - len(self._held)
+        del self._marks[num_sent:], self._sent[num_sent:]
+        self._held.clear()
 
     @property
     def confidence(self) -> float:
@@ -433,12 +437,10 @@ class PlanSession:
         calls = self._gate.admit(part)
         self._marks.append(mark)
         self._sent.append(to_text(part))
-        index = self._num_segments
-        self._num_segments += 1
         self._num_written += 1
         num_tokens, self._num_tokens = self._num_tokens, 0
         return Segment(
-            index=index,
+            index=len(self._sent) - 1,
             text=to_text(part),
             calls=calls,
             expected=self._expected_duration(part),
@@ -448,7 +450,7 @@ class PlanSession:
 
     def _failed(self, segments: list[Segment], error: PlannerError) -> Progress:
         self._is_complete = True
-        self._held.clear()
+        self._drop_held()
         return Progress(tuple(segments), error, is_complete=True)
 
 

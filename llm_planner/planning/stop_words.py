@@ -18,7 +18,8 @@ _FILLERS = frozenset(
         "at once instantly this instant just i said say for god s sake goodness already quick quickly fast and "
         "then the a will you can could would me us stupid thing damn hell heaven exactly where are it that "
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
-        "sweetheart darling honey thank thanks omg dude bro enough keep",
+        "sweetheart darling honey thank thanks omg dude bro enough keep danger current mission task motion motions "
+        "movement movements",
     )
 )
 _STILL = (
@@ -43,7 +44,7 @@ _RELEASE = (
     r"release(?: (?:it|me|him|her|that))?|drop it",
 )
 _ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
-_MAX_WORDS = 16
+_MAX_CHARACTERS = 4096
 _TO_BE_SAID = re.compile(
     r"\W*(?:(?:please|now|ok|okay|hey|robot|drone|just|then|and|can|could|will|would|you)\W+)*"
     r"say(?:\s+|\s*:\s*|[\s,:]*[\"'\u2018\u201c\u201e\u00ab]\s*)\w"
@@ -52,8 +53,8 @@ _TO_BE_SAID = re.compile(
 
 
 def is_stop(instruction: str) -> bool:
-    """Returns whether an instruction (untrusted) orders a robot to stop, and nothing else."""
-    return _orders(instruction) == {"stop"}
+    """Returns whether an instruction (untrusted) orders a robot to stop, and at most to let go besides."""
+    return "stop" in _orders(instruction)
 
 
 def immediate_plan(model: RobotModel, instruction: str) -> str:
@@ -75,12 +76,11 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
 
 def _orders(instruction: str) -> set[str]:
     """Returns which orders an instruction consists of, ``stop`` and ``release``; none if it says anything else."""
-    words = re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction[:400]).lower().replace("'", " "))
-    if not 0 < len(words) <= _MAX_WORDS or len(instruction) > 400 or any(map(str.isdigit, instruction)):
+    if len(instruction) > _MAX_CHARACTERS or any(map(str.isdigit, instruction)):
         return set()
     if _TO_BE_SAID.match(instruction.lower()):
         return set()
-    text = " ".join(words)
+    text = " ".join(re.findall(r"[a-z]+", unicodedata.normalize("NFKD", instruction).lower().replace("'", " ")))
     if any(word not in _FILLERS for word in _ORDER.sub(" ", text).split()):
         return set()
     return {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}

@@ -167,9 +167,9 @@ class SegmentExecutor:
         if self._state is ExecutorState.ACTIVE:
             self._end_goal(now_s, (), reason)
 
-    def stop(self, now_s: float, reason: str) -> None:
-        """Halts at once whatever the robot does, a reflex too, and runs the stop skill; ends the goal, if any."""
-        self._end_goal(now_s, (), reason)
+    def stop(self, now_s: float, reason: str, calls: Sequence[SkillCall] = ()) -> None:
+        """Halts at once whatever the robot does, a reflex too, and runs ``calls`` as ``reflex`` does; ends the goal."""
+        self._end_goal(now_s, calls, reason)
 
     def tick(self, now_s: float) -> None:
         """Goes on with whatever is to be done at ``now_s``."""

@@ -6,7 +6,7 @@ report and a reflex by the goal that they name. What comes of an older goal chan
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
-from llm_planner.planning.stop_words import immediate_plan
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.stop_words import immediate_plan, is_stop
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
 from llm_planner.ros.bridge import Bridge
@@ -80,7 +81,7 @@ class Missions:
     def instruct(self, order: Instruct.Request, *, num_replans: int = 0, follower: Follower | None = None) -> None:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
-        An order to stop is obeyed at once, whatever the robot does, and needs no planner.
+        An order that acts at once (``planning.stop_words``) is obeyed, whatever the robot does, and needs no planner.
 
         Args:
             order: What is asked.
@@ -90,12 +91,12 @@ class Missions:
         Raises:
             PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a
                 world that is broken or that the robot does not take.
-            Exception: As of ``stop``, for an order to stop.
+            Exception: As of ``stop``, for an order that acts at once.
         """
         if not order.instruction.strip():
             raise PlannerError(ErrorCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot shall do")
-        if not order.plan and immediate_plan(self._model, order.instruction) == f"{self._model.stop_skill}();":
-            self._stop_as_told(order, follower)
+        if skill := self._skill_at_once(order):
+            self._obey_at_once(skill, order, follower)
             return
         urgency = conversions.to_enum(Urgency, order.urgency)
         self._require_free(urgency)
@@ -130,10 +131,28 @@ class Missions:
         mission.handle.future.add_done_callback(on_result)
         self._wake()
 
-    def _stop_as_told(self, order: Instruct.Request, follower: Follower | None) -> None:
-        """Does what a stop does, and posts the outcome of the order: its asker must know first that it was taken."""
-        asked_at = self._stamp()
-        self.stop(f"stopped by the instruction {order.instruction!r}")
+    def _skill_at_once(self, order: Instruct.Request) -> str:
+        """Returns the skill that an order calls for at once; empty for any other order, which is a task.
+
+        To let go is a task for the planner if the robot is free, and for who only chats; this robot may be unable to.
+        """
+        skill = "" if order.plan else immediate_plan(self._model, order.instruction).removesuffix("();")
+        is_allowed = not order.allowed_skills or skill in order.allowed_skills
+        can_do = is_allowed and skill not in self._robot.unsupported_skills and order.urgency != Urgency.CHAT.value
+        if skill and is_stop(order.instruction):
+            return skill if can_do else self._model.stop_skill
+        is_busy = self._robot.is_active or any(not mission.handle.is_done for mission in self._pending)
+        return skill if can_do and is_busy else ""
+
+    def _obey_at_once(self, skill: str, order: Instruct.Request, follower: Follower | None) -> None:
+        """Does what a stop does, then calls the skill, unless that is the same, or only to be shown.
+
+        The outcome is posted, and does not wait for the skill: its asker must know first that the order was taken.
+        """
+        asked_at, plan, stop_skill = self._stamp(), f"{skill}();", self._model.stop_skill
+        is_shown = order.plan_only and skill != stop_skill
+        calls = () if is_shown or skill == stop_skill else (SkillCall(stop_skill), SkillCall(skill))
+        self.stop(f"stopped by the instruction {order.instruction!r}", calls)
         outcome = msgs.PlanOutcome(
             robot_id=self._client.robot_id,
             robot_model=self._model.name,
@@ -142,7 +161,8 @@ class Missions:
             urgency=order.urgency,
             asked_at=asked_at,
             finished_at=self._stamp(),
-            plan=f"{self._model.stop_skill}();",
+            plan="" if is_shown else plan,
+            candidates=[plan] if is_shown else [],
             metrics=metrics.from_metrics(PlanMetrics()),
             world=self._robot.snapshot().to_json(),
         )
@@ -164,15 +184,19 @@ class Missions:
                 f"instruction (`send --urgent`), or stop it: `llm-planner stop {self._client.robot_id}`",
             )
 
-    def stop(self, reason: str) -> Stopped:
+    def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> Stopped:
         """Halts the robot, whatever it does, and gives its goals up; they end with STOPPED.
+
+        Args:
+            reason: Why.
+            calls: What it does then; the model's stop skill if empty.
 
         Raises:
             Exception: Whatever the driver raises; the goals end nevertheless.
         """
         unfinished = [mission for mission in self._pending if not mission.handle.is_done or mission is self._current]
         try:
-            was_busy = self._robot.stop(reason)
+            was_busy = self._robot.stop(reason, calls)
         finally:
             for mission in unfinished:
                 mission.stopped_because = reason

@@ -2,7 +2,7 @@
 """A robot in real time, or faster: driver, executor, reflex and clock in one hand."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -10,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import Segment, SegmentReport, Situation
+from llm_planner.core.skill import SkillCall
 from llm_planner.monitoring.robot_view import Thing
 from llm_planner.robot_connection import RobotConnection
 from llm_planner.robots.dodge import SAMPLE_S, speed_to
@@ -210,8 +211,12 @@ class RobotControl:
             self._answer_by_s = None
             self._executor.cancel(self._now_s(), reason)
 
-    def stop(self, reason: str) -> bool:
+    def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> bool:
         """Halts at once whatever it does, a reflex too, and gives the current goal up; returns whether it did anything.
+
+        Args:
+            reason: Why.
+            calls: What it does then; the model's stop skill if empty.
 
         Raises:
             Exception: Whatever the driver raises; the goal has ended nevertheless, and the next tick halts again.
@@ -220,7 +225,7 @@ class RobotControl:
             was_busy = self.is_active or self._executor.is_acting
             self._answer_by_s = None
             self._must_halt_because = reason  # until that has worked once
-            self._executor.stop(self._now_s(), reason)
+            self._executor.stop(self._now_s(), reason, calls)
             self._must_halt_because = ""
             return was_busy
 

@@ -151,7 +151,10 @@ class PlannerLoop:
         """Lets plans go on around segments that failed, or ends their goals; not before a decided step has run."""
         events: list[Event] = []
         for goal, error in [] if self._scheduled is not None else self._replans.take(self._goals, now_s):
-            events += [self._end(goal, error.code, error.message)] if error else self._send_held(goal, now_s)
+            if error is None:
+                events += self._alone(self._send_held, goal, now_s)
+            else:
+                events.append(self._end(goal, error.code, error.message))
         return events
 
     def warm_up(self, requests: Iterable[PlanRequest], num_steps: int = 0) -> None:
@@ -192,7 +195,7 @@ class PlannerLoop:
             self._scheduled = self._meter.decide(self._scheduler, now_s)
             events += self._end_unschedulable()
         for goal in self._deadlines.would_miss(self._goals.values(), self._scheduled, now_s):
-            events += self._overrun(goal, now_s)
+            events += self._alone(self._overrun, goal, now_s)
         if events and not self._scheduled.is_empty:
             return events
         scheduled, self._scheduled = self._scheduled, None
@@ -216,7 +219,7 @@ class PlannerLoop:
             events += [self._shed(self._goals[r], now_s) for r in self._scheduler.shed(now_s)]
         for goal in self._deadlines.take_due(self._goals, now_s):
             if self._deadlines.is_overrun(goal, now_s):
-                events += self._overrun(goal, now_s)
+                events += self._alone(self._overrun, goal, now_s)
             else:
                 events.append(self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time"))
         return events
@@ -238,8 +241,10 @@ class PlannerLoop:
         for goal in ran:
             if not goal.execution.has_failed:  # else that plan is void: nothing of it is read
                 read = progress[goal.request.request_id] = goal.read(output)
-                events += self._deliver(goal, read, now_s) if read.segments or read.is_complete else []
-        segments = {r: len(p.segments) for r, p in progress.items() if not self._waits(self._goals[r].request)}
+                if read.segments or read.is_complete:
+                    events += self._alone(self._deliver, goal, read, now_s)
+        goals = self._goals  # without those whose segments could not be handed out
+        segments = {r: len(p.segments) for r, p in progress.items() if r in goals and not self._waits(goals[r].request)}
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
         for request_id, reason in output.failed.items():
@@ -249,11 +254,19 @@ class PlannerLoop:
         for request_id, read in progress.items():
             goal = self._goals.get(request_id)
             if goal is not None and (read.is_complete or goal.generation.num_tokens_left <= 0):
-                events += self._conclude(goal, read)
+                events += self._alone(self._conclude, goal, read)
         for goal in late:
             if goal.request.request_id in self._goals:
-                events += self._overrun(goal, now_s)
+                events += self._alone(self._overrun, goal, now_s)
         return events + self._begin_replans(now_s) if self._replans.waiting else events
+
+    def _alone(self, handle: Callable[..., list[Event]], goal: Goal, *arguments: object) -> list[Event]:
+        """Returns what the handling of one goal causes; if it fails unexpectedly, that goal ends, and no other."""
+        try:
+            return handle(goal, *arguments)
+        except Exception as error:  # noqa: BLE001 (whatever it is, no other goal must end)
+            _log.exception("goal %s cannot go on", goal.request.request_id)
+            return self.give_up(goal.request.request_id, f"the planner failed: {error!r}")
 
     def _deliver(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
         """Sends new segments to the robot, or holds them until the plan is complete."""

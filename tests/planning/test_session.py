@@ -20,7 +20,9 @@ from llm_planner.core.segment import (
     statement_text,
 )
 from llm_planner.core.skill import SkillCall
+from llm_planner.core.step import TokenChoice
 from llm_planner.planning.session import Progress
+from llm_planner.planning.verdict import Verdict
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import StubGate, make_session
 
@@ -192,6 +194,37 @@ def test_a_replan_makes_it_read_a_fresh_plan_and_count_on():
     session.begin_replan(SegmentReport(request_id="r", index=3, status=ReportStatus.FAILED))
     assert not session.is_complete
     assert session.finish().error.code is ErrorCode.EMPTY_PLAN
+
+
+class DoubtsB:
+    """A check for which ``b`` has to be explained by what follows."""
+
+    def feed(self, calls, _text):
+        return Verdict.DOUBTFUL if any(call.name == "b" for call in calls) else Verdict.EXPLAINED
+
+    def finish(self):
+        return Verdict.EXPLAINED
+
+    def restarted(self):
+        return None
+
+
+@pytest.mark.parametrize("options", [{"checks": [DoubtsB()]}, {"min_confidence": 0.5}])
+@pytest.mark.parametrize("last", ["", "fail('no');"])
+def test_a_replan_counts_on_behind_what_was_sent_whatever_was_held_back(options, last):
+    tokenizer = FakeTokenizer(1)
+    session = make_session((), tokenizer, **options)
+    sent = []
+    for plan, logprob in (("a();", 0.0), ("b();", -1.0), (f"b();{last}", 0.0)):
+        token_ids = tokenizer.encode(plan)
+        choices = [TokenChoice(token_id, logprob / len(token_ids)) for token_id in token_ids]
+        sent += session.feed(token_ids, choices).segments
+    assert [segment.text for segment in sent] == ["a();"]
+    report = SegmentReport(request_id="r", index=0, status=ReportStatus.FAILED)
+    assert session.begin_replan(report) == make_replan(1)
+    assert [(s.index, s.text) for s in session.feed(tokenizer.encode("c();")).segments] == [(2, "c();")]
+    session.begin_replan(replace(report, index=2, reason="c: plate is covered by cup"))
+    assert session.feed(tokenizer.encode("c();")).error.code is ErrorCode.NOT_ACHIEVED  # it knows what index 2 was
 
 
 @pytest.mark.parametrize(

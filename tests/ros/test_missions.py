@@ -38,7 +38,7 @@ from llm_planner.srv import GetSegments, Instruct
 from tests.ros.nodes import make_segment
 
 pytestmark = pytest.mark.ros
-TELLO = RobotLibrary().get("tello")
+TELLO, ARM = map(RobotLibrary().get, ("tello", "indy7"))
 ENDS = [
     ErrorCode.NONE,
     ErrorCode.PLAN_PARTIAL,
@@ -140,11 +140,11 @@ class RecordingConnection:
     takes_worlds = True
     unsupported_skills = frozenset()
 
-    def __init__(self, on_start):
-        self._on_start = on_start
+    def __init__(self, model, on_start):
+        self._model, self._on_start = model, on_start
 
     def enter(self, world, pose, _epoch_s):
-        driver = KinematicDriver(TELLO, world, random.Random(0), pose=pose)
+        driver = KinematicDriver(self._model, world, random.Random(0), pose=pose)
         start = driver.start
 
         def note_and_start(call, now_s):
@@ -161,11 +161,11 @@ class RecordingConnection:
 class Robot:
     """All of a robot node but rclpy."""
 
-    def __init__(self):
+    def __init__(self, model=TELLO):
         self.clock, self.node = ManualClock(100.0), FakeNode()
         original, planner_client.PlanActionClient = planner_client.PlanActionClient, FakeAction
         try:
-            self.client = PlannerClient(self.node, "tello", clock=self.clock)
+            self.client = PlannerClient(self.node, model.name, clock=self.clock)
         finally:
             planner_client.PlanActionClient = original
         self.action = self.client._endpoints.action
@@ -173,10 +173,10 @@ class Robot:
         self.started, self.begun, self.messages = [], [], []
         self.void = set()  # goals of which nothing may begin any more
         self.control = RobotControl(
-            TELLO,
+            model,
             clock=self.clock,
             time_scale=1.0,
-            connection=RecordingConnection(self.note_start),
+            connection=RecordingConnection(model, self.note_start),
             report=lambda report: self.bridge.post(lambda: self.missions.on_report(report, Time(sec=1))),
             on_reflex=lambda event: self.bridge.post(lambda: self.missions.on_reflex(event, Time(sec=1))),
         )
@@ -184,7 +184,7 @@ class Robot:
             self.node,
             self.client,
             self.control,
-            TELLO,
+            model,
             bridge=self.bridge,
             wake=lambda: None,
             publish=self.messages.append,
@@ -455,6 +455,111 @@ def test_what_is_no_order_to_stop_meets_a_busy_robot(robot, order):
     with pytest.raises(PlannerError) as caught:
         robot.missions.instruct(Instruct.Request(**order))
     assert caught.value.code is ErrorCode.ROBOT_BUSY
+
+
+BOX = {"name": "red_box", "position_m": [0.5, 0.0, 0.025]}
+
+
+@pytest.fixture
+def arm():
+    """Returns an arm that holds a box and moves, and the skills that it calls from then on."""
+    robot = Robot(ARM)
+    goal_id = robot.instruct(world=json.dumps({"objects": [BOX]}))
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "pick(red_box);", "mb(20);"))
+    while not any(call.name == "mb" for _, call in robot.started):
+        robot.run(0.1)
+    assert robot.control.surroundings()[1] == "red_box"
+    called, start = [], robot.control._driver.start
+    robot.control._driver.start = lambda call, now_s: (called.append(call.name), start(call, now_s))
+    return robot, called
+
+
+@pytest.mark.parametrize("text", ["Stop, let go of me!", "stop! let go!", "stop and drop it", "let go!", "Release me"])
+@pytest.mark.parametrize("order", [{}, {"urgency": 1}, {"allowed_skills": ["open"]}])
+def test_an_order_to_let_go_halts_an_arm_that_is_busy_and_opens_its_gripper(arm, text, order):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction=text, tag="mine", **order))
+    assert called[0] == "stop"
+    robot.run(3.0)
+    assert called == ["stop", "open"]
+    assert robot.control.surroundings()[1] == ""
+    assert len(robot.action.sent) == 1, "no planner is asked"
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.spin()
+    told, stopped = robot.outcomes
+    assert (told.tag, told.error_code, told.plan, told.candidates) == ("mine", ErrorCode.NONE, "open();", [])
+    assert (stopped.error_code, stopped.error_msg) == (ErrorCode.STOPPED, f"stopped by the instruction {text!r}")
+
+
+@pytest.mark.parametrize(
+    ("order", "plan"),
+    [
+        ({"plan_only": True}, ""),
+        ({"urgency": Urgency.CHAT.value}, "stop();"),
+        ({"allowed_skills": ["pick"]}, "stop();"),
+        ("unsupported", "stop();"),
+    ],
+)
+def test_an_arm_that_must_not_open_its_gripper_stops(arm, order, plan):
+    robot, called = arm
+    if order == "unsupported":
+        robot.control._connection.unsupported_skills, order = frozenset({"open"}), {}
+    robot.missions.instruct(Instruct.Request(instruction="Stop, let go of me!", **order))
+    robot.run(3.0)
+    assert called == ["stop"]
+    robot.spin()
+    (told,) = robot.outcomes
+    assert (told.error_code, told.plan, list(told.candidates)) == (ErrorCode.NONE, plan, [] if plan else ["open();"])
+
+
+def test_a_task_waits_for_a_gripper_that_opens(arm):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.spin()
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(20);"))
+    robot.run(2.0)
+    assert called[:3] == ["stop", "open", "mf"]
+    assert robot.control.surroundings()[1] == ""
+
+
+def test_a_stop_halts_a_gripper_that_opens(arm):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    while called[-1] != "open":
+        robot.run(0.1)
+    robot.missions.instruct(Instruct.Request(instruction="stop"))
+    robot.run(3.0)
+    assert called == ["stop", "open", "stop"]
+    assert robot.control.surroundings()[1] == "red_box"
+
+
+def test_an_arm_whose_planner_is_lost_lets_go(arm):
+    robot, called = arm
+    robot.end(robot.begun[0], ErrorCode.SERVER_UNREACHABLE)
+    robot.spin()
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.run(3.0)
+    assert called == ["stop", "open"]
+
+
+def test_a_free_arm_asks_the_planner_how_to_let_go():
+    robot = Robot(ARM)
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.spin()
+    assert [goal.instruction for goal in robot.action.sent.values()] == ["let go"]
+
+
+@pytest.mark.parametrize("order", [{"urgency": Urgency.CHAT.value}, {"allowed_skills": ["pick"]}])
+def test_an_order_to_let_go_that_must_not_act_meets_a_busy_arm(arm, order):
+    robot, called = arm
+    with pytest.raises(PlannerError) as caught:
+        robot.missions.instruct(Instruct.Request(instruction="let go", **order))
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+    assert called == []
 
 
 def test_a_plan_that_is_only_shown_moves_nothing_if_it_is_closed_in_time(robot):

@@ -58,6 +58,18 @@ def test_a_backend_failure_of_one_harms_no_other():
     assert run.result("good").error_code is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("method", ["deliver", "silent_at_s"])
+def test_a_goal_whose_segment_cannot_be_handed_out_harms_no_other(method):
+    run = Run(make_loop({"bad": "mf(50);ld();", "good": "mf(50);ld();"}, policy="fcfs_stream"), seconds=0.0)
+    run.submit("bad", "bad")
+    run.submit("good", "good")
+    setattr(run.loop._goals["bad"].execution, method, lambda *_: 1 / 0)
+    run.go()
+    assert run.result("bad").error_code is ErrorCode.ENGINE_FAILED
+    assert run.texts("bad") == []
+    assert run.result("good").error_code is ErrorCode.NONE
+
+
 def test_a_failed_segment_ends_the_goal():
     run = Run(make_loop({"go": "a(1);b(2);"}), reports=False)
     run.submit()

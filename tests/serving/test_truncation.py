@@ -37,6 +37,16 @@ def test_the_whole_statements_of_a_condition_are_delivered(policy):
     assert all(t <= 0.3 for t, _ in run.of(SegmentReady))
 
 
+def test_a_plan_that_cannot_be_closed_ends_its_goal_alone():
+    run = Run(plans={"go": CONDITION})
+    run.submit(**partial(0.3))
+    run.submit("r2", "go")
+    run.loop._goals["r1"].session.close = lambda: 1 / 0
+    run.go()
+    assert run.result("r1").error_code is ErrorCode.ENGINE_FAILED
+    assert run.result("r2").error_code is ErrorCode.NONE
+
+
 def test_so_it_is_under_a_token_cap():
     run = BudgetRun(policy="fcfs_stream")
     run.backend.plans["go"] = CONDITION

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from llm_planner.planning.stop_words import immediate_plan
+from llm_planner.planning.stop_words import immediate_plan, is_stop
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.tasks.spoken import literal
@@ -39,6 +39,14 @@ ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
         "keep your position please",
         "stay",
         "no, keep... ah yes, stop",
+        "stop " * 300,
+        "stop, danger",
+        "danger, stop now!",
+        "abort the mission",
+        "stop your motion",
+        "please cease all movement",
+        "cancel this task, please",
+        "abort abort",
     ],
 )
 def test_a_stop_is_a_stop(order):
@@ -50,12 +58,14 @@ def test_a_stop_is_a_stop(order):
 def test_let_go_opens_the_gripper(order):
     assert immediate_plan(ROBOTS["indy7"], order) == "open();"
     assert immediate_plan(ROBOTS["tello"], order) == ""
+    assert not is_stop(order)
 
 
 @pytest.mark.parametrize("order", ["Stop! Let go of me!", "release me and stop right now"])
 def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
     assert immediate_plan(ROBOTS["indy7"], order) == "open();"
     assert immediate_plan(ROBOTS["tello"], order) == "h();"
+    assert is_stop(order)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +82,11 @@ def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
         "go",
         "the stop sign",
         "let go of the cup and go home",
-        "stop " * 300,
+        "stop " * 3000,
+        "danger",
+        "start the mission",
+        "stop the mission clock",
+        "don't stop your motion",
         "don't stop",
         "say stop moving",
         'say "stop"',

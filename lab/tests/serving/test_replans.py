@@ -11,6 +11,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
+from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.failure_context import ReplanContext
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
@@ -36,7 +37,14 @@ STANDING = Situation(scene="chair_1", pose=Pose(x_m=1.0, z_m=1.0))
 
 
 def make_loop(
-    plans=PLANS, *, policy="fcfs_segment", max_replans=2, num_kv_blocks=4096, context=ReplanContext.KEEP, **backend
+    plans=PLANS,
+    *,
+    policy="fcfs_segment",
+    max_replans=2,
+    num_kv_blocks=4096,
+    context=ReplanContext.KEEP,
+    checks=None,
+    **backend,
 ) -> PlannerLoop:
     fake = CountingBackend(FakeBackend(plans=plans, num_kv_blocks=num_kv_blocks, **backend))
     tokenizer = fake._backend.tokenizer
@@ -44,7 +52,12 @@ def make_loop(
         backend=fake,
         scheduler=Scheduler(SchedulerConfig(policy=policy), make_policy(policy), fake.info),
         preparer=PlanPreparer(
-            backend=fake, tokenizer=tokenizer, library=LIBRARY, style=PromptStyle.INSTRUCT, replan_context=context
+            backend=fake,
+            tokenizer=tokenizer,
+            library=LIBRARY,
+            style=PromptStyle.INSTRUCT,
+            replan_context=context,
+            checks=checks,
         ),
         max_replans=max_replans,
     )
@@ -289,6 +302,30 @@ def test_the_end_of_a_plan_that_has_failed_is_not_read():
     (replan,) = loop.step(0.1)
     assert replan.segment.is_replan
     assert texts(written(loop)) == ["tc(45);"]
+
+
+def test_a_segment_fails_while_a_statement_behind_it_is_held_back():
+    instruction = "go to the chair, fly forward, then fly up 70 cm and say done"
+    plans = {instruction: "g(chair);mf(100);mu(70);l('done');", "did not work": "mu(70);l('done');"}
+    loop = make_loop(plans, policy="fcfs_stream", checks=instruction_checks)
+    loop.submit(make_request(instruction=instruction, scene="chair"), 0.0)
+    events = []
+    while not loop._goals["r1"].session._held:  # how far forward, the end of the plan may say
+        events += loop.step(0.0)
+    events += loop.report(failed(0, Situation(scene="chair", pose=Pose(z_m=1.0)), reason="g: did not work"), 0.1)
+    assert texts(events) == ["g(chair);", ""]
+    assert texts(written(loop, 0.1))[-1] == "l('done');"
+
+
+def test_a_replan_that_cannot_be_sent_ends_that_goal_and_no_other():
+    loop = make_loop(policy="fcfs_stream")
+    for request_id in ("r1", "r2"):
+        loop.submit(make_request(request_id), 0.0)
+    written(loop)
+    loop._goals["r1"].execution.deliver = lambda *_: 1 / 0
+    (end,) = loop.report(failed(1), 1.0)
+    assert end.result.error_code is ErrorCode.ENGINE_FAILED
+    assert tuple(loop.request_ids) == ("r2",)
 
 
 def test_an_exception_while_replanning_ends_that_goal_and_no_other():
