@@ -241,7 +241,8 @@ class Budgets:
     def _scope(self, goal: Goal) -> BudgetScope:
         """Returns what must be out in time: under a policy that delivers whole plans, all of it."""
         streams = self._scheduler.policy.streams or goal.request.overrun is OverrunStrategy.PARTIAL
-        return goal.request.budget_scope if streams else BudgetScope.WHOLE_PLAN
+        is_whole = goal.request.has_whole_plan_budget or not streams
+        return BudgetScope.WHOLE_PLAN if is_whole else BudgetScope.FIRST_SEGMENT
 
     def _load(self, kept: KeptBudget, now_s: float) -> Load:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id

@@ -181,6 +181,21 @@ def test_others_yield_to_the_next_one_with_a_budget():
         assert run.result(name).error_code is ErrorCode.NONE
 
 
+@pytest.mark.parametrize(
+    ("budget_s", "code"),
+    [(10.0, ErrorCode.NONE), (0.3, ErrorCode.PLAN_PARTIAL), (0.05, ErrorCode.BUDGET_INFEASIBLE)],
+)
+def test_the_budget_of_a_plan_that_is_only_shown_covers_all_of_it(budget_s, code):
+    run = Run()
+    for index, plan in enumerate(("go", "long", "long")):
+        run.submit(f"w{index}", plan, plan_only=True).go()
+    arrived_s = run.now_s
+    result = run.submit("r1", "long", plan_only=True, time_budget_s=budget_s).go().result()
+    assert result.error_code is code
+    assert run.now_s - arrived_s <= budget_s + 1e-9
+    assert ("token_cap" in result.metrics.measures) == (code is ErrorCode.PLAN_PARTIAL)
+
+
 def test_before_the_speed_is_known_no_request_is_refused_for_it():
     run = Run(times=False).submit(time_budget_s=0.2).go()
     assert run.result().error_code is ErrorCode.NONE
