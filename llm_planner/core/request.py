@@ -101,7 +101,12 @@ class PlanRequest:
     @property
     def has_whole_plan_budget(self) -> bool:
         """Whether a time budget covers the whole plan: then its generation does not wait for the robot."""
-        return self.time_budget_s is not None and self.budget_scope is BudgetScope.WHOLE_PLAN
+        return self.time_budget_s is not None and self._covers_whole_plan
+
+    @property
+    def _covers_whole_plan(self) -> bool:
+        """Whether a budget would: any does of a plan that is only shown, since nothing of it is delivered before."""
+        return self.plan_only or self.budget_scope is BudgetScope.WHOLE_PLAN
 
     def budget_ends_at_s(self, arrival_s: float, num_segments: int, is_plan_complete: bool) -> float | None:
         """Returns when the time budget is over; None if there is none, or what it covers has been delivered.
@@ -124,7 +129,7 @@ class PlanRequest:
             is_capped: Whether the budget is kept with a token cap.
         """
         if self.overrun is OverrunStrategy.KILL:
-            return self.budget_scope is BudgetScope.WHOLE_PLAN and is_capped
+            return self._covers_whole_plan and is_capped
         return self.overrun is OverrunStrategy.PARTIAL
 
     def at_deadline(self, num_segments: int, *, is_capped: bool = False) -> AtDeadline:

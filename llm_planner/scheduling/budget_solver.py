@@ -31,6 +31,7 @@ class Load:
     Attributes:
         has_free_slot: Whether it may run without preempting another request.
         kv_lens: Caches of the others that decode along if nothing is done, without those that hold a reserved slot.
+        returning_kv_lens: Caches of further ones that may come to decode along: they are suspended, or wait for a slot.
         num_prompt_tokens: Their prompt tokens that are computed first if nothing is done.
         reserved_kv_lens: Caches of those that hold a reserved slot: they never yield.
         reserved_prompt_tokens: Tokens of their prompts that are still to be computed, before or along with its own.
@@ -45,6 +46,7 @@ class Load:
 
     has_free_slot: bool = True
     kv_lens: tuple[int, ...] = ()
+    returning_kv_lens: tuple[int, ...] = ()
     num_prompt_tokens: int = 0
     reserved_kv_lens: tuple[int, ...] = ()
     reserved_prompt_tokens: int = 0
@@ -54,6 +56,12 @@ class Load:
     waiting_slack_s: float = math.inf
     chunk_tokens: int = 2048
     reserved_chunk_tokens: int = 2048
+
+    @property
+    def most_others(self) -> int:
+        """Most that may decode along with one more reserved slot, besides those that hold one."""
+        num_others = len(self.kv_lens) + len(self.returning_kv_lens)
+        return min(num_others, self.max_co_batched - len(self.reserved_kv_lens))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +155,9 @@ class BudgetSolver:
             return decision.wcet_s <= budget_s and _has_place(task, decision.setup, load, time)
 
         if is_kept(attempt(0)):
-            most = min(len(load.kv_lens), load.max_co_batched - len(load.reserved_kv_lens))
-            return attempt(_largest(most, lambda others: is_kept(attempt(others))))
+            decision = attempt(_largest(load.most_others, lambda others: is_kept(attempt(others))))
+            is_capped = Measure.BATCH_CAP in decision.measures
+            return decision if is_capped else replace(decision, max_co_batched=load.max_co_batched)
         droppable = task.droppable_tokens
         enough = bisect.bisect_left(droppable, True, key=lambda num_omitted: is_kept(attempt(0, num_omitted)))
         if enough < len(droppable):
@@ -162,7 +171,7 @@ class BudgetSolver:
         """Returns the decision for a reserved slot with ``num_others``, without ``num_omitted`` prompt tokens."""
         setup = replace(_reserved_setup(load, num_others, time), num_omitted_tokens=num_omitted)
         measures = [Measure.RESERVED_SLOT]
-        if num_others < len(load.kv_lens):
+        if num_others < load.most_others:
             measures.append(Measure.BATCH_CAP)
         if num_omitted:
             measures.append(Measure.SCENE_PRUNING)
@@ -249,7 +258,8 @@ class BudgetSolver:
 
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     """Returns the setup of a reserved slot with ``num_others`` alongside the reserved ones, the longest at worst."""
-    kv_tokens = sum(load.reserved_kv_lens) + sum(heapq.nlargest(num_others, load.kv_lens))
+    longest = heapq.nlargest(num_others, (*load.kv_lens, *load.returning_kv_lens))
+    kv_tokens = sum(load.reserved_kv_lens) + sum(longest)
     co_batch = CoBatch(len(load.reserved_kv_lens) + num_others, kv_tokens)
     wait_s = 0.0
     if load.reserved_prompt_tokens:

@@ -104,6 +104,7 @@ class Budgets:
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide; returns the goals that end now, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
+        had_slot = set(self._scheduler.reservations.live)
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
             reason = error if before is None else self._lost(kept, now_s)
@@ -120,6 +121,9 @@ class Budgets:
                 )
             elif kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
                 self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
+        if not had_slot.issuperset(self._scheduler.reservations.live):  # a newcomer counts on it that others yield
+            for kept in [k for r, k in self._kept.items() if r in had_slot]:
+                self._try_to_decide(kept, now_s)
         return refused
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
@@ -187,7 +191,13 @@ class Budgets:
         goal = kept.goal
         elapsed_s = now_s - goal.generation.arrival_s
         num_tokens = max(1, min(round(task.lengths.expected), decision.num_tokens))
-        expected_s = execution_s(task, num_tokens, decision.setup, self._scheduler.times.expected)
+        setup = decision.setup
+        if decision.measures:  # it is expected to run with those that there are now, not with all that may come
+            slots = {g.request_id for g in self._scheduler.running} | set(self._scheduler.reservations.live)
+            slots.discard(goal.request.request_id)
+            kv_lens = [_kv_len(g) for g in self._scheduler.generations if g.request_id in slots]
+            setup = replace(setup, co_batch=min(setup.co_batch, CoBatch(len(kv_lens), sum(kv_lens))))
+        expected_s = execution_s(task, num_tokens, setup, self._scheduler.times.expected)
         goal.predicted_time_s, goal.wcet_s = elapsed_s + expected_s, elapsed_s + decision.wcet_s
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
@@ -231,31 +241,32 @@ class Budgets:
     def _scope(self, goal: Goal) -> BudgetScope:
         """Returns what must be out in time: under a policy that delivers whole plans, all of it."""
         streams = self._scheduler.policy.streams or goal.request.overrun is OverrunStrategy.PARTIAL
-        return goal.request.budget_scope if streams else BudgetScope.WHOLE_PLAN
+        is_whole = goal.request.has_whole_plan_budget or not streams
+        return BudgetScope.WHOLE_PLAN if is_whole else BudgetScope.FIRST_SEGMENT
 
     def _load(self, kept: KeptBudget, now_s: float) -> Load:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id
         config, reservations = scheduler.config, scheduler.reservations
         has_free_slot = scheduler.num_running + scheduler.num_ready <= config.max_num_seqs
-        co_batch: Iterable[Generation] = (*scheduler.running, *scheduler.ready) if has_free_slot else scheduler.running
-        others = [g for g in co_batch if g.request_id != own_id and g.request_id not in reservations]
+        present = {*scheduler.running, *(scheduler.ready if has_free_slot else ())}
         decided = {r: k for r, k in self._kept.items() if r != own_id and k.decision is not None}
         alongside = set() if not kept.goal.generation.is_decoding else self._decoding_alongside(decided)
         reserved = [k for r, k in decided.items() if r in reservations or r in alongside]
         waiting = [k for r, k in decided.items() if r not in reservations and r not in alongside]
-        others = [g for g in others if g.request_id not in alongside]
-        worst_s = [self._worst_s(k) for k in reserved]
-        limits = [r.max_co_batched for name, r in reservations.live.items() if name != own_id]
+        counted = {own_id, *reservations.live, *alongside}
+        others = [g for g in scheduler.generations if g.request_id not in counted]
+        limits = [] if own_id in reservations else [r.max_co_batched for r in reservations.live.values()]
         return Load(
             has_free_slot=has_free_slot,
-            kv_lens=tuple(_kv_len(g) for g in others),
-            num_prompt_tokens=sum(_num_prompt_tokens(g) for g in others),
+            kv_lens=tuple(_kv_len(g) for g in others if g in present),
+            returning_kv_lens=tuple(_kv_len(g) for g in others if g not in present and g.is_decoding),
+            num_prompt_tokens=sum(_num_prompt_tokens(g) for g in others if g in present),
             reserved_kv_lens=tuple(_kv_len(k.goal.generation) for k in reserved),
             reserved_prompt_tokens=sum(_num_prompt_tokens(k.goal.generation) for k in reserved),
-            reserved_s=max(worst_s, default=0.0),
+            reserved_s=max(map(self._worst_s, reserved), default=0.0),
             max_co_batched=min([config.max_num_seqs - 1, *limits]),
             reserved_slack_s=min(
-                (k.left_s(now_s) - s for k, s in zip(reserved, worst_s, strict=True)), default=math.inf
+                (k.left_s(now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
             ),
             waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
@@ -270,14 +281,26 @@ class Budgets:
         """
         return {g.request_id for g in self._scheduler.running if g.is_decoding}.intersection(decided)
 
-    def _worst_s(self, kept: KeptBudget) -> float:
-        """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it."""
+    def _worst_s(self, kept: KeptBudget, *, others_yield: bool = False) -> float:
+        """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it.
+
+        Args:
+            kept: The goal.
+            others_yield: Whether it runs with no more than the other goals with budgets, and one that comes.
+        """
         scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
         task, live = self._task(kept), scheduler.reservations.live
-        reserved = [k.goal.generation for r, k in self._kept.items() if r in live and r != own_id]
-        known = {g.request_id: g for g in (*scheduler.running, *(k.goal.generation for k in self._kept.values()))}
-        others = [_kv_len(g) for r, g in known.items() if r != own_id]
-        largest = heapq.nlargest(live[own_id].max_co_batched if own_id in live else len(reserved), others)
+        budgeted = {r: k.goal.generation for r, k in self._kept.items() if r != own_id}
+        reserved = [g for r, g in budgeted.items() if r in live]
+        known = budgeted | {g.request_id: g for g in scheduler.running if g.request_id != own_id}
+        most = len(reserved)
+        if own_id in live:
+            most = live[own_id].max_co_batched
+            if others_yield:
+                most = min(most, 1 + sum(r in live or g.is_decoding for r, g in budgeted.items()))
+            else:
+                known |= {g.request_id: g for g in scheduler.generations if g.is_decoding and g.request_id != own_id}
+        largest = heapq.nlargest(most, map(_kv_len, known.values()))
         wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens

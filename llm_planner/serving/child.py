@@ -177,6 +177,8 @@ class ChildServer:
             return
         self._start_next()
         if not replica.is_ready:
+            for request_id in replica.quarantine:
+                self._withdraw_admission(request_id)
             self._move_goals(replica)
         errors = [r.error for r in self._replicas if r.error is not None]
         if len(errors) == len(self._replicas):
@@ -200,8 +202,15 @@ class ChildServer:
         if goal is None or goal.result is not None or not others:
             return False
         _log.warning("goal %s goes on elsewhere: %s", request_id, finished.result.error_msg)
+        self._withdraw_admission(request_id)
         self._chosen(goal.request, others).take_over(replica, request_id)
         return True
+
+    def _withdraw_admission(self, request_id: str) -> None:
+        """Has a goal decided about again, or refused, by the last moment for that: at once if it has passed."""
+        decide_by_s = self._book.withdraw_admission(request_id)
+        if decide_by_s is not None:
+            self._alarm.set(decide_by_s)
 
     def _start_next(self) -> None:
         """Starts the first replica that has not been, if those before it are ready or have given up."""
@@ -262,7 +271,7 @@ class ChildServer:
 
         def has_engine(request_id: str) -> bool:
             replica = self._home(request_id)
-            return replica is not None and replica.is_ready
+            return replica is not None and replica.is_ready and replica.silent_s is None
 
         with self._lock:
             for event in self._book.take_overdue(self._clock.now_s(), has_engine=has_engine):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
-from llm_planner.core.request import AtDeadline, BudgetScope, PlanMetrics, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import AtDeadline, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import BlockEdge, ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
 from llm_planner.planning.session import Progress
@@ -146,7 +146,7 @@ class Goal:
     @property
     def can_truncate(self) -> bool:
         """Whether closing its plan now would add a segment; a first segment that is asked for is never cut."""
-        return self.request.budget_scope is BudgetScope.WHOLE_PLAN and self.session.is_closable
+        return self.request.has_whole_plan_budget and self.session.is_closable
 
     def truncate(self) -> Progress:
         """Leads its plan to the end, at its last safe moment and not before; returns what that adds.
@@ -227,7 +227,7 @@ class Goal:
     @property
     def what_is_late(self) -> str:
         """What there was none of within its time budget."""
-        what = "no segment" if self.request.budget_scope is BudgetScope.FIRST_SEGMENT else "no complete plan"
+        what = "no complete plan" if self.request.has_whole_plan_budget else "no segment"
         return f"{what} within {self.request.time_budget_s} s"
 
     def result(self, error_code: ErrorCode, error_msg: str) -> PlanResult:

@@ -95,6 +95,18 @@ class GoalBook:
             if goal is not None:
                 self._unfinished[request_id] = replace(goal, is_admitted=True)
 
+    def withdraw_admission(self, request_id: str) -> float | None:
+        """Notes that no engine keeps a goal's time budget any more; returns by when another one must decide about it.
+
+        None if nothing has to be decided.
+        """
+        with self.lock:
+            goal = self._unfinished.get(request_id)
+            if goal is None:
+                return None
+            goal = self._unfinished[request_id] = replace(goal, is_admitted=False)
+            return goal.decide_by_s
+
     def end(self, request_id: str, code: ErrorCode, message: str, now_s: float) -> Finished | None:
         """Ends a goal without waiting for the loop; None if it has ended already."""
         with self.lock:
@@ -132,17 +144,19 @@ class GoalBook:
 
         Returns what was announced: a goal of which nothing came has ended, a plan of strategy PARTIAL is closed. An
         engine that lives closes its plans itself: it knows what is on its way. A goal about which no engine has decided
-        is refused while its robot has time left for its reflex: a step that has begun cannot be interrupted.
+        is refused while its robot has time left for its reflex: a step that has begun cannot be interrupted. So is one
+        of which nothing came before the engine that had decided about it was gone.
 
         Args:
             now_s: The moment.
-            has_engine: Whether the engine that has a goal is ready.
+            has_engine: Whether the engine that has a goal is ready, and answers.
         """
         events: list[Event] = []
         with self.lock:
             for goal in list(self._unfinished.values()):
                 overrun, budget_s = goal.overrun(now_s), goal.request.time_budget_s
-                if goal.decide_by_s is not None and goal.decide_by_s <= now_s:
+                decide_by_s = (goal if has_engine(goal.request_id) else replace(goal, is_admitted=False)).decide_by_s
+                if decide_by_s is not None and decide_by_s <= now_s:
                     message = (
                         f"no engine could decide in time about the time budget of {budget_s} s: it is in a long step, "
                         "or not ready; let the reflex act"

@@ -26,7 +26,7 @@ class GoalRecord:
         is_complete: Whether no segment will follow.
         is_partial: Whether that is so because the plan was closed to keep its time budget.
         verdict: Why the plan said that the task cannot be achieved; None if it did not.
-        is_admitted: Whether an engine has decided to keep its time budget.
+        is_admitted: Whether the engine that has it decided to keep its time budget.
         alive_at_s: When its client last showed life; None until its first heartbeat.
         result: How it ended; None while it is unfinished.
         ended_at_s: When it ended.

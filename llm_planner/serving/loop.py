@@ -304,6 +304,7 @@ class PlannerLoop:
             candidates = tuple(plan for rest in progress.candidates if (plan := before + rest))
             return [self._end(goal, error.code, error.message, candidates)]
         if progress.is_complete and goal.request.plan_only:
+            self._budgets.lengths.observe_plan(goal)
             return [self._end(goal, ErrorCode.NONE, "", goal.shown)]
         return self._complete(goal) if progress.is_complete else []
 

@@ -89,6 +89,7 @@ loads = st.builds(
     Load,
     has_free_slot=st.booleans(),
     kv_lens=kv_lens,
+    returning_kv_lens=kv_lens,
     num_prompt_tokens=st.integers(0, 5000),
     reserved_kv_lens=st.lists(st.integers(1, 4000), max_size=3).map(tuple),
     reserved_prompt_tokens=st.integers(0, 2000),

@@ -148,6 +148,20 @@ def test_tighter_budgets_take_one_measure_after_the_other(budget_s, measures):
     assert (decision.measures if decision else None) == measures
 
 
+@pytest.mark.parametrize(
+    ("budget_s", "max_co_batched", "measures"),
+    [
+        (10.0, 15, (Measure.RESERVED_SLOT,)),  # whoever comes: all others that there are may run along
+        (2.5, 2, (Measure.RESERVED_SLOT, Measure.BATCH_CAP)),
+        (1.3, 0, (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.TOKEN_CAP)),
+    ],
+)
+def test_as_many_may_come_back_to_run_along_as_the_budget_allows(budget_s, max_co_batched, measures):
+    load = Load(has_free_slot=False, kv_lens=(500,), returning_kv_lens=(500,) * 9)
+    decision = solve(budget_s, TASK, load, TIME)
+    assert (decision.max_co_batched, decision.measures) == (max_co_batched, measures)
+
+
 SCENE = replace(TASK, droppable_tokens=tuple(range(9, 860, 9)))
 """What the scene can spare in steps of 9 tokens: 0.1 s of prefill go down to 0.02 s."""
 

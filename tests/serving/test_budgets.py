@@ -148,6 +148,54 @@ def test_what_is_reserved_for_one_is_not_given_to_the_next():
             assert run.first_segment_at_s(name) <= 0.55
 
 
+@pytest.mark.parametrize("policy", ["fcfs_segment", "tardiness"])
+def test_a_reserved_slot_leaves_the_others_to_the_robots_that_come_back(policy):
+    """Prompts fill the queue, so a slot is reserved; they wait for its goal, but whoever decodes need not."""
+    run = Run(policy=policy, max_num_seqs=4).submit("back", "long")
+    while not run.loop._scheduler.num_suspended:
+        run.step()
+    for index in range(10):
+        run.submit(f"w{index}", "long" + " see" * 100)
+    run.submit(time_budget_s=20.0, **WHOLE)
+    run.step()
+    assert run.loop._scheduler.reservations.live["r1"].max_co_batched == 3
+    num_events = len(run.events)
+    run.now_s += 10.0  # the robot has carried out what it had
+    run.go(3)
+    assert "back" in [event.request_id for _, event in run.events[num_events:]]
+    assert "r1" in run.loop._scheduler.reservations
+    assert run.go().result().metrics.measures == ("reserved_slot",)
+
+
+def test_others_yield_to_the_next_one_with_a_budget():
+    """As many run along with the first as its budget allows: it would have no time to spare."""
+    run = Run(policy="fcfs_stream", max_num_seqs=8)
+    run.loop._budgets.lengths = Oracle()
+    for index in range(6):
+        run.submit(f"w{index}", "long" + " see" * 100)
+    run.go(3).submit("r1", "long", time_budget_s=0.97, overrun=OverrunStrategy.KILL, **WHOLE).go(1)
+    live = run.loop._scheduler.reservations.live
+    assert 1 < live["r1"].max_co_batched < 6
+    run.submit("r2", "go" + " see" * 300, time_budget_s=0.5, overrun=OverrunStrategy.KILL).go()
+    for name in ("r1", "r2"):
+        assert run.result(name).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "code"),
+    [(10.0, ErrorCode.NONE), (0.3, ErrorCode.PLAN_PARTIAL), (0.05, ErrorCode.BUDGET_INFEASIBLE)],
+)
+def test_the_budget_of_a_plan_that_is_only_shown_covers_all_of_it(budget_s, code):
+    run = Run()
+    for index, plan in enumerate(("go", "long", "long")):
+        run.submit(f"w{index}", plan, plan_only=True).go()
+    arrived_s = run.now_s
+    result = run.submit("r1", "long", plan_only=True, time_budget_s=budget_s).go().result()
+    assert result.error_code is code
+    assert run.now_s - arrived_s <= budget_s + 1e-9
+    assert ("token_cap" in result.metrics.measures) == (code is ErrorCode.PLAN_PARTIAL)
+
+
 def test_before_the_speed_is_known_no_request_is_refused_for_it():
     run = Run(times=False).submit(time_budget_s=0.2).go()
     assert run.result().error_code is ErrorCode.NONE

@@ -245,6 +245,18 @@ def test_the_parent_learns_what_is_admitted_before_the_step_that_follows(own):
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_what_was_admitted_is_refused_in_time_for_the_reflex_if_its_engine_dies_or_hangs(own, sent):
+    timeouts = replace(TIMEOUTS, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    owner = own(functools.partial(build, step_s=20.0), timeouts=timeouts, next_factory=start_slowly)
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "go", time_budget_s=3.0))
+    while not owner.server._book.get("r1").is_admitted:
+        time.sleep(0.01)
+    os.kill(owner.child_pid, sent)
+    assert owner.result("r1").error_code is ErrorCode.BUDGET_INFEASIBLE
+
+
 def test_a_goal_that_kills_the_engine_ends_and_the_next_one_is_served(own):
     owner = own(functools.partial(build, step_s=0.001, dies_at="poison"))
     owner.server.submit(make_request("r1", "poison"))

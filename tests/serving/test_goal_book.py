@@ -151,12 +151,28 @@ def test_what_no_engine_has_decided_about_is_refused_while_the_reflex_has_time(b
     book.admit("admitted")
     book.accept(SegmentReady("served", make_segment(0)), 1.0)
     assert book.take_overdue(decide_by_s - 1e-6, has_engine=lambda _: is_engine_ready) == []
-    (refused,) = book.take_overdue(decide_by_s + 1e-6, has_engine=lambda _: is_engine_ready)
-    assert (refused.request_id, refused.result.error_code) == ("undecided", ErrorCode.BUDGET_INFEASIBLE)
+    refused = book.take_overdue(decide_by_s + 1e-6, has_engine=lambda _: is_engine_ready)
+    gone = [] if is_engine_ready else ["admitted"]  # no engine keeps what was decided
+    assert [e.request_id for e in refused] == ["undecided", *gone]
+    assert {e.result.error_code for e in refused} == {ErrorCode.BUDGET_INFEASIBLE}
     book.admit("undecided")  # too late: it has ended
     assert book.get("undecided") is None
     late = book.take_overdue(1.001 + budget_s, has_engine=lambda _: is_engine_ready)
-    assert [(e.request_id, e.result.error_code) for e in late] == [("admitted", ErrorCode.BUDGET_EXCEEDED)]
+    assert [e.request_id for e in late] == (["admitted"] if is_engine_ready else [])
+    assert all(e.result.error_code is ErrorCode.BUDGET_EXCEEDED for e in late)
+
+
+def test_what_another_engine_decided_does_not_count_once_it_is_gone():
+    book = GoalBook(make_admission())
+    for name in ("admitted", "served", "ended"):
+        book.open(make_request(name, robot_id=name, time_budget_s=1.0), 1.0)
+        book.admit(name)
+    book.accept(SegmentReady("served", make_segment(0)), 1.5)
+    book.end("ended", ErrorCode.CANCELLED, "", 1.5)
+    assert book.take_overdue(1.94, has_engine=lambda _: True) == []
+    assert [book.withdraw_admission(name) for name in ("admitted", "served", "ended")] == [1.93, None, None]
+    (refused,) = book.take_overdue(1.94, has_engine=lambda _: True)  # the next one is there, and has not decided
+    assert (refused.request_id, refused.result.error_code) == ("admitted", ErrorCode.BUDGET_INFEASIBLE)
 
 
 @pytest.mark.parametrize("overrun", OverrunStrategy)
@@ -171,7 +187,7 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
     book.admit("r1")
     for index in range(num_segments):
         book.accept(SegmentReady("r1", make_segment(index)), 1.5)
-    assert book.take_overdue(2.0, has_engine=lambda _: is_engine_ready) == []
+    assert book.take_overdue(1.92, has_engine=lambda _: is_engine_ready) == []
     events = book.take_overdue(2.1, has_engine=lambda _: is_engine_ready)
     assert book.take_overdue(2.2, has_engine=lambda _: is_engine_ready) == []
     if overrun is OverrunStrategy.SKIP_NEXT or (
@@ -185,7 +201,8 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         assert book.get("r1").is_partial
     else:
         (end,) = events
-        assert end.result.error_code is ErrorCode.BUDGET_EXCEEDED
+        is_refused = not (num_segments or is_engine_ready)
+        assert end.result.error_code is (ErrorCode.BUDGET_INFEASIBLE if is_refused else ErrorCode.BUDGET_EXCEEDED)
         assert len(end.result.segments) == num_segments
         assert book.request_ids == ()
 
