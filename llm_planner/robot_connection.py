@@ -141,6 +141,8 @@ class Indy7Robot:
 
 
 DRIVERS = ("kinematic", "tello", "indy7")
+NODE_DRIVERS = ("indy7_trajectory", "mujoco", "gazebo")
+"""Those that ``ros.body`` connects: an arm through ROS 2's controllers, a body in ``ros.world_node``, one in Gazebo."""
 
 
 def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotConnection:
@@ -154,7 +156,7 @@ def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotC
         driver = load_driver(settings.name, model, settings.address)
         return OwnRobot(model, driver, takes_worlds=settings.takes_worlds)
     if settings.name not in DRIVERS:
-        known = ", ".join(DRIVERS)
+        known = ", ".join((*DRIVERS, *NODE_DRIVERS))
         raise _invalid(f"there is no driver {settings.name!r}; known are: {known}, or name one: package.module:Class")
     if settings.name == "kinematic":
         if settings.address:

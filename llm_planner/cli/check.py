@@ -19,9 +19,11 @@ from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 
+HINT = "a plan is e.g. mf(50);tc(90); (docs/plan_language.md); for words use `llm-planner plan`"
+
 
 def check(
-    plan: Annotated[str, typer.Argument(help="A plan in MiniSpec, e.g. 'mf(50);tc(90);'.")],
+    plan: Annotated[str, typer.Argument(help="A plan in MiniSpec (docs/plan_language.md), e.g. 'mf(50);tc(90);'.")],
     robot: RobotOption = "tello",
     models: ModelsOption = None,
     as_json: JsonOption = False,
@@ -68,9 +70,12 @@ def judge(model: RobotModel, plan: str) -> Iterator[Segment]:
 def _statements(plan: str) -> Iterator[Part]:
     """Yields statements one character at a time, so that those before a syntax error are not lost."""
     parser = IncrementalParser()
-    for character in plan:
-        yield from parser.feed(character)
-    yield from parser.finish()
+    try:
+        for character in plan:
+            yield from parser.feed(character)
+        yield from parser.finish()
+    except PlannerError as error:
+        raise PlannerError(error.code, f"{error.message}; {HINT}") from error
 
 
 def _as_json(segments: list[Segment], refusal: PlannerError | None) -> dict[str, Any]:

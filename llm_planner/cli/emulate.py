@@ -22,7 +22,7 @@ from llm_planner.sim.emulator.network import COMMAND_PORT, STATE_PORT, EmulatorS
 from llm_planner.sim.emulator.same_host import run_on_same_host
 
 app = typer.Typer(
-    help="Emulate robots on the network, for drivers to try.\n\nExample: llm-planner emulate tello 2",
+    help="Emulate robots on the network, for drivers to try.\n\nExample: llm-planner emulate tello --count 2",
     no_args_is_help=True,
 )
 
@@ -61,7 +61,7 @@ def tello(
     Any Tello driver can fly them; faults of network and drones are switched on by the options. A line is printed for
     each command that reaches a drone, and for each answer.
 
-    Example: llm-planner emulate tello 2
+    Example: llm-planner emulate tello --count 2
 
     Example: llm-planner emulate tello --lost 0.1
     """

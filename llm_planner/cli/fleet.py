@@ -74,17 +74,22 @@ def up(
 
     Example: llm-planner up --sim mujoco --world house
     """
-    from llm_planner.assembly import require_usable
+    from llm_planner.assembly import build_library, require_usable
     from llm_planner.ros.composition import Composition, Fleet
     from llm_planner.ros.scenario import load_scenario
 
     given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
     overrides = {name: value for name, value in given.items() if value}
-    require_usable(load_config(config, overrides))  # a mistake is named here rather than in a log
+    settings = load_config(config, overrides)
+    require_usable(settings)  # a mistake is named here rather than in a log
+    build_library(settings)
     if scenario is not None:
         load_scenario(scenario, "")
     if config is not None and (plain := plain_parameters(config)):
         config, overrides = None, plain | overrides
+    if tello and emulate:
+        hint = "give one, or start `llm-planner emulate tello` and give the addresses of all drones with --tello"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--tello and --emulate both say who the first drones are; {hint}")
     if record is not None and record.exists():
         raise PlannerError(ErrorCode.INVALID_FILE, f"{record} exists; record to another file")
     composition = Composition(

@@ -8,7 +8,7 @@ import typer
 
 from llm_planner.cli.options import ModelsOption, PlannerOption, RobotOption
 from llm_planner.cli.output import console
-from llm_planner.robot_connection import DRIVERS
+from llm_planner.robot_connection import DRIVERS, NODE_DRIVERS
 from llm_planner.ros.network import Network, environment
 
 
@@ -17,7 +17,7 @@ def robot(
     model: RobotOption = "tello",
     models: ModelsOption = None,
     driver: Annotated[
-        str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, 'mujoco', 'gazebo'))}, or package.module:Class.")
+        str, typer.Option(help=f"What moves it: {', '.join((*DRIVERS, *NODE_DRIVERS))}, or package.module:Class.")
     ] = "kinematic",
     address: Annotated[
         str,

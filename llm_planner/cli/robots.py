@@ -14,6 +14,7 @@ from llm_planner.cli.robots_profile import profile_robot
 from llm_planner.cli.robots_try import try_plan
 from llm_planner.core.skill import ArgumentType
 from llm_planner.language.syntax import Call, Expression, Name, Number, Text
+from llm_planner.planning.examples import left_out
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import Argument, RobotModel, Skill
@@ -69,9 +70,8 @@ def robots(
         return
     model = library.get(name)
     if as_json:
-        print_json(
-            {"name": model.name, "kind": model.kind.value, "skills": [_skill_json(s) for s in model.skills.values()]}
-        )
+        skills = [_skill_json(skill) for skill in model.skills.values()]
+        print_json({"name": model.name, "kind": model.kind.value, "skills": skills, "left_out": left_out(model)})
     else:
         _print_skills(model)
 
@@ -100,6 +100,8 @@ def _print_skills(model: RobotModel) -> None:
         names = f"{skill.name}\n{skill.alias}" if skill.alias else skill.name
         table.add_row(names, arguments, skill.description, shown, times)
     console.print(table)
+    for line in left_out(model):
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
 def _describe(argument: Argument) -> str:

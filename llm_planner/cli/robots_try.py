@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def try_plan(
-    plan: Annotated[str, typer.Argument(help="A plan in MiniSpec, e.g. 'mf(50);tc(90);'.")],
+    plan: Annotated[str, typer.Argument(help="A plan in MiniSpec (docs/plan_language.md), e.g. 'mf(50);tc(90);'.")],
     robot: RobotOption = "tello",
     models: ModelsOption = None,
     world: Annotated[

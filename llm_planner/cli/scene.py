@@ -33,7 +33,7 @@ def scene(
     from std_msgs.msg import String
 
     from llm_planner.ros import qos
-    from llm_planner.ros.commander import robot_name
+    from llm_planner.ros.commander import robot_name, ways_to_start
     from llm_planner.ros.graph import robot_nodes
     from llm_planner.ros.spinning import spinning
 
@@ -49,7 +49,8 @@ def scene(
             time.sleep(POLL_S)
     shown = {name: view for name, view in sorted(views.items()) if wanted in (None, name)}
     if not shown:
-        hint = f"robots here: {', '.join(sorted(watched))}" if watched else "start it with `llm-planner up`"
+        start = f"start it with {ways_to_start('NAME' if robot is None else robot_name(robot))}"
+        hint = f"robots here: {', '.join(sorted(watched))}" if watched else start
         what = "no robot is running" if wanted is None else f"no robot {wanted} is running"
         raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"{what}; {hint}")
     if as_json:

@@ -61,7 +61,12 @@ def send(
             "meant where it is not; ask shows every plan first."
         ),
     ] = Approve.CONFIDENT,
-    plan: Annotated[str, typer.Option(help="A plan that was shown before, to execute without asking the model.")] = "",
+    plan: Annotated[
+        str,
+        typer.Option(
+            help="A plan to execute without asking the model; the planner must be ready, its gate judges the plan."
+        ),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Tell a running robot something, wait until it is done, and show how it went.

@@ -8,7 +8,7 @@ safety gate refuses, is none.
 from collections.abc import Iterator
 from functools import cache
 
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import Unclear
 from llm_planner.planning.gate import SafetyGate
@@ -28,13 +28,30 @@ def usable_examples(model: RobotModel) -> tuple[Example, ...]:
 
 def skills_of(model: RobotModel, example: Example) -> frozenset[str] | None:
     """Returns the names of the skills that an example is about; None if it does not hold for the robot."""
-    if any(name not in model.skills for name in example.needs):
-        return None
-    gate = SafetyGate(model, allowed=model.urgent_skills if example.is_urgent else None)
     try:
-        calls = [call for statement in parse(example.plan) for call in gate.admit(statement)]
+        return _judged(model, example)
     except PlannerError:
         return None
+
+
+def left_out(model: RobotModel) -> list[str]:
+    """Returns a line for each of the robot's own examples that no model reads: which one, and why."""
+    lines = []
+    for example in model.examples:
+        try:
+            _judged(model, example)
+        except PlannerError as error:
+            lines.append(f"example {example.instruction!r} is left out: {error.message}")
+    return lines
+
+
+def _judged(model: RobotModel, example: Example) -> frozenset[str]:
+    """Returns the names of an example's skills; raises why it does not hold for the robot."""
+    for name in example.needs:
+        if name not in model.skills:
+            raise PlannerError(ErrorCode.UNKNOWN_SKILL, f"needs: {model.name} has no skill {name!r}")
+    gate = SafetyGate(model, allowed=model.urgent_skills if example.is_urgent else None)
+    calls = [call for statement in parse(example.plan) for call in gate.admit(statement)]
     return frozenset(example.needs).union(call.name for call in calls)
 
 

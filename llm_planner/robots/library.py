@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,6 +12,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.robots.model import RobotModel
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 _ADAPTER = TypeAdapter(RobotModel)
 
@@ -30,7 +33,7 @@ def load_robot_model(path: Path) -> RobotModel:
     try:
         model = _ADAPTER.validate_json(json_of(document))
     except ValidationError as error:
-        raise _invalid(path, "; ".join(_problem(e["loc"], e["msg"]) for e in error.errors())) from error
+        raise _invalid(path, "; ".join(map(_problem, error.errors()))) from error
     except DocumentError as error:
         raise _invalid(path, str(error)) from error
     if model.name != path.stem:
@@ -39,9 +42,18 @@ def load_robot_model(path: Path) -> RobotModel:
 
 
 class RobotLibrary:
-    """Robot models by name: ``<name>.yaml`` in the given directories, the first one wins, then the bundled ones."""
+    """Robot models by name: ``<name>.yaml`` in the given directories, the first one wins, then the bundled ones.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for a directory that is not there: its robots would be taken for the bundled ones.
+    """
 
     def __init__(self, directories: Sequence[Path] = ()) -> None:
+        for directory in directories:
+            if not directory.is_dir():
+                hint = f"looked in {Path.cwd()}; robot_models is relative to where the program is started"
+                where = "" if directory.is_absolute() else f" ({hint})"
+                raise PlannerError(ErrorCode.INVALID_CONFIG, f"robot models: {directory} is no directory{where}")
         self._directories = [*directories, share_dir() / "robot_models"]
         self._models: dict[str, RobotModel] = {}
 
@@ -93,5 +105,40 @@ def _invalid(path: Path, problem: str) -> PlannerError:
     return PlannerError(ErrorCode.INVALID_ROBOT_MODEL, f"{path}: {problem}")
 
 
-def _problem(location: tuple[int | str, ...], message: str) -> str:
-    return f"{'.'.join(map(str, location)) or 'model'}: {message.removeprefix('Value error, ')}"
+def _problem(error: "ErrorDetails") -> str:
+    return f"{'.'.join(map(str, error['loc'])) or 'model'}: {_in_words(error)}"
+
+
+def _in_words(error: "ErrorDetails") -> str:
+    """Returns what is wrong with a value, and what to write instead."""
+    location, value = error["loc"], error["input"]
+    match error["type"]:
+        case "unexpected_keyword_argument":
+            return f"there is no such key; known are {', '.join(_keys(location[:-1]))}"
+        case "dataclass_type":
+            keys = _keys(location)
+            is_parameter = keys == ["value", "source"] and isinstance(value, int | float)
+            return f"write {{value: {value}, source: measured}}" if is_parameter else f"give it keys: {', '.join(keys)}"
+        case "dict_type" | "union_tag_not_found":
+            return "write {kind: ...} and its other keys; docs/robot_models.md has them"
+        case "union_tag_invalid":
+            return f"there is no kind {error['ctx']['tag']!r}; known are {error['ctx']['expected_tags']}"
+        case "tuple_type":
+            return f"give a list: [{value}]"
+        case _:
+            return error["msg"].removeprefix("Value error, ")
+
+
+def _keys(location: tuple[int | str, ...]) -> list[str]:
+    """Returns the keys that the record at this place of a robot model may have."""
+    schema = place = _ADAPTER.json_schema()
+    for part in location:
+        if "discriminator" in place:
+            place = {"$ref": place["discriminator"]["mapping"][part]}
+        elif "properties" in place:
+            place = place["properties"][part]
+        else:
+            place = place.get("items") or place["additionalProperties"]
+        place = next((each for each in place.get("anyOf", ()) if each != {"type": "null"}), place)
+        place = schema["$defs"][place["$ref"].rpartition("/")[2]] if "$ref" in place else place
+    return list(place["properties"])

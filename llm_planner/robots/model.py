@@ -94,6 +94,10 @@ class Skill(Record):
         require(len(numbers) <= 1, "a skill has at most one number argument")
         if isinstance(self.effect, Translate | Turn | Delay):
             require(len(numbers) == 1, f"effect {self.effect.kind} needs a number argument")
+        if isinstance(self.effect, Translate):
+            unit, unit_m = numbers[0].unit, self.effect.unit_m
+            is_same = math.isclose(_UNITS_M.get(unit, unit_m), unit_m)
+            require(is_same, f"unit: {unit} of the argument contradicts unit_m: {unit_m:g} of the effect translate")
         needed = NUM_NAMES.get(self.effect.kind, 0)
         require(len(names) >= needed, f"effect {self.effect.kind} needs {needed} name or text argument(s)")
         is_turn_then_move = isinstance(self.duration, TurnThenMove)
@@ -110,6 +114,7 @@ class Skill(Record):
         return next((a for a in self.arguments if a.type is ArgumentType.NUMBER), None)
 
 
+_UNITS_M = {"mm": 0.001, "cm": 0.01, "m": 1.0}
 NUM_NAMES: Mapping[str, int] = {
     **dict.fromkeys(("orient", "approach", "goto", "scan", "perceive", "say", "ask", "grasp", "move_tool"), 1),
     **dict.fromkeys(("place", "push"), 2),
@@ -293,11 +298,7 @@ class RobotModel(Record):
         check_shape(self)
         times_s = [step.after_s for step in self.silence]
         require(times_s == sorted(times_s) and bool(times_s), "silence needs steps in order of after_s")
-        for name in (self.stop_skill, *(step.skill for step in self.silence)):
-            require(name in self.skills and not self.skills[name].arguments, f"{name!r} is no skill without arguments")
-
-        for name in self.urgent.skills if self.urgent is not None else ():
-            require(name in self.skills, f"urgent: {name!r} is no skill")
+        self._check_named_skills()
         is_backing_off = self.reflex is not None and self.reflex.action is ReflexAction.BACK_OFF
         moves = any(isinstance(skill.effect, Translate) for skill in self.skills.values())
         require(moves or not is_backing_off, "reflex back_off needs a skill with effect translate")
@@ -329,6 +330,14 @@ class RobotModel(Record):
         require(not taken, f"words of the plan language are no names of skills: {', '.join(taken)}")
         doubles = sorted({s for s in spellings if spellings.count(s) > 1})
         require(not doubles, f"names and aliases must differ; used twice: {', '.join(doubles)}")
+
+    def _check_named_skills(self) -> None:
+        at_once = [("stop_skill", self.stop_skill), *(("silence", step.skill) for step in self.silence)]
+        urgent = [("urgent", name) for name in self.urgent.skills] if self.urgent is not None else []
+        for key, name in (*at_once, *urgent):
+            require(name in self.skills, f"{key}: {name!r} is not among the skills ({', '.join(self.skills)})")
+        for key, name in at_once:
+            require(not self.skills[name].arguments, f"{key}: skill {name!r} must take no arguments")
 
     def _check_space(self) -> None:
         start = self.start

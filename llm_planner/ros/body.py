@@ -12,6 +12,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.robot_connection import (
     DRIVERS,
+    NODE_DRIVERS,
     DriverSettings,
     RobotConnection,
     connect,
@@ -25,9 +26,7 @@ from llm_planner.ros.guard import Guard
 if TYPE_CHECKING:
     from llm_planner.sim.physics.client import RemotePort
 
-TRAJECTORY = "indy7_trajectory"  # the one driver that needs a node
-GAZEBO = "gazebo"  # a body in Gazebo, through its bridge
-MUJOCO = "mujoco"  # a body in a physical world (ros.world_node), which may be starting still
+TRAJECTORY, MUJOCO, GAZEBO = NODE_DRIVERS
 WORLD_ADDRESS, WORLD_TIMEOUT_S = "127.0.0.1:8870", 30.0
 
 
@@ -37,7 +36,7 @@ class BodySettings:
 
     driver: str = setting(
         "kinematic",
-        f"What moves the robot: {', '.join((*DRIVERS, TRAJECTORY, MUJOCO, GAZEBO))}, or a class: package.module:Class.",
+        f"What moves the robot: {', '.join((*DRIVERS, *NODE_DRIVERS))}, or a class: package.module:Class.",
     )
     address: str = setting(
         "", "IPv4 address of a real robot; with driver mujoco HOST:PORT of the world, with gazebo its name."

@@ -23,7 +23,8 @@ POLL_S, LOOK_S = 0.1, 0.005
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 ANSWER_S = 5.0  # for a robot to answer
 PLANNER_TYPE = "llm_planner/msg/PlannerStatus"
-_START = "start it with `llm-planner up`, or compare ROS_DOMAIN_ID"
+UP = "`llm-planner up`"
+COMPARE = "or compare ROS_DOMAIN_ID"
 SIGN_OF_LIFE_S = 30.0  # to find a robot or a planner, which may have been started just now
 EMPTY_S = 10.0  # to find any node of this project
 DISCOVERY_S = 3.0  # to find what is running already
@@ -117,20 +118,22 @@ class Commander:
         """Returns what an instruction would fail for now; None if all is well."""
         for robot in self._clients:
             if not self._is_seen(robot):
-                error = _ended(f"robot /{robot}") if f"/{robot}" in self._seen_at_s else _no_robot(self._node, robot)
+                error = _robot_ended(robot) if f"/{robot}" in self._seen_at_s else _no_robot(self._node, robot)
                 return _Lack(_looking_for(self._node, robot), error, f"/{robot}")
         status, planner = self._status, self._planner
         now_s = self._clock.now_s()
         if status is not None and now_s - self._status_at_s <= SILENT_S and self._has_planner():
             self._seen_at_s[planner] = self._status_at_s
         elif status is None:
-            error = PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no planner {planner} is running; {_START}")
+            error = PlannerError(
+                ErrorCode.SERVER_UNREACHABLE, f"no planner {planner} is running; start it with {UP}, {COMPARE}"
+            )
             return _Lack(f"looking for planner {planner}", error, planner)
         else:
-            return _Lack(f"planner {planner} has gone", _ended(f"planner {planner}"), planner)
+            return _Lack(f"planner {planner} has gone", _ended(f"planner {planner}", UP), planner)
         if status.state == msgs.PlannerStatus.LOADING:
             what = f"planner {planner} is loading {status.model}"
-            hint = "give it longer (`llm-planner send --wait`), or look into its log"
+            hint = "give it longer (e.g. `llm-planner send --wait 300`), or look into its log"
         elif status.state != msgs.PlannerStatus.ACTIVE:
             what = f"planner {planner} is inactive"
             hint = f"activate it: `ros2 lifecycle set {planner} activate`"
@@ -179,7 +182,7 @@ class Commander:
                     return self._outcomes.pop(tag)
             now_s = self._clock.now_s()
             if robot and not self._is_seen(robot) and now_s - self._seen_at_s.get(f"/{robot}", begun_at_s) >= GONE_S:
-                raise _ended(f"robot /{robot}")
+                raise _robot_ended(robot)
             if now_s - begun_at_s >= timeout_s:
                 return None
 
@@ -292,9 +295,18 @@ def _looking_for(node: Node, robot: str) -> str:
 
 def _no_robot(node: Node, robot: str) -> PlannerError:
     others = ", ".join(sorted(robot_nodes(node)))
-    hint = f"robots here: {others}" if others else _START
+    hint = f"robots here: {others}" if others else f"start it with {ways_to_start(robot)}, {COMPARE}"
     return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"no robot /{robot} is running; {hint}")
 
 
-def _ended(what: str) -> PlannerError:
-    return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"{what} has ended; start it again with `llm-planner up`")
+def ways_to_start(robot: str) -> str:
+    """Returns the commands with which a person starts a robot of this name."""
+    return f"{UP} (drones and arms) or `llm-planner robot {robot} ...`"
+
+
+def _robot_ended(robot: str) -> PlannerError:
+    return _ended(f"robot /{robot}", ways_to_start(robot))
+
+
+def _ended(what: str, start: str) -> PlannerError:
+    return PlannerError(ErrorCode.SERVER_UNREACHABLE, f"{what} has ended; start it again with {start}")

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import counted
 from llm_planner.ros.network import Network, environment
 from llm_planner.ros.process import RESTART_DELAY_S, STOP_TIMEOUT_S, Restarts
 from llm_planner.serving.parent_death import ends_with_parent
@@ -89,6 +90,9 @@ class Composition:
         planner_name: Full name of the planner's node, which the robots ask.
         robots_per_process: How many kinematic robots share a process, at most (``ros.robot_group``); any other robot
             has one of its own.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for more Tellos than drones.
     """
 
     drones: int = 3
@@ -105,6 +109,12 @@ class Composition:
     record: Path | None = None
     has_scene: bool = False
     robots_per_process: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.tellos) > self.drones:
+            counts = f"{counted(len(self.tellos), 'Tello')} for {counted(self.drones, 'drone')}"
+            hint = f"fly them with --drones {len(self.tellos)}, or name fewer with --emulate or --tello"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"{counts}; {hint}")
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -166,12 +176,12 @@ class Composition:
         begin again. Not of observers: a recorder must not overwrite its file.
         """
         again = replace(self, scenario=None, dashboard_port=None, record=None)
-        real = {robot.name for robot in self.robots[: min(self.drones, len(self.tellos))]}
+        real = {robot.name for robot in self.robots[: len(self.tellos)]}
         return {name: command for name, command in again.commands().items() if name not in real}
 
     def _driver(self, number: int) -> dict[str, ParameterValue]:
         """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
-        if number >= min(self.drones, len(self.tellos)):
+        if number >= len(self.tellos):
             return {"driver": "mujoco", "address": self.world.address} if self.world else {}
         return {
             "driver": "tello",
@@ -182,7 +192,7 @@ class Composition:
 
     def _home(self, number: int) -> dict[str, str]:
         """Returns the parameter ``home`` of a robot, if it lives in a world with places; drones are numbered first."""
-        num_tellos = min(self.drones, len(self.tellos))
+        num_tellos = len(self.tellos)
         if self.world is None or not self.world.name or number < num_tellos:
             return {}
         from llm_planner.sim.physics.world_file import load_world_file
@@ -197,7 +207,7 @@ class Composition:
         return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
 
     def _world_node(self, world: World) -> NodeSpec:
-        bodies = [f"{robot.name}:{robot.model}" for robot in self.robots[min(self.drones, len(self.tellos)) :]]
+        bodies = [f"{robot.name}:{robot.model}" for robot in self.robots[len(self.tellos) :]]
         parameters: dict[str, ParameterValue] = {
             **({"robots": bodies} if bodies else {}),  # ROS has no empty list of strings
             "world": world.name,

@@ -68,6 +68,19 @@ def test_check_knows_the_arm():
     assert (status, len(answer["segments"])) == (0, 2)
 
 
+@pytest.mark.parametrize("plan", ["fly forward", "turn left 90 degrees", "mf(50"])
+def test_check_says_what_a_plan_is(plan):
+    status, answer = run_json("check", plan)
+    assert (status, answer["error_code"]) == (1, ErrorCode.PLAN_SYNTAX)
+    assert "mf(50);tc(90); (docs/plan_language.md); for words use `llm-planner plan`" in answer["error_msg"]
+
+
+def test_check_refuses_a_directory_of_models_that_is_not_there():
+    result = runner.invoke(app, ["check", "mf(50);", "--models", "nowhere"])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_CONFIG
+
+
 def test_an_unknown_robot_lists_the_known_ones():
     result = runner.invoke(app, ["check", "mf(50);", "--robot", "submarine"])
     assert isinstance(result.exception, PlannerError)
@@ -200,6 +213,30 @@ def test_up_says_what_could_be_typed_next(robots, said):
     num_drones = sum(name.startswith("drone") for name in robots)
     composition = SimpleNamespace(robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones)
     assert said in fleet._next_step(composition)
+
+
+@pytest.mark.ros
+def test_up_refuses_a_directory_of_models_that_is_not_there(tmp_path):
+    config = tmp_path / "my_planner.yaml"
+    config.write_text("robot_models: [nowhere]\n", encoding="utf-8")
+    result = runner.invoke(app, ["up", "--config", str(config)])
+    assert isinstance(result.exception, PlannerError)
+    assert "nowhere is no directory" in result.exception.message
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--emulate", "2", "--drones", "1"], "--drones 2"),
+        (["--tello", "192.168.10.1", "--emulate", "1"], "--tello and --emulate"),
+    ],
+)
+def test_up_refuses_tellos_that_would_not_fly(arguments, said):
+    result = runner.invoke(app, ["up", *arguments])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_CONFIG
+    assert said in result.exception.message
 
 
 @pytest.mark.ros

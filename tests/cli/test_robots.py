@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots``: what is no command is a name; bodies and profiles on request."""
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.resources import share_dir
 
 runner = CliRunner()
 
@@ -28,6 +30,17 @@ def test_a_name_shows_and_a_command_acts():
     assert invoke("tello").stdout == invoke("show", "tello").stdout
     assert "describe" in invoke("--help").stdout
     assert refusal("submarine").code is ErrorCode.UNKNOWN_ROBOT_MODEL
+
+
+def test_an_example_that_no_model_reads_is_named(tmp_path: Path):
+    text = (share_dir() / "robot_models" / "tello.yaml").read_text(encoding="utf-8")
+    bad = text.replace("\nexamples:\n", "\nexamples:\n  - {instruction: go on, plan: fwd(100);}\n")
+    (tmp_path / "tello.yaml").write_text(bad, encoding="utf-8")
+    shown = "example 'go on' is left out: tello has no skill 'fwd'"
+    assert shown in invoke("tello", "--models", str(tmp_path)).stdout
+    (line,) = json.loads(invoke("tello", "--models", str(tmp_path), "--json").stdout)["left_out"]
+    assert line.startswith(shown)
+    assert "left out" not in invoke("tello").stdout
 
 
 def test_a_body_is_described(tmp_path: Path):

@@ -14,7 +14,7 @@ from llm_planner.engine.prefix_store import PrefixStore
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import Fail, Loop, Return, Unclear
 from llm_planner.planning.checks import instruction_checks
-from llm_planner.planning.examples import usable_examples
+from llm_planner.planning.examples import left_out, usable_examples
 from llm_planner.planning.prompt import MAX_STATIC_TOKENS, PromptStyle, build_prompt
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
@@ -89,6 +89,7 @@ def test_an_example_can_be_carried_out(model, example):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_every_example_of_a_bundled_model_is_used_and_none_of_another(model):
     assert usable_examples(model) == model.examples
+    assert not left_out(model)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -121,7 +122,8 @@ def test_examples_of_skills_that_another_robot_lacks_are_left_out():
 def test_a_robot_without_examples_gets_those_that_hold_for_it_too():
     tello = MODELS["tello"]
     forward = tello.skills["mf"]
-    in_metres = replace(forward, arguments=(replace(forward.arguments[0], minimum=0.2, maximum=200.0, unit="m"),))
+    distance = replace(forward.arguments[0], minimum=0.2, maximum=200.0, unit="m")
+    in_metres = replace(forward, arguments=(distance,), effect=replace(forward.effect, unit_m=1.0))
     other = replace(tello, name="other", examples=(), skills={**tello.skills, "mf": in_metres})
     plans = [example.plan for example in usable_examples(other)]
     assert "->od(door);" in plans
@@ -135,9 +137,13 @@ def test_an_example_that_the_gate_refuses_is_left_out():
         Example(instruction="far", plan="mf(9999);"),
         Example(instruction="nonsense", plan="mf(100"),
         Example(instruction="a warning", plan="g(cat);", is_urgent=True),
+        Example(instruction="who", plan="unclear('whom');", needs=("ask",)),
     ]
     model = replace(MODELS["tello"], examples=(*bad, *MODELS["tello"].examples))
     assert usable_examples(model) == MODELS["tello"].examples
+    lines = left_out(model)
+    assert [line.partition(" is left out: ")[0] for line in lines] == [f"example {e.instruction!r}" for e in bad]
+    assert lines[3].endswith("needs: tello has no skill 'ask'")
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
 import shutil
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +104,16 @@ def test_unknown_model_lists_the_known():
         assert raised.value.code is ErrorCode.UNKNOWN_ROBOT_MODEL
 
 
+def test_a_directory_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    """The bundled robot of the same name would be taken, with its fence and its speeds."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    for given, where in (("nowhere", f"looked in {tmp_path}"), ("file", "robot_models is relative"), ("/nowhere", "")):
+        with pytest.raises(PlannerError, match=f"{given} is no directory.*{where}") as raised:
+            RobotLibrary([Path(given)])
+        assert raised.value.code is ErrorCode.INVALID_CONFIG
+
+
 def test_own_directory_comes_before_the_bundled_one(tmp_path):
     edited(tmp_path, "a small indoor drone with a camera that looks forward", "mine")
     shutil.copy(TELLO, tmp_path / "broken.yaml")
@@ -121,7 +134,15 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("unit_m: 0.01}, dur", "unit_m: 0.01, speed: 3}, dur", "skills.mf.effect.translate.speed"),
+        ("unit_m: 0.01}, dur", "unit_m: 0.01, speed: 3}, dur", "speed: there is no such key; known are kind, axis,"),
+        ("range_m: ", "rang_m: ", "camera.rang_m: there is no such key; known are field_of_view_deg,"),
+        ("axis: [1, 0, 0]", "axis: 1", "skills.mf.effect.translate.axis: give a list: [1]"),
+        ("{kind: land}", "{kind: sink}", "skills.ld.effect: there is no kind 'sink'; known are 'translate', 'turn',"),
+        ("{kind: land}", "{kin: land}", "skills.ld.effect: write {kind: ...} and its other keys"),
+        ("&speed {value: 1.0, source: published}", "&speed 1.0", "speed: write {value: 1.0, source: measured}"),
+        ("start: {x_m", "start: 3 #", "start: give it keys: x_m, y_m, z_m, yaw_deg"),
+        ("effect: {kind: land}", "effect: land", "skills.ld.effect: write {kind: ...} and its other keys"),
+        ("unit_m: 0.01}, dur", "unit_m: 1}, dur", "unit: cm of the argument contradicts unit_m: 1 of the effect"),
         ("stop_skill: h", "stop_skil: h", "stop_skil"),
         ("kind: drone", "kind: submarine", "kind: "),
         ("minimum: 20", "minimum: .nan", "skills.mf.arguments.0.minimum"),
@@ -130,8 +151,10 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
         ("maximum: 500, ", "", "a number needs minimum and maximum"),
         ("axis: [1, 0, 0]", "axis: [1, 1, 0]", "axis must have length 1"),
         ("alias: move_backward", "alias: move_forward", "move_forward"),
-        ("stop_skill: h", "stop_skill: mf", "'mf' is no skill without arguments"),
-        ("skill: ld", "skill: explode", "'explode' is no skill without arguments"),
+        ("stop_skill: h", "stop_skill: halt", "stop_skill: 'halt' is not among the skills (mf, mb, ml,"),
+        ("stop_skill: h", "stop_skill: mf", "stop_skill: skill 'mf' must take no arguments"),
+        ("skill: ld", "skill: explode", "silence: 'explode' is not among the skills (mf, mb, ml,"),
+        ("skill: ld", "skill: mf", "silence: skill 'mf' must take no arguments"),
         ("z_m: 1.0, yaw", "z_m: 9.0, yaw", "outside the geofence"),
         ("altitude_m: 1.0", "altitude_m: 4.0", "skill tk: altitude_m is outside the geofence"),
         ("{kind: land}", "{kind: grasp}", "effect grasp needs 1 name or text argument(s)"),
@@ -170,3 +193,24 @@ def test_a_missing_and_a_huge_file_are_refused(tmp_path):
     path = tmp_path / "tello.yaml"
     path.write_bytes(b"#" * 1_000_001)
     assert "larger" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("unit", "unit_m", "is_accepted"),
+    [
+        ("m", 1.0, True),
+        ("mm", 0.001, True),
+        ("in", 0.0254, True),
+        ("", 0.5, True),
+        ("m", 0.01, False),
+        ("cm", 1.0, False),
+    ],
+)
+def test_a_unit_that_is_shown_is_the_unit_that_is_flown(unit, unit_m, is_accepted):
+    forward = load_robot_model(TELLO).skills["mf"]
+    changes = {
+        "arguments": (replace(forward.arguments[0], unit=unit),),
+        "effect": replace(forward.effect, unit_m=unit_m),
+    }
+    with nullcontext() if is_accepted else pytest.raises(ValueError, match=f"unit: {unit} .* unit_m: {unit_m:g}"):
+        replace(forward, **changes)

@@ -31,7 +31,10 @@ def test_only_an_emulated_drone_takes_worlds():
 
 
 def test_an_arm_never_flies():
-    commands = Composition(drones=1, arms=1, tellos=("127.0.0.11", "127.0.0.12")).commands()
+    with pytest.raises(PlannerError, match="2 Tellos for 1 drone; fly them with --drones 2") as caught:
+        Composition(drones=1, arms=1, tellos=("127.0.0.11", "127.0.0.12"))
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    commands = Composition(drones=1, arms=1, tellos=("127.0.0.11",)).commands()
     assert not any("driver" in word for word in commands["arm_1"])
 
 

@@ -105,7 +105,7 @@ def test_the_node_lands_the_drone_when_it_ends(planner, drone, start_operator): 
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"driver": "falcon"}, "there is no driver 'falcon'; known are: kinematic, tello, indy7"),
+        ({"driver": "falcon"}, "there is no driver 'falcon'; known are: kinematic, tello, indy7, indy7_traj"),
         ({"driver": "kinematic"}, "a kinematic robot has no address"),
         ({"address": ""}, "needs the robot's address"),
         ({"address": "192.168.10.1"}, "a real robot runs in real time"),

@@ -161,6 +161,13 @@ def test_a_default_scene_has_things_in_it_and_is_shown(start):
     assert isinstance(CliRunner().invoke(app, ["scene", "absent", "--timeout", "0.5"]).exception, PlannerError)
 
 
+def test_a_scene_without_robots_says_how_to_start_one(ros, monkeypatch):
+    monkeypatch.setattr("llm_planner.ros.graph.robot_nodes", lambda _: set())
+    error = CliRunner().invoke(app, ["scene", "rover_1", "--timeout", "0.1"]).exception
+    assert isinstance(error, PlannerError)
+    assert "`llm-planner robot rover_1 ...`" in error.message
+
+
 SEND = "import sys; sys.argv[0] = 'llm-planner'; from llm_planner.cli.main import main; main()"
 
 
@@ -308,7 +315,9 @@ def test_where_nothing_runs_the_search_ends_early(ros, monkeypatch):
     clock = stepped_clock(monkeypatch)
     node = rclpy.create_node("alone")
     wait_until(lambda: not _is_anything_running(node), what="end of the nodes of other tests")
-    with pytest.raises(PlannerError, match="no robot /drone_1 is running; start it with `llm-planner up`"):
+    with pytest.raises(
+        PlannerError, match=r"no robot /drone_1 is running; start it with `llm-planner up`.*`llm-planner robot drone_1"
+    ):
         planner_of(node, "drone_1", timeout_s=SIGN_OF_LIFE_S, clock=clock)
     assert clock.seconds == pytest.approx(EMPTY_S, abs=2 * POLL_S)
     node.destroy_node()
@@ -375,7 +384,8 @@ def test_send_ends_when_its_robot_does(start, monkeypatch):
     error = send.result.exception
     assert isinstance(error, PlannerError)
     assert error.code is ErrorCode.SERVER_UNREACHABLE
-    assert "robot /drone_1 has ended; start it again with `llm-planner up`" in error.message
+    assert "robot /drone_1 has ended; start it again with `llm-planner up` (drones and arms) or" in error.message
+    assert error.message.endswith("`llm-planner robot drone_1 ...`")
 
 
 @pytest.mark.timeout(60)

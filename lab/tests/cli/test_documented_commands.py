@@ -4,6 +4,7 @@
 import argparse
 import re
 import runpy
+import shlex
 import sys
 
 import pytest
@@ -17,7 +18,7 @@ from tests.documented import ROOT, documented
 
 UsageError = typer.BadParameter.__base__  # which typer does not export
 READERS_OWN = re.compile(
-    r"'(/path/to/|/models/|~/|\./Qwen|runs/|my_|mine\.|held_out\.|wid2\.jsonl|run\.mcap|cluster\.yaml|flight\.py|[A-Z_]+')"
+    r"'(/path/to/|/models/|~/|\./Qwen|runs/|my_|mine\.|held_out\.|wid2\.jsonl|run\.mcap|cluster\.yaml|flight\.(py|mcap)|[A-Z_]+')"
 )
 """Beginnings of the names of files that a reader has, or has made by a command before."""
 COMMANDS = [command for command in documented("llm-planner") if command.words]
@@ -67,6 +68,21 @@ def test_a_mistake_would_be_noticed(words):
 def test_the_program_takes_it(command, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert refusal(command.words) is None, f"{command.page}: {command}"
+
+
+EXAMPLES = sorted(
+    {
+        example
+        for page in (ROOT / "llm_planner" / "cli").glob("*.py")
+        for example in re.findall(r"Example: llm-planner (.+?)(?=\\n|\",$|$)", page.read_text(), re.MULTILINE)
+    }
+)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_program_takes_the_examples_of_its_help(example, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert refusal(shlex.split(example)) is None
 
 
 class Taken(BaseException):
