@@ -15,7 +15,7 @@ def main(instruction: str = "look for the chair, then take a picture", planner: 
             print("carries out", segment.text)  # a robot would run segment.calls here
             handle.report(segment, ReportStatus.SUCCEEDED, duration_s=0.01)
         result = handle.result()
-        print(f"{result.error_code.name}: {result.plan or result.error_msg}")
+        print(result.error_msg or "done")
         return int(result.error_code)
 
 

@@ -152,7 +152,9 @@ _PUT = re.compile(  # where an arm is to bring something, or itself
     rf"to (?:the |your )?(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
 )
 _OTHER_AREA = {"left": "right_area", "right": "left_area"}
-_MAY_BE_A_SIDE = re.compile(r"\b(?:write|wright|rite|reich|ri(?:hgt|gth)|lefft|swap|trade)\b")  # as misheard or mistyped
+_MAY_BE_A_SIDE = re.compile(
+    r"\b(?:write|wright|rite|reich|ri(?:hgt|gth)|lefft|swap|trade)\b"
+)  # as misheard or mistyped
 
 
 def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Side, re.Pattern[str]]:
