@@ -21,7 +21,14 @@ from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 _TOLERANCE = 0.02
-_KIND_OF_UNIT = {"cm": QuantityKind.LENGTH, "degrees": QuantityKind.ANGLE, "s": QuantityKind.TIME}
+_UNITS = {
+    "mm": (QuantityKind.LENGTH, 0.1),
+    "cm": (QuantityKind.LENGTH, 1.0),
+    "m": (QuantityKind.LENGTH, 100.0),
+    "degrees": (QuantityKind.ANGLE, 1.0),
+    "s": (QuantityKind.TIME, 1.0),
+}
+"""Of arguments: what they measure, and their size in the unit of the kind."""
 _DEFAULTS = {
     QuantityKind.LENGTH: (50.0, 100.0),
     QuantityKind.ANGLE: (90.0, 180.0, 360.0),
@@ -86,6 +93,7 @@ class _Use:
         skill: Its name.
         kind: What the amount measures.
         value: In the unit of its kind.
+        number: The same as the plan has it.
         side: To which the skill goes or turns; empty if to none.
         rounds: How often the call is made: once, and in each loop around it, the innermost first.
     """
@@ -93,6 +101,7 @@ class _Use:
     skill: str
     kind: QuantityKind
     value: float
+    number: float
     side: str
     rounds: tuple[int, ...]
 
@@ -115,6 +124,7 @@ class AmountCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
+    _lengths_cm: set[float] = field(init=False)
     _sides: dict[Quantity, str] = field(init=False)
     _words: str = field(init=False)
     _used: list[_Use] = field(default_factory=list, init=False)
@@ -126,6 +136,7 @@ class AmountCheck:
         stated = quantities(self.instruction)
         self._words = _between(self.instruction, stated).lower()
         self._stated = _without_corrected(self.instruction, stated)
+        self._lengths_cm = {size for kind, size in self._units() if kind is QuantityKind.LENGTH} or {1.0}
         self._sides = {q: _side_of(self.instruction, q) for q in self._stated}
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has loops, too)
@@ -180,7 +191,7 @@ class AmountCheck:
                 case Call(name=name, arguments=arguments):
                     yield from self._call_uses(name, arguments, rounds)
                 case Number(value=number):
-                    self._limits.append(number)
+                    self._limits += (number * size for size in self._lengths_cm)
                 case Text(text=said) | Fail(reason=said):
                     self._texts.append(said)
                 case _:
@@ -191,11 +202,16 @@ class AmountCheck:
         if skill is None:
             return
         for argument, value in zip(skill.arguments, arguments, strict=False):
-            kind = _KIND_OF_UNIT.get(argument.unit)
-            if kind is not None and isinstance(value, Number):
-                yield _Use(name, kind, value.value, _side_of_effect(skill.effect), rounds)
+            unit = _UNITS.get(argument.unit)
+            if unit is not None and isinstance(value, Number):
+                yield _Use(name, unit[0], value.value * unit[1], value.value, _side_of_effect(skill.effect), rounds)
             else:
                 yield from self._uses((value,), rounds)
+
+    def _units(self) -> Iterator[tuple[QuantityKind, float]]:
+        """Yields the units of the robot's arguments."""
+        arguments = (argument for skill in self.model.skills.values() for argument in skill.arguments)
+        yield from (unit for argument in arguments if (unit := _UNITS.get(argument.unit)) is not None)
 
     def _own(self, kind: QuantityKind) -> list[float]:
         return [q.value for q in self._stated if q.kind is kind]
@@ -219,9 +235,9 @@ class AmountCheck:
     def _is_explained(self, use: _Use) -> bool:
         """Whether the instruction states the number, or what loops make of it, or a sum, a difference or a share."""
         own = self._own(use.kind)
-        bare = self._own(QuantityKind.COUNT)
         derived = (value for value, _ in self._derived(use.kind))
-        return _is_among(use.value, (*own, *bare, *derived)) or any(_is_among(v, own) for v in use.values)
+        is_bare = _is_among(use.number, self._own(QuantityKind.COUNT))
+        return is_bare or _is_among(use.value, (*own, *derived)) or any(_is_among(v, own) for v in use.values)
 
     def _is_part(self, use: _Use) -> bool:
         """Whether it may be one of several calls that make up a stated amount: long pauses take more than one."""
@@ -318,8 +334,7 @@ class AmountCheck:
         """Yields the amounts that the instruction orders, as far as that is clear, and the plan does not use."""
         if _TAKEN_BACK.search(self._words):
             return
-        units = {argument.unit for skill in self.model.skills.values() for argument in skill.arguments}
-        for kind in (kind for unit, kind in _KIND_OF_UNIT.items() if unit in units):
+        for kind in {kind: None for kind, _ in self._units()}:
             unused = self._unused(kind)
             if not unused and not _SAID_AGAIN.search(self._words):
                 unused = _without((q for q in self._stated if q.kind is kind), self._found(kind))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of an instruction against those of its plan."""
 
+from dataclasses import replace
+
 import pytest
 
 from llm_planner.language.parser import parse
@@ -133,6 +135,29 @@ def test_what_the_instruction_explains_passes(instruction, plan):
 def test_a_default_is_doubtful_as_long_as_a_stated_amount_is_not_used():
     found, _ = verdicts("go up, then fly 2 m forward", "mu(50);mf(200);")
     assert found == [Verdict.DOUBTFUL, Verdict.EXPLAINED, Verdict.EXPLAINED]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "is_refused"),
+    [
+        ("fly 2 m forward", "mf(2);", False),
+        ("fly 2 m forward", "mf(0.2);", True),
+        ("fly half a metre forward, then 2 m back", "mf(0.5);mb(2);", False),
+        ("fly half a metre forward and 2 m back", "mf(0.5);", True),
+        ("if the wall is nearer than 2 m, go 1 m back", "?iv(wall)&od(wall)<200{mb(1);}", False),
+    ],
+)
+def test_a_robot_may_count_in_metres(instruction, plan, is_refused):
+    def in_metres(name):
+        skill = TELLO.skills[name]
+        (distance,) = skill.arguments
+        argument = replace(distance, unit="m", minimum=0.2, maximum=5.0)
+        return replace(skill, arguments=(argument,), effect=replace(skill.effect, unit_m=1.0))
+
+    robot = replace(TELLO, skills=TELLO.skills | {name: in_metres(name) for name in ("mf", "mb")})
+    check = AmountCheck(robot, instruction)
+    found = [check.feed((), to_text(statement)) for statement in parse(plan)]
+    assert (Verdict.CONTRADICTED in [*found, check.finish()]) == is_refused, check.problem
 
 
 def test_a_part_of_a_wait_is_doubtful_until_the_parts_add_up():
