@@ -130,14 +130,16 @@ def fleet(values: Mapping[str, str]) -> Composition:
     for address in tellos:
         with _refusing(f"tellos holds {address!r}; give addresses such as 192.168.10.1, with commas between"):
             ipaddress.IPv4Address(address)
+    if len(tellos) > drones:
+        raise _invalid(f"tellos has {len(tellos)} addresses for drones:={drones}; give drones:={len(tellos)}")
     return Composition(
         drones=drones,
         arms=arms,
         time_scale=_scale(values),
         seed=number(values, "seed", 0, 2**31 - 1 - 2 * MAX_ROBOTS),
         scenario=scenario(values),
-        tellos=tellos[:drones],
-        world=_world(values, drones=drones - len(tellos[:drones]), arms=arms) if is_physical else None,
+        tellos=tellos,
+        world=_world(values, drones=drones - len(tellos), arms=arms) if is_physical else None,
         has_scene=flag(values, "scene"),
         planner_name=full_name(values),
     )

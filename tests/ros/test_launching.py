@@ -78,6 +78,7 @@ def test_two_fleets_live_in_two_namespaces(ros, tmp_path):
         ({"sim": "paper"}, ErrorCode.INVALID_CONFIG, "kinematic or mujoco"),
         ({"world": "house"}, ErrorCode.INVALID_CONFIG, "sim:=mujoco"),
         ({"tellos": "192.168.10.1, here"}, ErrorCode.INVALID_CONFIG, "'here'"),
+        ({"tellos": "192.168.10.1,192.168.10.2", "drones": "1"}, ErrorCode.INVALID_CONFIG, "drones:=2"),
         ({"scenario": "nowhere.yaml"}, ErrorCode.INVALID_FILE, "nowhere.yaml"),
         ({"config": "nowhere.yaml"}, ErrorCode.INVALID_FILE, "nowhere.yaml"),
         ({"model": "nothing"}, ErrorCode.MODEL_NOT_FOUND, "planner-small"),
