@@ -199,7 +199,8 @@ class Indy7Driver:
             self._port.stop()
             self._limit_s = now_s + STOP_LIMIT_S
             return
-        if self._is_lost:
+        lets_go = isinstance(skill.effect, Gripper) and skill.effect.is_open  # a hand may be in it
+        if self._is_lost and not lets_go:
             raise PermanentFailureError(LOST)
         job = Job(skill, call.arguments, now_s)
         course = self._body.plan(job)

@@ -192,7 +192,7 @@ def test_halt_and_stop_go_past_everything():
     assert arm.do("wait", 0.5).status is SkillStatus.SUCCEEDED
 
 
-def test_an_arm_that_is_not_known_to_have_stopped_moves_no_more():
+def test_an_arm_that_is_not_known_to_have_stopped_moves_no_more_but_lets_go():
     arm = Arm()
     arm.do_until(len, "move_to", "bin")
     arm.driver.halt(arm.now_s)
@@ -202,6 +202,8 @@ def test_an_arm_that_is_not_known_to_have_stopped_moves_no_more():
     refused = arm.do("home")
     assert (refused.reason, refused.is_permanent, arm.port.orders) == (LOST, True, orders)
     arm.port.is_deaf = False
+    assert arm.do("open").status is SkillStatus.SUCCEEDED
+    assert arm.do("home").reason == LOST
     assert arm.do("stop").status is arm.do("home").status is SkillStatus.SUCCEEDED
 
 
