@@ -2,6 +2,7 @@
 """Emulated Tellos over real UDP on loopback, flown by our driver."""
 
 import socket
+from contextlib import ExitStack
 
 import pytest
 
@@ -47,14 +48,15 @@ def fly(connection, *calls):
 
 
 def test_two_drones_fly_over_udp_at_the_same_time():
-    addresses = [loopback(1), loopback(2)]
-    with emulated(1, 2) as network:
-        connections = [connect(address, takes_off=True) for address in addresses]
+    with emulated(1, 2) as network, ExitStack() as open_lines:
+        connections = []
+        for number in (1, 2):
+            connections.append(connect(loopback(number), takes_off=True))
+            open_lines.callback(connections[-1].line.close)
         assert [connection.pose.z_m for connection in connections] == [1.0, 1.0]
         for connection, call in zip(connections, [("mf", 100.0), ("tc", 90.0)], strict=True):
             _, results = fly(connection, call, ("ld",))
             assert [result.status for result in results] == [SkillStatus.SUCCEEDED] * 2
-            connection.line.close()
         with network.lock:
             poses = [drone.flight.pose for drone in network.drones]
         assert (poses[0].x_m, poses[0].z_m, poses[1].yaw_deg) == (1.0, 0.0, -90.0)
