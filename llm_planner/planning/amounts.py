@@ -15,20 +15,12 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import And, Assign, Call, Comparison, Fail, If, Loop, Number, Or, Return, Text
-from llm_planner.planning.quantities import Quantity, QuantityKind, quantities
+from llm_planner.planning.quantities import SIDE, TURN_BEFORE, UNIT, Quantity, QuantityKind, quantities
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 _TOLERANCE = 0.02
-_UNITS = {
-    "mm": (QuantityKind.LENGTH, 0.1),
-    "cm": (QuantityKind.LENGTH, 1.0),
-    "m": (QuantityKind.LENGTH, 100.0),
-    "degrees": (QuantityKind.ANGLE, 1.0),
-    "s": (QuantityKind.TIME, 1.0),
-}
-"""Of arguments: what they measure, and their size in the unit of the kind."""
 _DEFAULTS = {
     QuantityKind.LENGTH: (50.0, 100.0),
     QuantityKind.ANGLE: (90.0, 180.0, 360.0),
@@ -55,13 +47,8 @@ _ORDERS = {
 _NO_ORDER = re.compile(r"(?:an?|one|half an?) (?:sec|second|min|minute|hour)s?|(?!half)\S+ turns?")
 """What may be a manner of speaking, or "a second one", "step two: turn right"."""
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
-_SIDE = (
-    r"(?:straight )?(?:(?P<forward>forwards?|fwd|ahead)|(?P<back>back(?:wards?)?)|(?P<up>up(?:wards?)?|higher)"
-    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter) ?clockwise)|(?P<right>right|clockwise))"
-)
-_SIDE_BEFORE = re.compile(rf"\b{_SIDE}(?: by)? $")
-_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{_SIDE}\b")
-_TURN_BEFORE = re.compile(rf"\b(?:turn|rotate|spin|pivot|yaw)(?: (?:to (?:the|your) )?{_SIDE})?(?: by)? $")
+_SIDE_BEFORE = re.compile(rf"\b{SIDE}(?: by)? $")
+_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
@@ -69,7 +56,7 @@ _BARE_ANGLE, _BARE_LENGTH = (1.0,), (1.0, 100.0, 30.48, 2.54, 91.44, 50.0)
 """What a number without a unit may count; a length also steps."""
 _LEAST_BARE_ANGLE = 5.0  # "turn left 2" may be twice
 _CORRECTED = re.compile(
-    rf"(?: (?:to (?:the|your) )?{_SIDE})?"
+    rf"(?: (?:to (?:the|your) )?{SIDE})?"
     r"(?:[\s,.;:]*\b(?:no|nope|wait|sorry|actually|i mean|(?:or )?rather|correction|make (?:it|that)))+[,:]? (?:by )?"
 )
 """What stands between an amount and the one that takes its place: "2 m to the left, no, wait, 3 m"."""
@@ -202,7 +189,7 @@ class AmountCheck:
         if skill is None:
             return
         for argument, value in zip(skill.arguments, arguments, strict=False):
-            unit = _UNITS.get(argument.unit)
+            unit = UNIT.get(argument.unit)
             if unit is not None and isinstance(value, Number):
                 yield _Use(name, unit[0], value.value * unit[1], value.value, _side_of_effect(skill.effect), rounds)
             else:
@@ -211,7 +198,7 @@ class AmountCheck:
     def _units(self) -> Iterator[tuple[QuantityKind, float]]:
         """Yields the units of the robot's arguments."""
         arguments = (argument for skill in self.model.skills.values() for argument in skill.arguments)
-        yield from (unit for argument in arguments if (unit := _UNITS.get(argument.unit)) is not None)
+        yield from (unit for argument in arguments if (unit := UNIT.get(argument.unit)) is not None)
 
     def _own(self, kind: QuantityKind) -> list[float]:
         return [q.value for q in self._stated if q.kind is kind]
@@ -282,7 +269,7 @@ class AmountCheck:
         found = []
         for q in self._stated:
             before, behind = _around(self.instruction, q)
-            turn = _TURN_BEFORE.search(before)
+            turn = TURN_BEFORE.search(before)
             match = turn or _SIDE_BEFORE.search(before)
             if match is None or not _NO_NOUN.match(behind) or (turn and q.value < _LEAST_BARE_ANGLE):
                 continue

@@ -14,6 +14,7 @@ from enum import Enum
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.limits import DEFAULT_LIMITS
+from llm_planner.planning.quantities import NUMBER_WORDS
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, Translate, Turn
 from llm_planner.robots.model import RobotModel
@@ -93,11 +94,7 @@ _ORDER = (
     rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
 )
 _ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here|there))"
-_SOME = (
-    r"(?:(?:(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
-    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|half|quarter|couple|few|of|and|point|\d+) )+"
-    rf"(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
-)
+_SOME = rf"(?:(?:(?:an?|{'|'.join(sorted(NUMBER_WORDS))}|of|and|point|\d+) )+(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
 _TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
 _TO_FLOOR = r"(?:down )?(?:on|to|onto) (?:the )?(?:ground|floor)\b"
 _ORDERED = re.compile(
@@ -152,9 +149,8 @@ _PUT = re.compile(  # where an arm is to bring something, or itself
     rf"to (?:the |your )?(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
 )
 _OTHER_AREA = {"left": "right_area", "right": "left_area"}
-_MAY_BE_A_SIDE = re.compile(
-    r"\b(?:write|wright|rite|reich|ri(?:hgt|gth)|lefft|swap|trade)\b"
-)  # as misheard or mistyped
+_MAY_BE_A_SIDE = re.compile(r"\b(?:write|wright|rite|reich|ri(?:hgt|gth)|lefft|swap|trade)\b")
+"""Sides as they are misheard or mistyped."""
 
 
 def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Side, re.Pattern[str]]:

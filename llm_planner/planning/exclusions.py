@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.names import acted_on, bare_words
+from llm_planner.planning.names import acted_on, bare_words, name_words
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import (
     Approach,
@@ -185,9 +185,9 @@ class ExclusionCheck:
         if skill is not None and not is_target:
             starts |= self._forbidden.get(type(skill.effect), frozenset())
         if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
-            thing = " ".join(_name_words(str(call.arguments[0])))
+            thing = " ".join(name_words(str(call.arguments[0])))
             starts |= self._forbidden_by(re.compile(_FORBIDDEN + _PUT.format(f"(?:{_ARTICLE} )?{thing}") + _ONLY))
-        words = _name_words(name)
+        words = name_words(name)
         for said in (words, [*words[:1], "one"]) if len(words) > 1 else (words,):  # "not the big one"
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(p in starts or p + len(said) in self._ends for p in places):
@@ -226,10 +226,6 @@ class ExclusionCheck:
             nexts = ((start, _NEXT_THING.match(" ".join(self._marked[start : start + _NEAR]))) for start in fresh)
             fresh = {start + match.group().count(" ") for start, match in nexts if match} - listed
         return frozenset(listed)
-
-
-def _name_words(name: str) -> list[str]:
-    return [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
 
 
 def _ends_of(pattern: re.Pattern[str], text: str) -> frozenset[int]:

@@ -70,7 +70,7 @@ class NameCheck:
             if skill and isinstance(skill.effect, Perceive):
                 self._looked_for.update(name for name in names if self._may_be_missing(name))
             unknown = [name for name in names if name not in self._looked_for]
-            if self._is_of_a_kind and names[:1] != unknown[:1]:
+            if self._is_of_a_kind and names and names[0] in self._looked_for:
                 unknown = []  # nor is it named where it is brought
             if problem := next(filter(None, map(self._problem_of, unknown)), ""):
                 self.problem = problem
@@ -96,8 +96,8 @@ class NameCheck:
             return f"neither the scene nor the instruction has {name}"
         if self._can_search or not self._known.isdisjoint((name, name.removeprefix("the_"))):
             return ""
-        words = _name_words(name)
-        other = next((seen for seen in sorted(self._seen) if words & _name_words(seen)), "")
+        words = {*name_words(name)}
+        other = next((seen for seen in sorted(self._seen) if words.intersection(name_words(seen))), "")
         return f"the scene has {other}, and no {name}" if other else ""
 
     def _may_be_missing(self, name: str) -> bool:
@@ -106,8 +106,8 @@ class NameCheck:
         "If the big cup is there, take it, otherwise the small one": what its scene has is another thing, and no other
         form of the name.
         """
-        words = _name_words(name)
-        is_another_form = any(seen <= words or words <= seen for seen in map(_name_words, self._seen))
+        words = {*name_words(name)}
+        is_another_form = any(seen <= words or words <= seen for seen in map(set, map(name_words, self._seen)))
         return self._is_of_a_kind or (self._is_spoken_of(name) and not is_another_form)
 
     def _is_spoken_of(self, name: str) -> bool:
@@ -144,8 +144,9 @@ def _contains(text: Sequence[str], words: Sequence[str]) -> bool:
     return any(text[end - len(words) : end] == words for end in ends)
 
 
-def _name_words(name: str) -> frozenset[str]:
-    return frozenset(word for word in bare_words(name.replace("_", " ")) if not word.isdigit())
+def name_words(name: str) -> list[str]:
+    """Returns the words of an identifier, without its number."""
+    return [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
 
 
 def bare_words(text: str) -> list[str]:

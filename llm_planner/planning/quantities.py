@@ -64,9 +64,10 @@ _UNITS: dict[QuantityKind, dict[float, str]] = {
         3600.0: "h hr hrs hour hours",
     },
 }
-_UNIT = {
+UNIT = {
     name: (kind, factor) for kind, units in _UNITS.items() for factor, names in units.items() for name in names.split()
 }
+"""What a unit measures, and its size in the unit of that kind, by each of its names."""
 _SMALLER = {"m": 1.0, "foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two foot six, 5' 10; see also _METRES
 _DETERMINERS = frozenset(_split("a an the your my our this that his her its their each all total front"))
 _TURNS = frozenset(_UNITS[QuantityKind.ANGLE][360.0].split())
@@ -92,6 +93,7 @@ _SCALES = {"hundred": 100.0, "thousand": 1000.0}
 _PARTS = {
     word: parts for parts, word in enumerate(_split("third quarter fifth sixth seventh eighth ninth tenth"), start=3)
 } | {"twelfth": 12}
+NUMBER_WORDS = frozenset((*_ONES, *_TENS, *_SCALES, *_PARTS, "half"))
 _FRACTIONS = {"half": 0.5} | {word + ending: 1 / parts for word, parts in _PARTS.items() for ending in ("", "s")}
 _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "whopping"))
 _ARTICLES = frozenset(("a", "an"))
@@ -158,12 +160,21 @@ _MARKS = str.maketrans(
 )
 
 
-_SIDE = r"(?:fwd|ahead|straight|higher|lower|left|right|(?:for|back|up|down)(?:wards?)?)"
+SIDE = (
+    r"(?:straight )?(?:(?P<forward>forwards?|fwd|ahead)|(?P<back>back(?:wards?)?)|(?P<up>up(?:wards?)?|higher)"
+    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter) ?clockwise)|(?P<right>right|clockwise))"
+)
+"""Pattern of a side, as a group of its name."""
+TURN_BEFORE = re.compile(
+    r"\b(?:(?:turn|rotate|spin|pivot|yaw|swivel|twist|pan|swing)(?:ing)?"
+    rf"(?: (?:to (?:the|your) )?{SIDE})?|(?:(?:anti|counter) ?)?clockwise),? (?:by )?$"
+)
+"""What stands before an amount by which to turn; the last group is the side, if it is said."""
 _CLAUSE_ENDS = r"\s*(?:$|[,.;:!?]|(?:and|then|or|please|to|again|(?:of )?(?:them|those)|will do|is enough|it is)\b)"
 _SIDE_BEFORE = re.compile(
-    rf"(?:^|\b(?!(?:the|its?|my|your|one|which|that)\b)\w+ |[^\w\s] ?){_SIDE},? (?:by )?(?:another )?$"
+    rf"(?:^|\b(?!(?:the|its?|my|your|one|which|that)\b)\w+ |[^\w\s] ?){SIDE},? (?:by |for )?(?:another )?$"
 )
-_SIDE_BEHIND = re.compile(rf" (?:(?:to the|to your) )?{_SIDE}(?={_CLAUSE_ENDS})")
+_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}(?={_CLAUSE_ENDS})")
 _MENDED = re.compile(
     r"\b(?:make (?:it|that)|(?:(?:no|or)(?:,? rather)?|actually|i mean|sorry|nope|rather|correction),?|wait,)"
     r"(?: only| just)? $"
@@ -190,6 +201,7 @@ def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> I
             stands_alone = _NO_NOUN.match(behind) is not None
             has_side = stands_alone and _SIDE_BEFORE.search(before) is not None
             has_side |= _SIDE_BEHIND.match(behind) is not None and not before.endswith("the ")
+            has_side &= TURN_BEFORE.search(before) is None
             if has_side and length and said.value * length[1] <= _LONGEST_BORROWED_CM:
                 unit = length
             elif stands_alone and _MENDED.search(before):
@@ -230,10 +242,10 @@ class _Reader:
         kind, factor = QuantityKind.COUNT, 1.0
         self._skip(*_OF_A, only_before_unit=True)
         unit = self._word()
-        if unit in _UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not self._is_in_front():
+        if unit in UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not self._is_in_front():
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
-            kind, factor = _UNIT[unit]
+            kind, factor = UNIT[unit]
             self._at += 1
         elif self._tokens[self._at - 1].text in _ARTICLES | _EMPHASIS:
             return None  # "a chair"
@@ -250,14 +262,14 @@ class _Reader:
         """Whether a part has a unit of its own: "and a half turn", "and a third of a full turn"."""
         while self._word(ahead) in _OF_A:
             ahead += 1
-        return self._word(ahead) in _UNIT and self._word(ahead) not in _ATTACHED_ONLY
+        return self._word(ahead) in UNIT and self._word(ahead) not in _ATTACHED_ONLY
 
     def _skip(self, *words: str, only_before_unit: bool) -> None:
         """Goes past filling words if a unit follows them."""
         ahead = 0
         while self._word(ahead) in words:
             ahead += 1
-        if not only_before_unit or (ahead and self._word(ahead) in _UNIT and self._word(ahead) not in _ATTACHED_ONLY):
+        if not only_before_unit or (ahead and self._word(ahead) in UNIT and self._word(ahead) not in _ATTACHED_ONLY):
             self._at += ahead
 
     def _rest(self, unit: str, factor: float) -> float:
@@ -275,7 +287,7 @@ class _Reader:
         follows = self._word()
         is_part = number is not None and 0 < number * smaller < factor and number == int(number)
         if is_part and number is not None:
-            own = _UNIT.get(follows) if not self._is_in_front() else None
+            own = UNIT.get(follows) if not self._is_in_front() else None
             if own is not None and own[0] is QuantityKind.LENGTH and own[1] < factor:
                 self._at += 1
                 return number * own[1]
@@ -294,7 +306,7 @@ class _Reader:
             self._at += 1 + (self._word(1) in _EMPHASIS)
             if self._word() in (*_SCALES, "couple", "few", "dozen"):
                 return self._with_half(self._cardinal())
-            return 1.0 if self._word() in _UNIT else None
+            return 1.0 if self._word() in UNIT else None
         is_feet = self._word() == "too" and self._word(1) in ("foot", "feet")
         if self._word() in _MISHEARD and (is_feet or self._word(1) in _BEHIND_MISHEARD):
             self._at += 1
@@ -335,7 +347,7 @@ class _Reader:
         ahead = 0
         while self._word(ahead) in _OF_A:
             ahead += 1
-        if self._word(ahead) not in _UNIT:
+        if self._word(ahead) not in UNIT:
             self._at = before
             return None
         return count * _FRACTIONS[word]
@@ -415,7 +427,7 @@ class _Reader:
             digits.append(_ONES[self._word(len(digits))])
         if len(digits) != 2:
             return len(digits) if len(digits) > 2 else 0
-        is_plural = self._word(2) in _UNIT and len(self._word(2)) > 2 and self._word(2).endswith("s")
+        is_plural = self._word(2) in UNIT and len(self._word(2)) > 2 and self._word(2).endswith("s")
         is_one = is_plural and digits[1] != digits[0] + 1 and self._word(-1) not in _EACH
         return 2 if 0 in digits or is_one else 0
 

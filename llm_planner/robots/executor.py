@@ -114,7 +114,7 @@ class SegmentExecutor:
 
     def receive(self, now_s: float) -> None:
         """Notes a sign of life from the planner."""
-        self._received_s = now_s if math.isinf(self._received_s) else max(self._received_s, now_s)
+        self._received_s = max(self._received_s, now_s)
         self._num_silence_steps = 0
 
     def add(self, request_id: str, segment: Segment, now_s: float) -> bool:
@@ -173,7 +173,7 @@ class SegmentExecutor:
 
     def tick(self, now_s: float) -> None:
         """Goes on with whatever is to be done at ``now_s``."""
-        self._received_s = now_s if math.isinf(self._received_s) else self._received_s
+        self._received_s = min(self._received_s, now_s)
         if self._is_busy_with_own_calls(now_s):
             return
         while self._state is ExecutorState.ACTIVE and self._run_segments(now_s):

@@ -118,22 +118,21 @@ class PlanPreparer:
         so_far = replace(request, failures=request.failures[:num_replans])
         keeps = self._replan_context is ReplanContext.KEEP
         scene = request.scene if keeps else _scenes(so_far)[-1]
-        prompt = self._encode(model, request, "" if given_plan else scene)
-        delivered_ids, num_inserted = self._conversation(so_far)
-        if not keeps:
-            delivered_ids, num_inserted = self._encoder.encode_plan(_done(so_far)), 0
+        done = self._conversation(so_far) if keeps else (self._encoder.encode_plan(_done(so_far)), 0)
+        delivered_ids, num_inserted = done
         writable = self._writable(model, request, allowed)
         grammar = self._grammar(model, writable, can_ask=can_ask) if self._is_constrained else None
         num_open = num_open_blocks(request.delivered)
-        # What no model reads needs no room, and nobody waits for a prefix because of it.
-        prefix_id = None if given_plan else f"{model.name}/{self._encoder.style.value}"
+        if given_plan:  # no model reads it: it needs no room for a scene, and nobody waits for a prefix
+            prompt, prefix_id, num_cached = self._encode(model, request, ""), None, 0
+        else:
+            prompt, prefix_id = self._encode(model, request, scene), f"{model.name}/{self._encoder.style.value}"
+            num_cached = self._backend.load_prefix(prefix_id, prompt.static_ids, model.adapter)
         sequence = Sequence(
             request_id=request.request_id,
-            prompt_token_ids=(*(prompt.static_ids if prefix_id else ()), *prompt.dynamic_ids, *delivered_ids),
+            prompt_token_ids=(*prompt.static_ids, *prompt.dynamic_ids, *delivered_ids),
             prefix_id=prefix_id,
-            num_cached_tokens=self._backend.load_prefix(prefix_id, prompt.static_ids, model.adapter)
-            if prefix_id
-            else 0,
+            num_cached_tokens=num_cached,
             grammar=grammar,
             first_grammar=continued(grammar, num_open) if grammar is not None and request.delivered else None,
             num_open_blocks=num_open,

@@ -85,6 +85,12 @@ def test_amounts(text, expected):
         ("one metre five to the right", [(CM, 100), (COUNT, 5)]),  # 1.05 or 1.5 m
         ("forward two, then one metre back", [(COUNT, 2), (CM, 100)]),  # nothing before it to borrow from
         ("three pictures, no, two", [(COUNT, 3), (COUNT, 2)]),
+        ("one metre up, then wait for two, then land", [(CM, 100), (COUNT, 2)]),
+        ("3 m up, forward for two", [(CM, 300), (CM, 200)]),
+        ("a metre up, turn left 90 and land", [(CM, 100), (COUNT, 90)]),
+        ("50 cm up, turn left 45 and land", [(CM, 50), (COUNT, 45)]),
+        ("50 cm up, then turn 90 to the left", [(CM, 50), (COUNT, 90)]),
+        ("50 cm up, clockwise 90, forward 60", [(CM, 50), (COUNT, 90), (CM, 60)]),
     ],
 )
 def test_numbers_borrow_the_unit_of_what_was_said_before(text, expected):

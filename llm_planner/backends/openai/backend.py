@@ -177,7 +177,7 @@ class OpenAIBackend:
 
     def _admit(self, sequence: Sequence, failed: dict[str, ServerError]) -> None:
         if sequence.request_id in self._states:
-            failed[sequence.request_id] = _not_ours("another request of this name is not released yet")
+            failed[sequence.request_id] = _misuse("another request of this name is not released yet")
             return
         state = RemoteSequence(sequence=sequence, output_token_ids=list(sequence.output_token_ids))
         self._states[sequence.request_id] = state
@@ -195,7 +195,7 @@ class OpenAIBackend:
         for request_id in request_ids:
             state = self._states.get(request_id)
             if state is None or request_id in failed:
-                failed.setdefault(request_id, _not_ours("the backend does not know this request"))
+                failed.setdefault(request_id, _misuse("the backend does not know this request"))
                 continue
             try:
                 if state.needs_stream(now_s):
@@ -271,7 +271,8 @@ class OpenAIBackend:
         failed[request_id] = failure
 
 
-def _not_ours(message: str) -> ServerError:
+def _misuse(message: str) -> ServerError:
+    """Returns the failure of a request that was not even sent."""
     return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
 
 
