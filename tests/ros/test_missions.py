@@ -6,39 +6,28 @@ executor); only rclpy's node and action client are played, so that a message can
 and in any order.
 """
 
-import collections
 import json
 import random
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from builtin_interfaces.msg import Time
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from rclpy.task import Future
 
 import llm_planner.msg as msgs
-from llm_planner.action import PlanTask
-from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.request import Urgency
 from llm_planner.core.segment import BlockEdge, ReportStatus, Segment, make_replan
 from llm_planner.core.skill import SkillCall
-from llm_planner.robots.library import RobotLibrary
-from llm_planner.ros import conversions, planner_client
-from llm_planner.ros.bridge import Bridge
+from llm_planner.ros import conversions
 from llm_planner.ros.mission import Mission
-from llm_planner.ros.missions import Missions
-from llm_planner.ros.planner_client import PlannerClient
-from llm_planner.ros.robot_control import RobotControl
-from llm_planner.sim.kinematics import KinematicDriver
 from llm_planner.srv import GetSegments, Instruct
 from tests.ros.nodes import make_segment
+from tests.ros.played_robot import Robot, messages
 
 pytestmark = pytest.mark.ros
-TELLO, ARM = map(RobotLibrary().get, ("tello", "indy7"))
 ENDS = [
     ErrorCode.NONE,
     ErrorCode.PLAN_PARTIAL,
@@ -51,195 +40,6 @@ ENDS = [
 
 
 KINDS = ["say", "say", "twice", "fail", "ask"]  # of segments
-
-
-class FakeNode:
-    """A node whose callbacks a test makes."""
-
-    def __init__(self):
-        self.timers, self.subscriptions, self.wakeups, self.published = [], {}, [], collections.defaultdict(list)
-        self.client = FakeClient()
-
-    def get_fully_qualified_name(self):
-        return "/drone_1"
-
-    def get_logger(self):
-        return SimpleNamespace(
-            warning=lambda *_, **__: None, error=lambda text, **__: pytest.fail(text) if "failed" in text else None
-        )
-
-    def get_clock(self):
-        return SimpleNamespace(now=lambda: SimpleNamespace(to_msg=lambda: Time(sec=1)))
-
-    def create_client(self, *_):
-        return self.client
-
-    def create_publisher(self, _, topic, *__):
-        return SimpleNamespace(publish=self.published[topic].append)
-
-    def create_subscription(self, _, topic, callback, *__):
-        self.subscriptions[topic] = callback
-
-    def create_timer(self, _, callback, *, clock):
-        self.timers.append(callback)
-        return SimpleNamespace(cancel=lambda: None, reset=lambda: None, is_canceled=lambda: False)
-
-    def create_guard_condition(self, callback):
-        self.wakeups.append(callback)
-        return SimpleNamespace(trigger=lambda: None)
-
-    def spin(self):
-        """Makes the deferred calls; what these defer is made the next time."""
-        for wakeup in self.wakeups:
-            wakeup()
-
-
-class FakeClient:
-    """A service client; the test answers."""
-
-    def __init__(self):
-        self.asked = []
-
-    def service_is_ready(self):
-        return True
-
-    def call_async(self, request):
-        self.asked.append((request, Future()))
-        return self.asked[-1][1]
-
-    def remove_pending_request(self, future):
-        self.asked = [entry for entry in self.asked if entry[1] is not future]
-
-
-class FakeAction:
-    """An action client; the test plays the planner."""
-
-    def __init__(self, *_, **__):
-        self.sent, self.feedback, self.results, self.cancelled = {}, {}, {}, []
-
-    def server_is_ready(self):
-        return True
-
-    def send_goal_async(self, goal, *, feedback_callback, goal_uuid):
-        goal_id = bytes(goal_uuid.uuid).hex()
-        self.sent.setdefault(goal_id, goal)
-        self.feedback[goal_id] = feedback_callback
-        return Future()
-
-    def _get_result_async(self, handle):
-        return self.results.setdefault(bytes(handle.goal_id.uuid).hex(), Future())
-
-    def _cancel_goal_async(self, handle):
-        self.cancelled.append(bytes(handle.goal_id.uuid).hex())
-        return Future()
-
-
-class RecordingConnection:
-    """A kinematic robot that notes which calls begin."""
-
-    takes_worlds = True
-    unsupported_skills = frozenset()
-
-    def __init__(self, model, on_start):
-        self._model, self._on_start = model, on_start
-
-    def enter(self, world, pose, _epoch_s):
-        driver = KinematicDriver(self._model, world, random.Random(0), pose=pose)
-        start = driver.start
-
-        def note_and_start(call, now_s):
-            self._on_start(call)
-            start(call, now_s)
-
-        driver.start = note_and_start
-        return driver
-
-    def close(self):
-        pass
-
-
-class Robot:
-    """All of a robot node but rclpy."""
-
-    def __init__(self, model=TELLO):
-        self.clock, self.node = ManualClock(100.0), FakeNode()
-        original, planner_client.PlanActionClient = planner_client.PlanActionClient, FakeAction
-        try:
-            self.client = PlannerClient(self.node, model.name, clock=self.clock)
-        finally:
-            planner_client.PlanActionClient = original
-        self.action = self.client._endpoints.action
-        self.bridge = Bridge(self.node, lambda error, *_: pytest.fail(repr(error)))
-        self.started, self.begun, self.messages = [], [], []
-        self.void = set()  # goals of which nothing may begin any more
-        self.control = RobotControl(
-            model,
-            clock=self.clock,
-            time_scale=1.0,
-            connection=RecordingConnection(model, self.note_start),
-            report=lambda report: self.bridge.post(lambda: self.missions.on_report(report, Time(sec=1))),
-            on_reflex=lambda event: self.bridge.post(lambda: self.missions.on_reflex(event, Time(sec=1))),
-        )
-        self.missions = Missions(
-            self.node,
-            self.client,
-            self.control,
-            model,
-            bridge=self.bridge,
-            wake=lambda: None,
-            publish=self.messages.append,
-        )
-        begin = self.control.begin
-
-        def note_and_begin(goal_id, **options):
-            begin(goal_id, **options)
-            self.begun.append(goal_id)
-
-        self.control.begin = note_and_begin
-
-    def note_start(self, call):
-        if call.name in ("mf", "mb", "l"):  # hover and land are the robot's own calls
-            self.started.append((self.begun[-1], call))
-            assert self.begun[-1] == self.control.goal_id
-            assert self.begun[-1] not in self.void
-
-    def instruct(self, urgency=Urgency.NORMAL, **fields):
-        self.missions.instruct(Instruct.Request(instruction="go", urgency=urgency.value, **fields))
-        return self.begun[-1]
-
-    def spin(self, times=4):
-        for _ in range(times):
-            self.node.spin()
-
-    def run(self, seconds):
-        for _ in range(round(seconds / 0.1)):
-            self.clock.advance(0.1)
-            self.control.tick()
-
-    def feed(self, goal_id, segments, num_segments=None):
-        feedback = PlanTask.Feedback(segments=segments, num_segments=num_segments or len(segments))
-        self.action.feedback[goal_id](PlanTask.Impl.FeedbackMessage(feedback=feedback))
-
-    def end(self, goal_id, code, segments=()):
-        result = conversions.from_result(
-            PlanResult(request_id=goal_id, error_code=code, error_msg="the end", segments=tuple(segments))
-        )
-        self.action.results[goal_id].set_result(PlanTask.Impl.GetResultService.Response(status=4, result=result))
-
-    def say_status(self, goals):
-        progress = [msgs.GoalProgress(goal_id=goal_id, num_segments=count) for goal_id, count in goals.items()]
-        status = msgs.PlannerStatus(state=msgs.PlannerStatus.ACTIVE, goals=progress)
-        self.node.subscriptions["/planner/status"](status)
-
-    @property
-    def outcomes(self):
-        return [message for message in self.messages if isinstance(message, msgs.PlanOutcome)]
-
-
-def messages(goal_id, *texts):
-    """Returns segments as they travel; an empty text stands for the marker of a replan."""
-    made = (make_segment(index, text) if text else make_replan(index) for index, text in enumerate(texts))
-    return [conversions.from_segment(segment, goal_id) for segment in made]
 
 
 @pytest.fixture
@@ -413,153 +213,6 @@ def test_an_emergency_whose_plan_cannot_be_gone_on_with_is_left_to_the_reflex_on
     assert outcome.error_code == ErrorCode.NOT_ACHIEVED
     status = msgs.SegmentOutcome.FAILED if has_failed else msgs.SegmentOutcome.SUCCEEDED
     assert [s.status for s in outcome.segments] == [status]
-
-
-@pytest.mark.parametrize("first", [Urgency.NORMAL, Urgency.URGENT, Urgency.CHAT])
-@pytest.mark.parametrize("order", [{}, {"urgency": 1}, {"urgency": 7}, {"plan_only": True}, {"world": "none"}])
-def test_an_order_to_stop_stops_a_robot_whatever_it_does(robot, first, order):
-    goal_id = robot.instruct(first)
-    robot.spin()
-    robot.feed(goal_id, messages(goal_id, "mf(200);"))
-    robot.run(1.0)
-    followed = []
-    follower = SimpleNamespace(note_outcome=lambda outcome, *, is_last: followed.append((outcome.tag, is_last)))
-    robot.missions.instruct(Instruct.Request(instruction="Stop!", tag="mine", **order), follower=follower)
-    at = robot.control.pose
-    assert followed == []  # it is answered first
-    robot.spin()
-    assert followed == [("mine", True)]
-    robot.end(goal_id, ErrorCode.CANCELLED, [make_segment(0, "mf(200);")])
-    robot.feed(goal_id, messages(goal_id, "mf(200);", "mb(100);"))
-    robot.spin()
-    robot.run(5.0)
-    assert robot.control.pose.x_m == pytest.approx(at.x_m, abs=0.05)
-    told, stopped = robot.outcomes
-    assert (told.tag, told.error_code, told.plan, told.instruction) == ("mine", ErrorCode.NONE, "h();", "Stop!")
-    assert (stopped.goal_id, stopped.error_code) == (goal_id, ErrorCode.STOPPED)
-    assert stopped.error_msg == "stopped by the instruction 'Stop!'"
-    assert robot.instruct() != goal_id, "it is free again"
-
-
-def test_an_order_to_stop_needs_no_planner(robot):
-    for _ in range(2):
-        robot.missions.instruct(Instruct.Request(instruction="freeze"))
-        robot.spin()
-    assert [(outcome.goal_id, outcome.error_code) for outcome in robot.outcomes] == [("", ErrorCode.NONE)] * 2
-    assert robot.action.sent == {}
-
-
-@pytest.mark.parametrize("order", [{"instruction": "stop at the door"}, {"instruction": "stop", "plan": "mf(20);"}])
-def test_what_is_no_order_to_stop_meets_a_busy_robot(robot, order):
-    robot.instruct()
-    with pytest.raises(PlannerError) as caught:
-        robot.missions.instruct(Instruct.Request(**order))
-    assert caught.value.code is ErrorCode.ROBOT_BUSY
-
-
-BOX = {"name": "red_box", "position_m": [0.5, 0.0, 0.025]}
-
-
-@pytest.fixture
-def arm():
-    """Returns an arm that holds a box and moves, and the skills that it calls from then on."""
-    robot = Robot(ARM)
-    goal_id = robot.instruct(world=json.dumps({"objects": [BOX]}))
-    robot.spin()
-    robot.feed(goal_id, messages(goal_id, "pick(red_box);", "mb(20);"))
-    while not any(call.name == "mb" for _, call in robot.started):
-        robot.run(0.1)
-    assert robot.control.surroundings()[1] == "red_box"
-    called, start = [], robot.control._driver.start
-    robot.control._driver.start = lambda call, now_s: (called.append(call.name), start(call, now_s))
-    return robot, called
-
-
-@pytest.mark.parametrize("text", ["Stop, let go of me!", "stop! let go!", "stop and drop it", "let go!", "Release me"])
-@pytest.mark.parametrize("order", [{}, {"urgency": 1}, {"allowed_skills": ["open"]}])
-def test_an_order_to_let_go_halts_an_arm_that_is_busy_and_opens_its_gripper(arm, text, order):
-    robot, called = arm
-    robot.missions.instruct(Instruct.Request(instruction=text, tag="mine", **order))
-    assert called[0] == "stop"
-    robot.run(1.9)  # not so long that it minds that the planner is silent
-    assert called == ["stop", "open"]
-    assert robot.control.surroundings()[1] == ""
-    assert len(robot.action.sent) == 1, "no planner is asked"
-    robot.end(robot.begun[0], ErrorCode.CANCELLED)
-    robot.spin()
-    told, stopped = robot.outcomes
-    assert (told.tag, told.error_code, told.plan, told.candidates) == ("mine", ErrorCode.NONE, "open();", [])
-    assert (stopped.error_code, stopped.error_msg) == (ErrorCode.STOPPED, f"stopped by the instruction {text!r}")
-
-
-@pytest.mark.parametrize(
-    ("order", "plan"),
-    [
-        ({"plan_only": True}, ""),
-        ({"urgency": Urgency.CHAT.value}, "stop();"),
-        ({"allowed_skills": ["pick"]}, "stop();"),
-        ("unsupported", "stop();"),
-    ],
-)
-def test_an_arm_that_must_not_open_its_gripper_stops(arm, order, plan):
-    robot, called = arm
-    if order == "unsupported":
-        robot.control._connection.unsupported_skills, order = frozenset({"open"}), {}
-    robot.missions.instruct(Instruct.Request(instruction="Stop, let go of me!", **order))
-    robot.run(1.9)  # not so long that it minds that the planner is silent
-    assert called == ["stop"]
-    robot.spin()
-    (told,) = robot.outcomes
-    assert (told.error_code, told.plan, list(told.candidates)) == (ErrorCode.NONE, plan, [] if plan else ["open();"])
-
-
-def test_a_task_waits_for_a_gripper_that_opens(arm):
-    robot, called = arm
-    robot.missions.instruct(Instruct.Request(instruction="let go"))
-    robot.end(robot.begun[0], ErrorCode.CANCELLED)
-    robot.spin()
-    goal_id = robot.instruct()
-    robot.spin()
-    robot.feed(goal_id, messages(goal_id, "mf(20);"))
-    robot.run(2.0)
-    assert called[:3] == ["stop", "open", "mf"]
-    assert robot.control.surroundings()[1] == ""
-
-
-def test_a_stop_halts_a_gripper_that_opens(arm):
-    robot, called = arm
-    robot.missions.instruct(Instruct.Request(instruction="let go"))
-    while called[-1] != "open":
-        robot.run(0.1)
-    robot.missions.instruct(Instruct.Request(instruction="stop"))
-    robot.run(1.9)  # not so long that it minds that the planner is silent
-    assert called == ["stop", "open", "stop"]
-    assert robot.control.surroundings()[1] == "red_box"
-
-
-def test_an_arm_whose_planner_is_lost_lets_go(arm):
-    robot, called = arm
-    robot.end(robot.begun[0], ErrorCode.SERVER_UNREACHABLE)
-    robot.spin()
-    robot.missions.instruct(Instruct.Request(instruction="let go"))
-    robot.run(1.9)  # not so long that it minds that the planner is silent
-    assert called == ["stop", "open"]
-
-
-def test_a_free_arm_asks_the_planner_how_to_let_go():
-    robot = Robot(ARM)
-    robot.missions.instruct(Instruct.Request(instruction="let go"))
-    robot.spin()
-    assert [goal.instruction for goal in robot.action.sent.values()] == ["let go"]
-
-
-@pytest.mark.parametrize("order", [{"urgency": Urgency.CHAT.value}, {"allowed_skills": ["pick"]}])
-def test_an_order_to_let_go_that_must_not_act_meets_a_busy_arm(arm, order):
-    robot, called = arm
-    with pytest.raises(PlannerError) as caught:
-        robot.missions.instruct(Instruct.Request(instruction="let go", **order))
-    assert caught.value.code is ErrorCode.ROBOT_BUSY
-    assert called == []
 
 
 def test_a_plan_that_is_only_shown_moves_nothing_if_it_is_closed_in_time(robot):

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orders that a robot obeys itself, whatever it does and whether there is a planner or not."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.request import Urgency
+from llm_planner.srv import Instruct
+from tests.ros.nodes import make_segment
+from tests.ros.played_robot import ARM, Robot, messages
+
+pytestmark = pytest.mark.ros
+
+
+@pytest.fixture
+def robot():
+    return Robot()
+
+
+@pytest.mark.parametrize("first", [Urgency.NORMAL, Urgency.URGENT, Urgency.CHAT])
+@pytest.mark.parametrize("order", [{}, {"urgency": 1}, {"urgency": 7}, {"plan_only": True}, {"world": "none"}])
+def test_an_order_to_stop_stops_a_robot_whatever_it_does(robot, first, order):
+    goal_id = robot.instruct(first)
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(200);"))
+    robot.run(1.0)
+    followed = []
+    follower = SimpleNamespace(note_outcome=lambda outcome, *, is_last: followed.append((outcome.tag, is_last)))
+    robot.missions.instruct(Instruct.Request(instruction="Stop!", tag="mine", **order), follower=follower)
+    at = robot.control.pose
+    assert followed == []  # it is answered first
+    robot.spin()
+    assert followed == [("mine", True)]
+    robot.end(goal_id, ErrorCode.CANCELLED, [make_segment(0, "mf(200);")])
+    robot.feed(goal_id, messages(goal_id, "mf(200);", "mb(100);"))
+    robot.spin()
+    robot.run(5.0)
+    assert robot.control.pose.x_m == pytest.approx(at.x_m, abs=0.05)
+    told, stopped = robot.outcomes
+    assert (told.tag, told.error_code, told.plan, told.instruction) == ("mine", ErrorCode.NONE, "h();", "Stop!")
+    assert (stopped.goal_id, stopped.error_code) == (goal_id, ErrorCode.STOPPED)
+    assert stopped.error_msg == "stopped by the instruction 'Stop!'"
+    assert robot.instruct() != goal_id, "it is free again"
+
+
+def test_an_order_to_stop_needs_no_planner(robot):
+    for _ in range(2):
+        robot.missions.instruct(Instruct.Request(instruction="freeze"))
+        robot.spin()
+    assert [(outcome.goal_id, outcome.error_code) for outcome in robot.outcomes] == [("", ErrorCode.NONE)] * 2
+    assert robot.action.sent == {}
+
+
+@pytest.mark.parametrize("order", [{"instruction": "stop at the door"}, {"instruction": "stop", "plan": "mf(20);"}])
+def test_what_is_no_order_to_stop_meets_a_busy_robot(robot, order):
+    robot.instruct()
+    with pytest.raises(PlannerError) as caught:
+        robot.missions.instruct(Instruct.Request(**order))
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+
+
+BOX = {"name": "red_box", "position_m": [0.5, 0.0, 0.025]}
+
+
+@pytest.fixture
+def arm():
+    """Returns an arm that holds a box and moves, and the skills that it calls from then on."""
+    robot = Robot(ARM)
+    goal_id = robot.instruct(world=json.dumps({"objects": [BOX]}))
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "pick(red_box);", "mb(20);"))
+    while not any(call.name == "mb" for _, call in robot.started):
+        robot.run(0.1)
+    assert robot.control.surroundings()[1] == "red_box"
+    called, start = [], robot.control._driver.start
+    robot.control._driver.start = lambda call, now_s: (called.append(call.name), start(call, now_s))
+    return robot, called
+
+
+@pytest.mark.parametrize("text", ["Stop, let go of me!", "stop! let go!", "stop and drop it", "let go!", "Release me"])
+@pytest.mark.parametrize("order", [{}, {"urgency": 1}, {"allowed_skills": ["open"]}])
+def test_an_order_to_let_go_halts_an_arm_that_is_busy_and_opens_its_gripper(arm, text, order):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction=text, tag="mine", **order))
+    assert called[0] == "stop"
+    robot.run(1.9)  # not so long that it minds that the planner is silent
+    assert called == ["stop", "open"]
+    assert robot.control.surroundings()[1] == ""
+    assert len(robot.action.sent) == 1, "no planner is asked"
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.spin()
+    told, stopped = robot.outcomes
+    assert (told.tag, told.error_code, told.plan, told.candidates) == ("mine", ErrorCode.NONE, "open();", [])
+    assert (stopped.error_code, stopped.error_msg) == (ErrorCode.STOPPED, f"stopped by the instruction {text!r}")
+
+
+@pytest.mark.parametrize(
+    ("order", "plan"),
+    [
+        ({"plan_only": True}, ""),
+        ({"urgency": Urgency.CHAT.value}, "stop();"),
+        ({"allowed_skills": ["pick"]}, "stop();"),
+        ("unsupported", "stop();"),
+    ],
+)
+def test_an_arm_that_must_not_open_its_gripper_stops(arm, order, plan):
+    robot, called = arm
+    if order == "unsupported":
+        robot.control._connection.unsupported_skills, order = frozenset({"open"}), {}
+    robot.missions.instruct(Instruct.Request(instruction="Stop, let go of me!", **order))
+    robot.run(1.9)  # not so long that it minds that the planner is silent
+    assert called == ["stop"]
+    robot.spin()
+    (told,) = robot.outcomes
+    assert (told.error_code, told.plan, list(told.candidates)) == (ErrorCode.NONE, plan, [] if plan else ["open();"])
+
+
+def test_a_task_waits_for_a_gripper_that_opens(arm):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.spin()
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(20);"))
+    robot.run(2.0)
+    assert called[:3] == ["stop", "open", "mf"]
+    assert robot.control.surroundings()[1] == ""
+
+
+def test_a_stop_halts_a_gripper_that_opens(arm):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    while called[-1] != "open":
+        robot.run(0.1)
+    robot.missions.instruct(Instruct.Request(instruction="stop"))
+    robot.run(1.9)  # not so long that it minds that the planner is silent
+    assert called == ["stop", "open", "stop"]
+    assert robot.control.surroundings()[1] == "red_box"
+
+
+def test_an_arm_whose_planner_is_lost_lets_go(arm):
+    robot, called = arm
+    robot.end(robot.begun[0], ErrorCode.SERVER_UNREACHABLE)
+    robot.spin()
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.run(1.9)  # not so long that it minds that the planner is silent
+    assert called == ["stop", "open"]
+
+
+def test_a_free_arm_asks_the_planner_how_to_let_go():
+    robot = Robot(ARM)
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.spin()
+    assert [goal.instruction for goal in robot.action.sent.values()] == ["let go"]
+
+
+@pytest.mark.parametrize("order", [{"urgency": Urgency.CHAT.value}, {"allowed_skills": ["pick"]}])
+def test_an_order_to_let_go_that_must_not_act_meets_a_busy_arm(arm, order):
+    robot, called = arm
+    with pytest.raises(PlannerError) as caught:
+        robot.missions.instruct(Instruct.Request(instruction="let go", **order))
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+    assert called == []
