@@ -11,9 +11,11 @@ from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.quantities import QuantityKind, quantities
 from llm_planner.planning.untrusted import ascii_letters
+from llm_planner_lab.tasks.composed import composed
 from llm_planner_lab.tasks.draft import Draft
 from llm_planner_lab.tasks.frames import AMOUNT, OBJECT, WORDS, Frame, nouns, sayings
 from llm_planner_lab.tasks.names import invented_word
+from llm_planner_lab.tasks.renamed import renamed
 from llm_planner_lab.tasks.sample import DEFAULT_DIFFICULTY, Difficulty, Task, is_within_limits
 from llm_planner_lab.tasks.scene import PlacedObject, describe
 from llm_planner_lab.tasks.searching import with_decisions, with_searches
@@ -39,6 +41,8 @@ _LITERAL_SHARE, _MIRRORED_SHARE, _JOINED_SHARE, _DECORATED_SHARE = 0.25, 0.3, 0.
 _OUT_OF_RANGE_SHARE = 0.05
 _INJECTED_SHARE = 0.2
 _AMBIGUOUS_SHARE = 0.1
+_COMPOSED_SHARE = 0.9
+_RENAMED_SHARE = 0.6
 _ALIKE_SHARE = 0.15
 _TWO_SAYINGS_SHARE = 0.15
 _TRIES = 8
@@ -90,6 +94,8 @@ class Speaker:
             other = self._filled(rng, self._frame(rng, robot))
             if _can_be_joined(other):
                 filled = _joined(rng, filled, other)
+        elif rng.random() < _COMPOSED_SHARE:
+            filled = composed(rng, filled, lambda r: self._thing(r, robot))
         task = _task(rng, filled, difficulty)
         if task.scene and rng.random() < _INJECTED_SHARE:
             task = replace(task, scene=self._with_order(rng, robot, task.scene))
@@ -112,6 +118,8 @@ class Speaker:
         """Returns the frame with other words in its slots, if it can have them."""
         if rng.random() < _MIRRORED_SHARE:
             frame = mirrored(frame)
+        if frame.scene and rng.random() < _RENAMED_SHARE:
+            frame = renamed(rng, frame)
         if rng.random() < _LITERAL_SHARE:
             return frame
         for _ in range(_TRIES):
@@ -142,7 +150,7 @@ class Speaker:
 
     def _thing(self, rng: random.Random, robot: str) -> str:
         kind = rng.random()
-        if kind < 0.5:
+        if kind < 0.5 and self.things[robot]:
             return rng.choice(self.things[robot]).lower()
         noun = invented_word(rng) if kind < 0.65 else rng.choice(THINGS)
         return f"{rng.choice(COLOURS)} {noun}" if rng.random() < 0.2 else noun
