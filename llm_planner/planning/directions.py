@@ -46,7 +46,7 @@ _NOT_A_SIDE = re.compile(
     r"|\b(?:all right|alright|you re right|that s right"
     r"|(?:is|are|s|been|be|just|only|got|have|has|what|who) left\b(?! of)"
     r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up(?= [,;:.!?]| *$)|right angles?\b"
-    r"|give (?:me|us) back\b|at the back\b|back (?:door|gate|yard|garden|wall|room|seat|row)s?\b)"
+    r"|give (?:me|us) back\b|at the back\b(?! of you\b)|back (?:door|gate|yard|garden|wall|room|seat|row)s?\b)"
 )
 _UNIT = r"(?:cm|centimet(?:re|er)s?|met(?:re|er)s?|m|feet|foot|ft|yards?|yd)"
 _WAYS = {  # words that order a motion or a turn
@@ -54,19 +54,23 @@ _WAYS = {  # words that order a motion or a turn
     r"|against (?:the )?clock(?:wise)?",
     Side.RIGHT: r"right|starboard|rightwards?|righthand|(?<!against )(?<!against the )clockwise|(?:three|3) o clock",
     Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|half|{_UNIT}) (?:ahead(?! of)|front)"
-    rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?:closer|nearer)(?! than)|advance",
+    rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?<!is )(?<!it )(?<!are )(?:closer|nearer)(?! than)|advance"
+    rf"|forth|there(?= and (?:\w+ )?back\b)|(?:go|going|fly|flying|{_UNIT}) on"
+    rf"|(?<!back )(?<!come )(?<!get )(?<!go )(?<!move )out(?= (?:\w+ )?\w+ {_UNIT})",
     Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?!(?: up| down| to| in| on| where| the way)\b)"
     r"|backwards?|reverse|astern|retreat|withdraw"
     r"|recoil|retire",
-    Side.UP: r"(?<=go )up|up(?! there)|upwards?|higher|rise|raise|lift|climb|ascend|elevate|hoist|levitate|soar|mount"
+    Side.UP: r"(?<=go )up|up(?! there)|upwards?|higher|ris(?:e|ing)|raise|lift(?:ing)?|climb(?:ing)?|ascend(?:ing)?"
+    r"|elevate|hoist|levitate|soar|mount"
     r"|gain (?:\w+ ){0,4}(?:height|altitude)",
-    Side.DOWN: r"down|doon|downwards?|lower|descend|drop|duck|dip(?:s|ped)?|sink",
+    Side.DOWN: r"down|doon|downwards?|lower|deeper|descend(?:ing)?|drop|duck|dip(?:s|ped)?|sink",
 }
 _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
     Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
     Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
-    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|back(?:wards|ing) into|(?:six|6) o clock|your (?:six|6)|tail",
+    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back(?:wards|ing) into|(?:six|6) o clock"
+    r"|your (?:six|6)|tail",
     Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?"
     r"|(?<=from )up|out from (?:under(?:neath)?|beneath|below)",
     Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|floor|ground|bottom|underside",
@@ -77,7 +81,7 @@ _ROUNDS = re.compile(r"(?:^|(?<=[;{}]))(\d{1,3})\{")  # of a loop
 _HALF_OR_FULL = (180, 360)  # degrees
 _MOVE = (
     r"(?:go|move|fly|get|slide|step|shift|dodge|duck|dive|jump|come|head|veer|swerve|bank|roll|back|retreat|pull|drop|climb|rise|"
-    r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape)"
+    r"run|hop|scoot|turn|drift|edge|ease|nip|shuffle|budge|swing|steer|strafe|tilt|escape|clear)"
 )
 _AMOUNT = rf"(?:\w+ (?:\w+ )?(?:{_UNIT}|steps?) )?"
 _TO = (
@@ -126,7 +130,7 @@ _REVERSED = re.compile(
     r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|"
     r"dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually|sorry|scratch|rather|meant?|"
     r"same|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|(?<!take )(?<!taking )off|too far"
-    r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back"
+    r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back|(?:turn|spin) on (?:the|your) heels?"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
 )
 _NOT_REVERSED = re.compile(  # "do not land"

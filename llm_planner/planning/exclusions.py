@@ -34,7 +34,8 @@ _OPEN, _CLOSE = Gripper(is_open=True), Gripper(is_open=False)
 _ARTICLE = r"(?:the|that|thi|those|these|my|your|our|his|her|their|an?)"  # as ``bare_words`` have them
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
-    r"(?<!\bif )(?<!\bthere )\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
+    r"(?<!\bif )(?<!\bif it )(?<!\bif they )(?<!\bthere )(?<!\bor )"
+    r"\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
     rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but|apart from) (?:{_PREPOSITION} )?{_ARTICLE} "
     rf"|\b(?:except(?:ing)?(?: for)?|excluding|apart from) (?:any )?(?!{_ARTICLE} )"
 )
@@ -68,7 +69,7 @@ _NEXT_THING = re.compile(
     rf"|,? and (?:{_ARTICLE}|any) (?=\w+(?: \w+)?(?:[,;]|$| (?:and|or|but|alone)\b)))"
 )
 """From one thing of a list to the next; "and the plate goes on the tray" is none."""
-_TIME = "until|till?|before|unless|(?:if|when|once)(?! (?:you ?a?re )?(?:ready|possible)\\b)|while"
+_TIME = "until|till?|before|unless|in case|(?:if|when|once)(?! (?:you ?a?re )?(?:ready|possible)\\b)|while"
 _IN_A_CASE = re.compile(
     rf"(?:^| )(?:{_TIME}) [^,;]*(?<! and)(?<! but)(?<! or)$"
     rf"|(?:^|[,;] )(?:\w+ )?(?:{_TIME}) [^,;]*[,;](?: (?:then|please|so|just|you))*$"
@@ -79,6 +80,10 @@ _FOR_A_TIME = re.compile(
 )
 """What limits a prohibition to a case or a time, in front of it and behind it: words of its clause or next to it."""
 _NEAR = 32  # words
+_OWN_ORDER = re.compile(
+    r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|goe|in|on|into|onto|to|should|shall|belong)\b"
+)
+"""Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
 _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     ("taking off", "(?:take|taking|lift|lifting) off", "off|up|air|rise|climb|ascend|fly|hover", (TakeOff,)),
     ("landing", "land(?:ing)?|touch(?:ing)? down", "land|down|ground|floor", (Land,)),
@@ -112,7 +117,7 @@ _MARK = re.compile(r"[,;:.!?()\u2013\u2014]|\s-+\s")
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
 _TAKEN_BACK = re.compile(
     rf" (?:(?:or|um|uh|oh|er|wait|hang on|hold on) )*(?:{_REGRETS}|make that|scratch that|correction)"
-    rf"(?: (?:{_REGRETS}|not|wait|actually|um|uh|oh|er|that))* the (?!other|same|thing|way)"
+    rf"(?: (?:{_REGRETS}|(not)|wait|actually|um|uh|oh|er|that))* the (?!other|same|thing|way)"
 )
 
 
@@ -132,6 +137,7 @@ class ExclusionCheck:
     _marked: Sequence[str] = field(init=False)
     _starts: frozenset[int] = field(init=False)
     _ends: frozenset[int] = field(init=False)
+    _repeats: Mapping[int, int] = field(init=False)  # "the cup, no, not the cup": from what is taken back to "cup"
     _forbidden: Mapping[type[Record], frozenset[int]] = field(init=False)
     _acts: Mapping[object, str] = field(init=False)
 
@@ -143,7 +149,7 @@ class ExclusionCheck:
             " ".join(clause) + mark for clause, mark in zip(clauses, [*marks, ";"], strict=True) if clause
         ).split()
         text = " ".join(self._words)
-        self._starts = self._listed(_ends_of(_RULED_OUT, text))
+        self._starts = self._listed(_RULED_OUT.finditer(text))
         forbidden: dict[type[Record], frozenset[int]] = {}
         for prohibition, effects in _PROHIBITIONS:
             for effect in effects:
@@ -152,7 +158,9 @@ class ExclusionCheck:
         self._acts = {
             effect: said for said, what, other, effects in _ACTS if self._forbids(what, other) for effect in effects
         }
-        self._ends = frozenset(text.count(" ", 0, match.start()) + 1 for match in _TAKEN_BACK.finditer(text))
+        taken_back = [(_words_before(match), match[1]) for match in _TAKEN_BACK.finditer(text)]
+        self._ends = frozenset(start + 1 for (start, _), is_not in taken_back if not is_not)
+        self._repeats = {start + 1: end for (start, end), is_not in taken_back if is_not}
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
@@ -190,14 +198,22 @@ class ExclusionCheck:
         words = name_words(name)
         for said in (words, [*words[:1], "one"]) if len(words) > 1 else (words,):  # "not the big one"
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
-            if said and places and all(p in starts or p + len(said) in self._ends for p in places):
+            if said and places and all(self._is_out(place, said, starts) for place in places):
                 return True
         return False
+
+    def _is_out(self, start: int, said: Sequence[str], starts: frozenset[int]) -> bool:
+        """Returns whether a thing is ruled out where the instruction names it, and nothing else is ordered of it."""
+        end = start + len(said)
+        if start in starts:
+            return not _OWN_ORDER.match(" ".join(self._words[end : end + _NEAR]))
+        repeated = self._repeats.get(end, len(self._words))
+        return end in self._ends or self._words[repeated : repeated + len(said)] == said
 
     def _forbidden_by(self, prohibition: re.Pattern[str]) -> frozenset[int]:
         """Returns before which words a prohibition ends that is not limited to a time or a case."""
         matches = prohibition.finditer(" ".join(self._words))
-        return self._listed(frozenset(_words_before(match)[1] for match in matches if not self._is_limited(match)))
+        return self._listed(match for match in matches if not self._is_limited(match))
 
     def _forbids(self, what: str, other: str) -> bool:
         """Returns whether the instruction forbids to do something, and nowhere orders it or takes that back."""
@@ -217,20 +233,16 @@ class ExclusionCheck:
         before, after = " ".join(self._marked[max(0, start - _NEAR) : start]), " ".join(self._marked[end : end + _NEAR])
         return bool(_IN_A_CASE.search(before) or _FOR_A_TIME.match(after))
 
-    def _listed(self, starts: frozenset[int]) -> frozenset[int]:
-        """Returns where things begin, with those that a list adds to them."""
+    def _listed(self, matches: Iterable[re.Match[str]]) -> frozenset[int]:
+        """Returns where the things behind matches of one clause begin, with those that a list adds to them."""
         listed: set[int] = set()
-        fresh = {start for start in starts if self._marked[start - 1].isalnum()}
+        places = map(_words_before, matches)
+        fresh = {end for start, end in places if all(word.isalnum() for word in self._marked[start:end])}
         while fresh:
             listed |= fresh
             nexts = ((start, _NEXT_THING.match(" ".join(self._marked[start : start + _NEAR]))) for start in fresh)
             fresh = {start + match.group().count(" ") for start, match in nexts if match} - listed
         return frozenset(listed)
-
-
-def _ends_of(pattern: re.Pattern[str], text: str) -> frozenset[int]:
-    """Returns before which words of a text matches of a pattern end."""
-    return frozenset(_words_before(match)[1] for match in pattern.finditer(text))
 
 
 def _words_before(match: re.Match[str]) -> tuple[int, int]:

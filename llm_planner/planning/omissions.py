@@ -21,7 +21,7 @@ from llm_planner.robots.model import RobotModel
 _EXCEPTION = re.compile(
     r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
     r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
-    r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|let)\b"
+    r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|nowhere|let)\b"
 )
 _DESCRIBED = re.compile(
     r"(?<!is )(?<!are )(?<!if )(?<!that )\b(?:(?:the|an?) "
@@ -31,12 +31,14 @@ _DESCRIBED = re.compile(
 )
 """What stands before a thing that only describes another: "the person holding ", "the plate that has "."""
 _ASIDE = re.compile(
-    r"\bso (?:that )?(?:i|we) (?:can|could)\b[^,.;:!?]*?(?=\b(?:and|then)\b|[,.;:!?]|$)"
+    r"\bwhile (?:i|we|he|she|they)\b[^,.;:!?]*"
+    r"|(?<!if )(?<!whether )\b(?:the|my|our|your|an?) (?:\w+ )?\w+(?:'?s| is| are) \w+ing\b"
+    r"|\bso (?:that )?(?:i|we) (?:can|could)\b[^,.;:!?]*?(?=\b(?:and|then)\b|[,.;:!?]|$)"
     r"|\bbetween [^,.;:!?]*?(?=\bthere(?:'?s| is| are)\b)"
     r"|\bi(?:'?ll| will) (?:(?:look after|hold)\b[^,.;:!?]*?(?=\band\b|[,.;:!?]|$)"
     r"|(?:take|get|do|carry|bring|fetch)\b[^.;:!?]*?(?=\b(?:and|while) you (?:take|get|do|carry|bring|fetch|pick)\b))"
 )
-"""What is to become possible, where something is, and what the speaker does himself."""
+"""What is to become possible, where something is, what happens, and what the speaker does himself."""
 _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
 _NUMBER = re.compile(r"_\d+$")

@@ -131,6 +131,9 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
         ("get out from under it", "md(50);"),
         ("land on the floor!", "ld();"),
         ("drop to the floor, there is smoke", "ld();"),
+        ("back side one trolley is coming fast", "mf(100);"),
+        ("there are flames at the back of you", "mf(100);"),
+        ("clear off to the right, a ball comes from the left", "mr(100);"),
     ],
 )
 def test_the_way_out_is_free(instruction, plan):
@@ -244,6 +247,16 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("fly left, never mind, where you were", "mr(100);"),
         ("left is not what I want", "mr(100);"),
         ("left, no, the window side", "mr(100);"),
+        ("back and forth twice, one metre each way", "2{mf(100);mb(100);}"),
+        ("four metres up and four back, there and back", "mf(400);mb(400);"),
+        ("fly on two metres, a picture, and fly back here", "mf(200);tp();mb(200);"),
+        ("out one metre, back one metre, then three photos", "mf(100);mb(100);3{tp();}"),
+        ("hop over it by rising two feet, going on two metres and coming down two feet", "mu(61);mf(200);md(61);"),
+        ("one metre on, one metre back", "mf(100);mb(100);"),
+        ("is it nearer, the wall, than a metre? then come back half a metre", "mb(50);"),
+        ("say so and come back out one metre", "mb(100);"),
+        ("fly it, turn on the heel, fly it back", "mf(480);tc(180);mf(480);"),
+        ("looking up hurts: come deeper 60 cm", "md(60);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):

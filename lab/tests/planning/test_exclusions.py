@@ -65,6 +65,7 @@ def ruled_out(instruction, plan, robot="tello"):
         ("when you are ready, don't touch the knife", "pick(knife);", "indy7", "knife"),
         ("take the cup when you see it but do not touch the knife", "pick(knife);", "indy7", "knife"),
         ("if you can, fly to the tree and avoid the dog", "g(dog);g(tree);", "tello", "dog"),
+        ("no, not the jar in the crate, the jug", "pick(jar);place(jar,crate);", "indy7", "jar"),
     ],
 )
 def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot, thing):
@@ -110,6 +111,11 @@ def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot,
         ("don't put the knife in the drawer, put the fork there", "pick(fork);place(fork,drawer);", "indy7"),
         ("leave the cup alone on the tray, take the pen", "pick(cup);", "indy7"),
         ("the cup on the tray, or rather the other way round", "pick(tray);place(tray,cup);", "indy7"),
+        ("whether or not that brush is clean, it goes in the bin", "pick(brush);place(brush,bin);", "indy7"),
+        ("if the jug is there, take it, and if it isn't, the pan will do", "pick(pan);", "indy7"),
+        ("not the bread, that can go in the bin", "pick(bread);place(bread,bin);", "indy7"),
+        ("in the crate, no, not the leather gloves", "pick(mat);place(mat,crate);", "indy7"),
+        ("the phone is mine, don't touch. The plugs beside it you take", "pick(plug);", "indy7"),
     ],
 )
 def test_what_an_instruction_wants_passes(instruction, plan, robot):
@@ -148,6 +154,7 @@ def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act)
         ("don't move, just turn", "tc(90);", "tello"),
         ("why don't you land", "ld();", "tello"),
         ("don't close, home", "open();home();", "indy7"),
+        ("in case the light is off don't take a picture; if it's on, two", "tp();", "tello"),
     ],
 )
 def test_what_is_forbidden_in_part_or_ordered_elsewhere_may_be_done(instruction, plan, robot):

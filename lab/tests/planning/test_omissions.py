@@ -97,6 +97,9 @@ def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
         ),
         ("I\u2019ll take the jug, and you take a picture of the tin", "jug, tin", "o(tin);tp();"),
         ("I'll look after the lead and you go to the key", "lead, key", "g(key);"),
+        ("look at the lamp while I water the cactus", "lamp, cactus", "o(lamp);"),
+        ("the oven is beeping and the sink's leaking, look at the tap", "oven, sink, tap", "o(tap);"),
+        ("the tin on the lid, the knife goes nowhere", "tin, lid, knife", "g(tin);g(lid);"),
     ],
 )
 def test_what_the_plan_need_not_have_is_no_omission(instruction, scene, plan):
