@@ -20,8 +20,10 @@ class PlanHandle:
 
     Either iterate over it (``for segment in handle``, blocking, not in a callback of the node), or give
     ``PlannerClient.plan`` an ``on_segment`` callback. Each segment comes exactly once and in order. None comes any more
-    once the goal was cancelled, was replaced by an urgent one of the same robot, or was ended by the planner with an
-    error: only its result is still to come. (A callback that has begun when another thread cancels goes on to its end.)
+    once the goal was cancelled, was replaced by an urgent one of the same robot, was ended by the planner with an
+    error, or had a segment that was reported FAILED: only its result is still to come. If the robot waits for another
+    way, what is void is left out, and the marker of the replan comes next. (A callback that has begun when another
+    thread cancels goes on to its end.)
 
     Attributes:
         request: What was asked.
@@ -44,6 +46,7 @@ class PlanHandle:
         self._on_segment = on_segment or self._queue.put
         self._inbox = SegmentInbox()
         self._segments: list[Segment] = []
+        self._failed_index: int | None = None  # reported last: what comes behind it is void, up to the next replan
         self._is_closed = False
 
     @property
@@ -59,7 +62,8 @@ class PlanHandle:
     def __iter__(self) -> Iterator[Segment]:
         """Yields the segments; blocks until the next one is there, ends when none will come any more."""
         while (segment := self._queue.get()) is not None and not self._is_closed:
-            yield segment
+            if not self._is_void(segment):  # that may have been reported since it came
+                yield segment
         self._queue.put(None)  # a second loop ends too
 
     def result(self, timeout_s: float | None = None) -> PlanResult:
@@ -89,11 +93,15 @@ class PlanHandle:
             duration_s: Measured execution time, with SUCCEEDED and FAILED.
             value: What its last call returned, if anything.
             reason: Why it failed.
-            situation: With FAILED, where the robot stands and what it sees, if it waits for another way: what comes
-                before the next segment without text is void then.
+            situation: With FAILED, where the robot stands and what it sees, if it waits for another way: the next
+                segment is the marker of a replan then. Without, no segment comes any more.
             enters_block: With SUCCEEDED of a segment that opens a block, whether its condition was true. Such segments
                 come only if the request ``takes_open_blocks``.
         """
+        if status is ReportStatus.FAILED:
+            self._failed_index = segment.index
+            if situation is None:
+                self.close()
         self._send_report(
             SegmentReport(
                 request_id=self.goal_id,
@@ -137,7 +145,14 @@ class PlanHandle:
             if self._is_closed or self.is_done:
                 return
             self._segments.append(segment)
-            self._deliver(segment)
+            if not self._is_void(segment):
+                self._deliver(segment)
+
+    def _is_void(self, segment: Segment) -> bool:
+        """Returns whether a segment lies behind one that has failed, and before a replan."""
+        if self._failed_index is None or segment.index <= self._failed_index:
+            return False
+        return not any(later.is_replan for later in self._segments[self._failed_index + 1 : segment.index + 1])
 
     def _deliver(self, segment: Segment) -> None:
         try:

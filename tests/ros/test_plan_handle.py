@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A handle delivers each segment once and in order, and none once its goal was cancelled, replaced or has failed."""
+"""A handle delivers each segment once and in order, and none once its goal was cancelled, replaced or has failed.
+
+Nor one that became void because a segment failed.
+"""
 
 import threading
 
@@ -7,6 +10,7 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.segment import ReportStatus, Situation, make_replan
 from llm_planner.ros.plan_handle import PlanHandle
 from tests.ros.nodes import make_segment
 
@@ -115,3 +119,43 @@ def test_what_came_before_the_planner_was_lost_is_still_handed_out():
     assert [segment.index for segment in handle] == [0, 1]
     assert handle.result(0.0).error_code is ErrorCode.SERVER_UNREACHABLE
     assert handle.result(0.0).segments == tuple(SEGMENTS[:2])
+
+
+REPLANNED = [*SEGMENTS[:3], make_replan(3), make_segment(4, "mb(50);")]
+
+
+@pytest.mark.parametrize("num_ahead", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("situation", "behind"), [(None, []), (Situation(scene="chair"), [3, 4])])
+def test_what_lies_behind_a_failure_is_not_handed_out(situation, behind, num_ahead):
+    caller = Caller()
+    handle = PlanHandle(
+        caller.handle.request, send_report=caller.reports.append, request_cancel=caller.cancelled.append
+    )
+    handle.offer(REPLANNED[:num_ahead], num_ahead)
+    segments = iter(handle)
+    handle.report(next(segments), ReportStatus.FAILED, reason="the left wheel is blocked", situation=situation)
+    handle.offer(REPLANNED[num_ahead:], 5)
+    handle.fail(PlannerError(ErrorCode.SERVER_UNREACHABLE, "gone"))
+    assert [segment.index for segment in segments] == behind
+    assert [report.reason for report in caller.reports] == ["the left wheel is blocked"]
+    assert caller.cancelled == []  # the planner ends the goal, with the reason
+
+
+@pytest.mark.parametrize(("situation", "behind"), [(None, []), (Situation(scene="chair"), [3, 4])])
+def test_what_lies_behind_a_failure_is_not_delivered(situation, behind):
+    caller = Caller()
+    caller.handle.offer(REPLANNED[:1], 1)
+    caller.handle.report(REPLANNED[0], ReportStatus.FAILED, situation=situation)
+    caller.handle.offer(REPLANNED[1:], 5)
+    assert caller.indices == [0, *behind]
+
+
+def test_a_failure_in_the_replan_voids_only_what_follows():
+    caller = Caller()
+    plan = [*REPLANNED, make_segment(5, "mb(60);"), make_replan(6), make_segment(7, "mb(70);")]
+    caller.handle.offer(plan[:1], 1)
+    caller.handle.report(plan[0], ReportStatus.FAILED, situation=Situation())
+    caller.handle.offer(plan[1:5], 5)
+    caller.handle.report(plan[4], ReportStatus.FAILED, situation=Situation())
+    caller.handle.offer(plan[5:], 8)
+    assert caller.indices == [0, 3, 4, 6, 7]
