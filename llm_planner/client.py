@@ -7,7 +7,7 @@ Example::
         handle = PlannerClient(node, "tello").plan("look for the chair", scene="chair, table")
         for segment in handle:  # each exactly once and in order
             handle.report(segment, ReportStatus.STARTED)
-            ...  # carry out segment.text or segment.calls
+            ...  # carry out segment.text, as examples/minimal_robot.py does
             handle.report(segment, ReportStatus.SUCCEEDED, duration_s=1.2)
         print(handle.result().error_code)
 """

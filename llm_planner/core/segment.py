@@ -47,7 +47,8 @@ class Segment:
     Attributes:
         index: Position in the plan, from 0, without gaps.
         text: The part in canonical MiniSpec, e.g. ``mf(100);``.
-        calls: The flat skill calls in ``text``, in order of appearance.
+        calls: The flat skill calls in ``text``, in order of appearance, for those who show or count them. They are not
+            what is to be run: conditions, loops, variables and returned values are in ``text`` only.
         expected: Duration on the robot that was asked.
         generation_time_s: From the start or resumption of its generation to the token that completed it.
         num_tokens: Tokens that the model wrote for it, up to the one that completed it; 0 if unknown, or if the segment

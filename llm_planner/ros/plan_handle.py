@@ -74,7 +74,7 @@ class PlanHandle:
         """
         return self.future.result(timeout_s)
 
-    def report(
+    def report(  # noqa: PLR0913 -- all but two have defaults
         self,
         segment: Segment,
         status: ReportStatus,
@@ -83,6 +83,7 @@ class PlanHandle:
         value: Value | None = None,
         reason: str = "",
         situation: Situation | None = None,
+        is_permanent: bool = False,
         enters_block: bool = False,
     ) -> None:
         """Tells the planner how a segment stands; report STARTED, then SUCCEEDED or FAILED, or else SKIPPED.
@@ -95,12 +96,13 @@ class PlanHandle:
             reason: Why it failed.
             situation: With FAILED, where the robot stands and what it sees, if it waits for another way: the next
                 segment is the marker of a replan then. Without, no segment comes any more.
+            is_permanent: With FAILED, whether no other plan can help: no segment comes any more.
             enters_block: With SUCCEEDED of a segment that opens a block, whether its condition was true. Such segments
                 come only if the request ``takes_open_blocks``.
         """
         if status is ReportStatus.FAILED:
             self._failed_index = segment.index
-            if situation is None:
+            if situation is None or is_permanent:
                 self.close()
         self._send_report(
             SegmentReport(
@@ -111,6 +113,7 @@ class PlanHandle:
                 value=value,
                 reason=reason,
                 situation=situation,
+                is_permanent=is_permanent,
                 enters_block=enters_block,
             )
         )

@@ -141,11 +141,14 @@ def test_what_lies_behind_a_failure_is_not_handed_out(situation, behind, num_ahe
     assert caller.cancelled == []  # the planner ends the goal, with the reason
 
 
-@pytest.mark.parametrize(("situation", "behind"), [(None, []), (Situation(scene="chair"), [3, 4])])
-def test_what_lies_behind_a_failure_is_not_delivered(situation, behind):
+@pytest.mark.parametrize(
+    ("situation", "is_permanent", "behind"), [(None, False, []), (Situation(), False, [3, 4]), (Situation(), True, [])]
+)
+def test_what_lies_behind_a_failure_is_not_delivered(situation, is_permanent, behind):
     caller = Caller()
     caller.handle.offer(REPLANNED[:1], 1)
-    caller.handle.report(REPLANNED[0], ReportStatus.FAILED, situation=situation)
+    caller.handle.report(REPLANNED[0], ReportStatus.FAILED, situation=situation, is_permanent=is_permanent)
+    assert caller.reports[0].is_permanent is is_permanent
     caller.handle.offer(REPLANNED[1:], 5)
     assert caller.indices == [0, *behind]
 

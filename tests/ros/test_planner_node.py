@@ -405,17 +405,32 @@ def test_a_server_that_cannot_be_built_is_the_nodes_failure(ros):
     assert "no such accelerator" in str(planner.node.failure)
 
 
-def run_client(*command):
+def run_client(*command, returncode=0):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, *command]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == returncode, run.stderr
     return run.stdout.splitlines()
 
 
-def test_the_minimal_robot(planner):
-    lines = run_client(str(ROOT / "examples/minimal_robot.py"), "mf(20);mb(30);")
-    assert lines == ["carries out mf(20);", "carries out mb(30);", "done"]
+@pytest.mark.parametrize(
+    ("instruction", "calls"),
+    [
+        ("mf(20);mb(30);", ["mf 20.0", "mb 30.0"]),
+        ("_1=iv(cat);?_1==False{mf(20)};2{?_1{tc(45)}};", ["iv cat", "tc 45.0", "tc 45.0"]),
+        ("?iv(cat){->True};mf(20);", ["iv cat"]),
+    ],
+)
+def test_the_minimal_robot(planner, instruction, calls):
+    lines = run_client(str(ROOT / "examples/minimal_robot.py"), instruction)
+    assert lines == [*(f"carries out {call}" for call in calls), "done"]
+
+
+def test_the_minimal_robot_begins_nothing_behind_a_failure(planner):
+    program, returncode = str(ROOT / "examples/minimal_robot.py"), ErrorCode.SKILL_FAILED % 256
+    lines = run_client(program, "flood mf(20);fail('no-cat');mb(30);", returncode=returncode)
+    assert lines == ["carries out mf 20.0", "no-cat"]
+    assert planner.server.reports[-1].is_permanent
 
 
 def test_the_client_in_the_readme(planner):
