@@ -72,6 +72,8 @@ def _print(path: Path, summary: "Summary") -> None:
     console.print(f"{path.name}: {summary.duration_s:.1f} s, {messages}{cut}", markup=False)
     ended = ", ".join(f"{number} {ending_words(code)}" for code, number in summary.ended.most_common()) or "none"
     console.print(f"goals ended: {ended}", markup=False)
+    if summary.num_restarts:
+        console.print(f"the planner was restarted {counted(summary.num_restarts, 'time')}", style="yellow")
     if summary.median_error is not None:
         console.print(f"durations of segments: median error {100 * summary.median_error:.1f} %")
     if summary.num_lost or summary.num_broken:

@@ -55,10 +55,14 @@ class FleetState:
     """Everything that is known now. Not thread-safe; every method takes the time of one clock of this process.
 
     What happened is kept on the planner's clock, which may be that of another machine; the offset between the clocks is
-    the least that was ever seen between an event and its arrival.
+    the least that was ever seen between an event and its arrival. That clock goes on if the planner is started again,
+    wherever that is.
 
     Args:
         max_measured: How many durations of segments are kept; None for all.
+
+    Attributes:
+        num_restarts: How often the planner was started again.
     """
 
     def __init__(self, max_measured: int | None = MAX_MEASURED) -> None:
@@ -71,9 +75,11 @@ class FleetState:
         self.ended: Counter[str] = Counter()
         self.num_lost_events = 0
         self.num_broken = 0
+        self.num_restarts = 0
         self._views: deque[PlannerView] = deque()
         self._measured: deque[tuple[int, Measured]] = deque(maxlen=max_measured)
         self._offset_s = math.inf
+        self._skew_s = 0.0  # of the first planner's clock from that of the one which runs now
         self._next_number: int | None = None
         self._revision = 0
 
@@ -89,18 +95,22 @@ class FleetState:
         self._views.append(view)
         if view.loop is None:
             return
-        self._meet(view.loop.at_s + (view.age_s or 0.0), now_s)
+        at_s = view.loop.at_s + self._skew_s
+        self._meet(at_s + (view.age_s or 0.0), now_s)
         while len(self._views) > 2 and _between_s(self._views[0], view) > RATES_OVER_S:
             self._views.popleft()
         for goal in view.loop.goals:
+            self.rows.working(goal.request_id, at_s)
             if goal.state == "planned":
                 self.rows.complete(goal.request_id)
 
     def receive_event(self, line: Mapping[str, Any], now_s: float) -> None:
         """Takes a line of a planner's goal events; one that is broken is counted and passed over."""
         try:
-            self._count(line.get("number"))
-            self._meet(number(line["time_s"]), now_s)
+            if self._count(line.get("number")):
+                self._restart(number(line["time_s"]), now_s)
+            line = {**line, "time_s": number(line["time_s"]) + self._skew_s}
+            self._meet(line["time_s"], now_s)
             robot_id = self.rows.robot_of(str(line["request_id"]))
             measured = self.rows.take(line)
             self._note_dialogue(line, robot_id)
@@ -233,15 +243,21 @@ class FleetState:
     def _meet(self, time_s: float, now_s: float) -> None:
         self._offset_s = min(self._offset_s, now_s - time_s)
 
-    def _count(self, event_number: object) -> None:
-        """Counts the events between two numbers; a planner that was started again counts from 0 on another clock."""
+    def _count(self, event_number: object) -> bool:
+        """Counts the events between two numbers; returns whether they begin again, as the planner does."""
         if not isinstance(event_number, int):
-            return
-        if self._next_number is not None and event_number > self._next_number:
-            self.num_lost_events += event_number - self._next_number
-        if self._next_number is not None and event_number < self._next_number:
-            self.rows, self._offset_s = RobotRows(), math.inf
+            return False
+        expected = event_number if self._next_number is None else self._next_number
+        self.num_lost_events += max(0, event_number - expected)
         self._next_number = event_number + 1
+        return event_number < expected
+
+    def _restart(self, time_s: float, now_s: float) -> None:
+        """Goes on with a planner that was started again: its goals are others, and its clock may be another."""
+        self.rows.interrupt()
+        self.num_restarts += 1
+        self._skew_s = self.planner_now_s(now_s) - time_s
+        self._note(now_s, "bad", "the planner was restarted")
 
     def _note(self, now_s: float, level: str, text: str, about: str = "") -> None:
         """Notes what happened now; the journal is kept on the planner's clock, as events of the past come late."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every robot and its plan were doing, as spans of time: folded from a planner's goal events, as they come."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -85,6 +86,7 @@ class RobotRows:
         self._goals: dict[str, _Goal] = {}
         self._reflexes: dict[str, RowSpan] = {}
         self._num_segments = 0  # of these goals
+        self._alive_s = -math.inf  # when the planner was last known to be at work
         self._number = 0
         self.revision = 0
 
@@ -104,6 +106,7 @@ class RobotRows:
             KeyError, TypeError or ValueError: If the line is not as ``simulation.recording`` writes it.
         """
         request_id, event, time_s = str(line["request_id"])[:MAX_LABEL], line["event"], number(line["time_s"])
+        self._alive_s = max(self._alive_s, time_s)
         if event == "accepted" and request_id not in self._goals:
             robot_id = str(line["robot_id"])[:MAX_LABEL]
             self._goals[request_id] = begun = _Goal(robot_id, line["urgency"] == "urgent", time_s)
@@ -134,6 +137,20 @@ class RobotRows:
         """Returns the robot of an unfinished goal; empty if it is unknown."""
         goal = self._goals.get(request_id[:MAX_LABEL])
         return "" if goal is None else goal.robot_id
+
+    def working(self, request_id: str, time_s: float) -> None:
+        """Notes that the planner of a goal was at work at a time; one that was started again does not know the goal."""
+        if request_id in self._goals:
+            self._alive_s = max(self._alive_s, time_s)
+
+    def interrupt(self) -> None:
+        """Ends all goals, because their planner has gone: what is open ends where it was last known to be at work."""
+        for span in self._spans.values():
+            if span.end_s is None and span.kind is not RowKind.REFLEX:
+                span.is_interrupted = True
+                self._close(span, self._alive_s)
+        self._goals.clear()
+        self._num_segments = 0
 
     def complete(self, request_id: str) -> None:
         """Notes that nothing more is generated for a goal: what looked like a suspension is none."""

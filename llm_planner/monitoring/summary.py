@@ -31,6 +31,7 @@ class Summary:
         is_cut: Whether it ends in mid-record.
         counts: Messages by topic.
         ended: How goals ended, by the name of the error code.
+        num_restarts: How often the planner was started again.
         robots: By name.
         median_error: Of measured over predicted durations of segments, as a share; None without any.
         spans: What a timeline draws, in seconds since the first thing that is known, which may be of the time before.
@@ -43,6 +44,7 @@ class Summary:
     ended: Counter[str] = field(default_factory=Counter)
     robots: dict[str, RobotTimes] = field(default_factory=dict)
     median_error: float | None = None
+    num_restarts: int = 0
     num_lost: int = 0
     num_broken: int = 0
     spans: tuple[RowSpan, ...] = ()
@@ -74,6 +76,7 @@ def summarize(recording: Recording) -> Summary:
         ended=state.ended,
         robots=_times(spans),
         median_error=errors[len(errors) // 2] if errors else None,
+        num_restarts=state.num_restarts,
         num_lost=state.num_lost,
         num_broken=state.num_broken,
         spans=spans,

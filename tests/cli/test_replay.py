@@ -38,6 +38,13 @@ def test_what_happened_as_text(path):
     assert "drone_1" in result.stdout
 
 
+def test_a_restart_of_the_planner_is_said(tmp_path):
+    record(tmp_path / "two.mcap", num_starts=2)
+    result = replay(tmp_path / "two.mcap")
+    assert "goals ended: 2 done" in result.stdout
+    assert "the planner was restarted 1 time\n" in result.stdout
+
+
 def test_what_happened_as_one_object_and_as_a_picture(path, tmp_path):
     result = replay(path, "--json", "--png", tmp_path / "run.png")
     answer = json.loads(result.stdout)

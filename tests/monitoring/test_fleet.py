@@ -9,6 +9,7 @@ import pytest
 from llm_planner.core.pose import Pose
 from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.fleet import MAX_ENDS, MAX_ROBOTS, FleetState
+from llm_planner.monitoring.rows import RowKind
 from llm_planner.serving.meter import Totals
 from tests.cli.test_top_screen import make_goal, make_view
 from tests.monitoring.test_robot_view import make_thing
@@ -78,11 +79,29 @@ def test_lost_messages_are_counted(state):
     assert state.document(6.2)["num_lost"] == 3
 
 
-def test_a_planner_that_was_started_again_restarts(state):
-    state.receive_event({**accepted(500.0), "number": 7}, 1.0)
-    state.receive_event({**accepted(3.0, request_id="g2"), "number": 0}, 2.0)
-    document = state.document(2.0)
-    assert (document["now_s"], document["num_lost"], len(document["spans"])) == (3.0, 0, 1)
+@pytest.mark.parametrize("began_s", [500.0, 498.0, 0.0, 9000.0], ids=["same", "late", "rebooted", "elsewhere"])
+def test_after_a_restart_of_the_planner_its_clock_goes_on_and_open_bars_end(state, began_s):
+    """Its first event comes 2 s after it happened if its clock shows 498 s at 500 s."""
+    for number, line in enumerate((accepted(480.0), segment(481.0), report(482.0, "started"))):
+        state.receive_event({**line, "number": number}, line["time_s"])
+    view = make_view(replace(make_goal("drone_1"), request_id="g1"))
+    state.receive_planner(replace(view, loop=replace(view.loop, at_s=484.0), age_s=0.0), 484.0)
+    state.receive_reflex("drone_1", "a person", "mb(50);", is_over=False, now_s=485.0)
+    shown = state.document(490.0)["revisions"]
+    state.receive_event({**accepted(began_s, request_id="g2"), "number": 0}, 500.0)
+    document = state.document(500.0, shown)
+    assert (document["now_s"], document["num_lost"], state.num_restarts) == (500.0, 0, 1)
+    spans = {span[0]: span for span in document["spans"]}
+    assert [(kind, end_s) for _, _, kind, _, end_s, *_ in spans.values()] == [
+        ("suspension", 484.0),
+        ("execution", 484.0),
+        ("waiting", None),
+    ]
+    assert [span[7] for span in spans.values()] == [1, 1, 0]
+    assert [(entry["text"], entry["age_s"]) for entry in document["log"]] == [("the planner was restarted", 0.0)]
+    assert [span.kind for span in state.rows.spans if span.end_s is None] == [RowKind.REFLEX, RowKind.WAITING]
+    state.receive_event({**finished(began_s + 1.0, request_id="g2"), "number": 1}, 501.0)
+    assert [span[2:5] for span in state.document(501.0, document["revisions"])["spans"]] == [["waiting", 500.0, 500.0]]
 
 
 @pytest.mark.parametrize(

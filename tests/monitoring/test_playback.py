@@ -17,6 +17,7 @@ from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.playback import TEXT, Recording
 from llm_planner.monitoring.player import play
 from llm_planner.monitoring.recorder import McapRecorder
+from llm_planner.monitoring.rows import RowKind
 from llm_planner.monitoring.summary import summarize
 from tests.cli.test_top_screen import make_goal, make_view
 from tests.monitoring.test_robot_view import make_view as make_robot
@@ -32,14 +33,14 @@ def cdr(text: str) -> bytes:
     return b"\0\1\0\0" + len(data).to_bytes(4, "little") + data
 
 
-def record(path, *, with_end=True, every=1):
-    """Records a goal, a planner's view and robots' views; flushes after every ``every`` messages."""
+def record(path, *, with_end=True, every=1, num_starts=1):
+    """Records a goal of every start of a planner, its view and robots' views; flushes after ``every`` messages."""
     recorder = McapRecorder(path)
     events = recorder.add_channel("/planner/goal_events", TEXT, STRING)
     views = recorder.add_channel("/planner/view", TEXT, STRING)
     robot = recorder.add_channel("/drone_1/view", TEXT, STRING)
     lines = [(events, json.dumps({**line, "number": n})) for n, line in enumerate([*GOAL, finished(103.1)])]
-    texts = [*lines, (views, make_view(make_goal("drone_1")).to_json()), (robot, make_robot().to_json())]
+    texts = [*num_starts * lines, (views, make_view(make_goal("drone_1")).to_json()), (robot, make_robot().to_json())]
     for number, (channel, text) in enumerate(texts):
         recorder.add(channel, cdr(text), published_ns=0, sequence=number)
         if number % every == 0:
@@ -70,6 +71,27 @@ def test_what_was_written_is_read_and_summed_up(path):
     robot = summary.robots["drone_1"]
     assert (robot.num_segments, robot.execution_s) == (1, pytest.approx(2.4))
     assert summary.median_error == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("began_s", [0.0, 200.0])
+def test_what_was_before_a_restart_of_the_planner_counts_too(path, began_s):
+    """Its clock may be another then."""
+    with path.open("wb") as file:
+        writer = Writer(file)
+        schema = writer.register_msgdef(TEXT, STRING)
+        for start_s, at_s in ((100.0, 1000.0), (began_s, 1100.0)):
+            for number, line in enumerate([*GOAL, finished(103.1)]):
+                passed_s = line["time_s"] - 100.0
+                text = json.dumps({**line, "number": number, "time_s": start_s + passed_s})
+                log_time = int((at_s + passed_s) * 1e9)
+                writer.write_message("/planner/goal_events", schema, {"data": text}, log_time=log_time)
+        writer.finish()
+    summary = summarize(Recording(path))
+    assert (summary.num_restarts, dict(summary.ended), summary.duration_s) == (1, {"NONE": 2}, pytest.approx(103.1))
+    robot = summary.robots["drone_1"]
+    assert (robot.num_segments, robot.execution_s) == (2, pytest.approx(4.8))
+    moved = [(span.start_s, span.end_s) for span in summary.spans if span.kind is RowKind.EXECUTION]
+    assert moved == [pytest.approx((0.6, 3.0)), pytest.approx((100.6, 103.0))]
 
 
 def test_other_readers_find_profile_schemas_and_an_index(path):

@@ -101,6 +101,24 @@ def test_a_complete_plan_is_not_suspended(rows):
     assert not bars(rows, RowKind.SUSPENSION)
 
 
+def test_goals_of_a_planner_that_has_gone_end_where_it_was_last_known_to_be_at_work(rows):
+    for line in (accepted(0.0), segment(0.3), report(0.4, "started"), accepted(1.0, "g2", "drone_2")):
+        rows.take(line)
+    rows.working("g1", 2.0)
+    rows.working("of another planner", 9.0)
+    rows.interrupt()
+    assert bars(rows) == [
+        ("WAITING", 0.0, 0.4),
+        ("GENERATION", 0.1, 0.3),
+        ("SUSPENSION", 0.3, 2.0),
+        ("EXECUTION", 0.4, 2.0),
+        ("WAITING", 1.0, 2.0),
+    ]
+    assert rows.take(report(9.0, "succeeded")) is None
+    rows.take(accepted(10.0))  # the same name again
+    assert bars(rows)[5:] == [("WAITING", 10.0, None)]
+
+
 def test_only_changes_are_passed_on(rows):
     rows.take(accepted(0.0))
     seen = rows.revision
