@@ -146,10 +146,14 @@ class TorchBackend:
         if prefix is None:
             _log.warning("prefix %r of %d tokens is not shared: too few KV blocks are free", prefix_id, len(token_ids))
             return 0
-        with torch.inference_mode():
-            runner = self._open_runner()
-            runner.prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
-            runner.wait()
+        try:
+            with torch.inference_mode():
+                runner = self._open_runner()
+                runner.prefill_blocks(prefix.token_ids, prefix.blocks, adapter)
+                runner.wait()
+        except BaseException:
+            self._prefixes.discard(prefix)
+            raise
         self._prefixes.add(prefix_id, prefix)
         return len(prefix.token_ids)
 

@@ -38,6 +38,10 @@ class PrefixStore:
         """Pins a reserved prefix whose KV has been computed."""
         self._prefixes[prefix_id] = prefix
 
+    def discard(self, prefix: Prefix) -> None:
+        """Frees what was reserved for a prefix whose KV could not be computed."""
+        self._block_manager.free(prefix.blocks)
+
     def share(self, prefix: Prefix, num_tokens: int) -> list[int]:
         """Returns the blocks of the first ``num_tokens`` (whole blocks) of a prefix, with one holder more."""
         blocks = prefix.blocks[: num_tokens // self._block_size]

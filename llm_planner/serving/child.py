@@ -19,6 +19,8 @@ from llm_planner.serving.server import ServerStatus
 from llm_planner.serving.view import merged_status, merged_view
 
 _log = logging.getLogger(__name__)
+OVERDUE_PERIOD_S = 0.25
+"""How often the parent looks at plans that the child should have closed."""
 BUDGET_GRACE_S = 0.01
 """How long after the end of a time budget the child may still decide, before the parent does.
 
@@ -274,9 +276,12 @@ class ChildServer:
             return replica is not None and replica.is_ready and replica.silent_s is None
 
         with self._lock:
-            for event in self._book.take_overdue(self._clock.now_s(), has_engine=has_engine):
+            now_s = self._clock.now_s()
+            for event in self._book.take_overdue(now_s, has_engine=has_engine):
                 if isinstance(event, Finished):
                     self._forget(event.request_id)
+            if self._book.leaves_to_engine(now_s):  # which may turn out to hang
+                self._alarm.set(now_s + OVERDUE_PERIOD_S)
 
     def _stop(self, error: PlannerError) -> None:
         """Takes no goals any more and ends those there are, once: later ones in the book are another server's."""

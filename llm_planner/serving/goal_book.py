@@ -170,6 +170,11 @@ class GoalBook:
                     events.append(self._finish(goal, goal.result_of(ErrorCode.BUDGET_EXCEEDED, message), now_s))
         return events
 
+    def leaves_to_engine(self, now_s: float) -> bool:
+        """Returns whether a plan is to be closed by its engine, because its time budget is over."""
+        with self.lock:
+            return any(goal.overrun(now_s) is AtDeadline.IS_CLOSED for goal in self._unfinished.values())
+
     def report(self, report: SegmentReport, now_s: float) -> bool:
         """Enters a robot's report; returns whether it changed anything, and so a loop must be told of it.
 

@@ -29,8 +29,9 @@ class Quarantine:
 
     When a process ends, any goal may be the reason that it had been given and that it had not brought any further. One
     that was there ``max_attempts - 1`` times is a suspect. As long as there is one, a process has one suspect at a time
-    and no other goal, until there is progress or ``TRIAL_S`` have passed; only urgent goals never wait. If the process
-    ends although the suspect was alone, it is the reason, and ends. So an innocent goal is delayed, and goes on.
+    and no other goal, until there is progress or ``TRIAL_S`` have passed; urgent goals wait only if they are suspects.
+    If the process ends although the suspect was alone, it is the reason, and ends. So an innocent goal is delayed, and
+    goes on.
 
     A goal also ends after ``2 * max_attempts``, alone or not: a process may end later than a trial lasts.
 
@@ -105,6 +106,11 @@ class Quarantine:
         for goal in self._goals.values():
             goal.given_at_s, goal.has_progressed = None, False
         self.waiting = dict(self._goals)
+
+    def process_is_ready(self, now_s: float) -> None:
+        """Notes that the present process has loaded its model: it begins with what it has been given."""
+        for goal in self._goals.values():
+            goal.given_at_s = None if goal.given_at_s is None else now_s
 
     def end_process(self) -> list[str]:
         """Notes that a process that had begun to work has ended by itself; returns the goals that end for that."""

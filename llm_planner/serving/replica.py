@@ -198,6 +198,7 @@ class Replica:
                     self.loop_status = status
                     if not self.is_ready:
                         self.is_ready = True
+                        self.quarantine.process_is_ready(now_s)
                         self._owner.on_change(self)
                 case Snapshot(view):
                     self.view, self._is_looking = view or self.view, False

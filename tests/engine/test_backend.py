@@ -80,6 +80,20 @@ def test_prefix_that_is_short_or_does_not_fit_is_not_shared(llama_dir):
     assert backend.load_prefix("long", PROMPT) == 64
 
 
+def test_a_prefix_that_cannot_be_computed_holds_no_blocks(backend, monkeypatch):
+    free = backend.execute(SchedulerOutput()).free_kv_blocks
+
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend._runner, "prefill_blocks", fail)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            backend.load_prefix("p", PROMPT[:40])
+    assert backend.execute(SchedulerOutput()).free_kv_blocks == free
+    assert backend.load_prefix("p", PROMPT[:40]) == 32
+
+
 @pytest.mark.parametrize(("name", "tokens"), [("p", [7] * 40), ("q", [-1] * 40), ("q", [320] * 40), ("q", [3] * 2000)])
 def test_prefix_with_other_or_impossible_tokens_is_refused(backend, name, tokens):
     backend.load_prefix("p", PROMPT[:40])

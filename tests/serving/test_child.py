@@ -211,6 +211,19 @@ def test_a_partial_plan_survives_a_crash(own, is_closed_by_the_parent):
     assert (len(result.segments) > 3) == (not is_closed_by_the_parent)
 
 
+def test_a_partial_plan_is_closed_by_the_parent_if_its_engine_hangs_when_its_time_is_over(own):
+    timeouts = replace(TIMEOUTS, warn_timeout_s=1.0, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    owner = own(functools.partial(build, step_s=0.1, plan=PLAN * 20), timeouts=timeouts)
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "go", **partial(0.6)))
+    owner.wait_for(lambda: len(owner.segments("r1")) >= 1)
+    stop(child := owner.child_pid)  # it will count as silent after the end of the budget
+    assert owner.server.status.silent_s is None
+    owner.wait_for(lambda: len(completes(owner)) == 1)
+    assert owner.server.status.num_restarts == 0
+    os.kill(child, signal.SIGCONT)
+
+
 def start_slowly() -> PlannerLoop:
     time.sleep(60.0)
     raise AssertionError("no test waits this long")
