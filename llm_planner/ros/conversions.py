@@ -137,6 +137,8 @@ def to_enum(cls: type[E], number: int) -> E:
 def to_goal(request: PlanRequest) -> PlanTask.Goal:
     """Returns the goal message of a request; the time utility travels only where it is not the preset.
 
+    Numbers and booleans are converted: rclpy sends others (``2`` seconds, NumPy's) as wrong ones, without an error.
+
     Raises:
         PlannerError: INVALID_ENCODING for text that a message would cut (at a NUL) or cannot hold (surrogates).
     """
@@ -148,16 +150,16 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         instruction=request.instruction,
         scene=request.scene,
         urgency=request.urgency.value,
-        time_budget_s=request.time_budget_s or 0.0,
+        time_budget_s=float(request.time_budget_s or 0.0),
         overrun=request.overrun.value,
         budget_scope=request.budget_scope.value,
-        max_tokens=request.max_tokens,
+        max_tokens=int(request.max_tokens),
         allowed_skills=sorted(request.allowed_skills or ()),
         plan=request.plan,
-        plan_only=request.plan_only,
+        plan_only=bool(request.plan_only),
         time_utility=from_time_utility(request.time_utility, request.urgency),
         unsupported_skills=list(request.unsupported_skills),
-        takes_open_blocks=request.takes_open_blocks,
+        takes_open_blocks=bool(request.takes_open_blocks),
     )
     if (pose := request.start_pose) is not None:
         goal.has_start_pose = True
@@ -230,19 +232,23 @@ def to_mark(message: msgs.SegmentMark) -> SegmentMark:
 
 
 def from_report(report: SegmentReport) -> msgs.SegmentReport:
-    """Returns the message of a report."""
+    """Returns the message of a report, its numbers and booleans converted as in ``to_goal``.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT or INVALID_POSE for a situation that the planner would ignore.
+    """
     situation = report.situation
     return msgs.SegmentReport(
         goal_id=report.request_id,
         index=report.index,
         status=report.status.value,
-        duration_s=report.duration_s,
+        duration_s=float(report.duration_s),
         value=msgs.Value() if report.value is None else from_value(report.value),
         has_situation=situation is not None,
         situation=msgs.Situation() if situation is None else from_situation(situation),
         reason=report.reason,
-        is_permanent=report.is_permanent,
-        enters_block=report.enters_block,
+        is_permanent=bool(report.is_permanent),
+        enters_block=bool(report.enters_block),
         said=list(report.said),
     )
 

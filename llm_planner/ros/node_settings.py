@@ -15,7 +15,7 @@ class NodeSettings:
         1.0, "How long to look for another planner of this name before activating.", minimum=0.0, maximum=60.0
     )
     client_timeout_s: float = setting(
-        5.0, "A client whose heartbeats stop for this long is gone, and its goal ends.", minimum=0.5, maximum=3600.0
+        5.0, "A client whose heartbeats stop for this long is gone, and its goal ends.", minimum=3.0, maximum=3600.0
     )
     result_memory_s: float = setting(
         60.0,

@@ -16,14 +16,17 @@ from typing import Any
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.serialization import serialize_message
 
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.text import node_name
+from llm_planner.core.validation import require_goal_id
 from llm_planner.ros import conversions, qos
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import guarded
@@ -34,6 +37,8 @@ from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import GetSegments
 
 TICK_S = 0.25
+MIN_SERVER_TIMEOUT_S = 1.5
+"""Three periods of the planner's status: one that comes late ends no goal."""
 
 
 class PlannerClient:
@@ -44,7 +49,8 @@ class PlannerClient:
         robot_model: Name of the robot model, e.g. ``tello``.
         robot_id: The robot that asks; the node's full name unless given.
         planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.
-        server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE.
+        server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE;
+            PlannerError INVALID_CONFIG below ``MIN_SERVER_TIMEOUT_S``.
         loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
             the goal's time budget; ``server_timeout_s`` later it ends with NOT_ACTIVE.
         clock: Source of monotonic time.
@@ -65,6 +71,9 @@ class PlannerClient:
         on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         node_name(planner)
+        if not server_timeout_s >= MIN_SERVER_TIMEOUT_S:  # so that NaN is refused too
+            what = f"server_timeout_s is {server_timeout_s}; give at least {MIN_SERVER_TIMEOUT_S:g} s"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, what)
         self._robot_model = robot_model
         self._clock = clock or MonotonicClock()
         self._goals: dict[str, RemoteGoal] = {}
@@ -153,6 +162,8 @@ class PlannerClient:
     def ask(self, request: PlanRequest, *, on_segment: Callable[[Segment], None] | None = None) -> PlanHandle:
         """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex.
 
+        A request that no message can hold ends at once, and replaces nothing.
+
         An urgent request replaces the goals of the same robot that are not urgent: from now on they deliver no segment,
         and end with SUPERSEDED, or, if the planner refuses the urgent one, with CANCELLED. Without a ``client_id`` a
         request gets the full name of the node.
@@ -161,6 +172,11 @@ class PlannerClient:
         handle = PlanHandle(
             request, send_report=self.report, request_cancel=self._request_cancel, on_segment=on_segment
         )
+        try:
+            _require_sendable(request)
+        except PlannerError as error:
+            handle.fail(error)
+            return handle
         with self._lock:
             self._handles = [other for other in self._handles if not other.is_done]
             replaced = [other for other in self._handles if _replaces(request, other.request)]
@@ -222,6 +238,21 @@ class PlannerClient:
             goal.tick(self._status_at_s, self._loading_at_s)
         if not self._goals:
             self._timer.cancel()
+
+
+def _require_sendable(request: PlanRequest) -> None:
+    """Refuses a request that no message can hold, before anything depends on it.
+
+    Raises:
+        PlannerError: UNKNOWN_GOAL for its id, as of ``to_goal``, or INVALID_ARGUMENT for a field of a wrong type.
+    """
+    require_goal_id(request.request_id)
+    try:
+        serialize_message(conversions.to_goal(request))
+    except PlannerError:
+        raise
+    except Exception as error:  # rclpy's own depend on the field
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"a field of the request has a wrong type: {error!r}") from error
 
 
 def _replaces(request: PlanRequest, other: PlanRequest) -> bool:

@@ -37,7 +37,7 @@ from llm_planner.ros.frames import FramesPublisher
 from llm_planner.ros.guard import guarded
 from llm_planner.ros.instruction_action import InstructionAction
 from llm_planner.ros.missions import Missions
-from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.planner_client import MIN_SERVER_TIMEOUT_S, PlannerClient
 from llm_planner.ros.robot_control import ReflexEvent, RobotControl
 from llm_planner.ros.robot_identity import RobotIdentity
 from llm_planner.ros.robot_view import RobotViewPublisher
@@ -62,7 +62,10 @@ class RobotSettings:
     robot_models: tuple[str, ...] = setting((), "Extra directories with robot models, searched first.")
     planner: str = setting("/planner", "Full name of the planner node.")
     server_timeout_s: float = setting(
-        5.0, "Without a sign of life from the planner for this long, a goal is lost.", minimum=0.1, maximum=3600.0
+        5.0,
+        "Without a sign of life from the planner for this long, a goal is lost.",
+        minimum=MIN_SERVER_TIMEOUT_S,
+        maximum=3600.0,
     )
     loading_timeout_s: float = setting(
         120.0, "How long a goal waits for a planner that loads its model.", minimum=0.0, maximum=3600.0

@@ -20,8 +20,12 @@ MAX_TEXT_LENGTH = 4 * MAX_SCENE_BYTES
 
 
 def from_situation(situation: Situation) -> msgs.Situation:
-    """Returns the message of a situation."""
-    pose = situation.pose
+    """Returns the message of a situation.
+
+    Raises:
+        PlannerError: As ``to_situation``.
+    """
+    pose = _checked(situation).pose
     message = msgs.Situation(scene=situation.scene, has_pose=pose is not None)
     if pose is not None:
         message.robot_pose, message.pose = poses.from_pose(pose), poses.from_former(pose)

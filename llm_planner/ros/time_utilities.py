@@ -25,4 +25,5 @@ def from_time_utility(utility: TimeUtility, urgency: Urgency) -> msgs.TimeUtilit
     if utility == urgency.time_utility:
         return msgs.TimeUtility()
     function = "" if utility.is_linear else utility.function
-    return msgs.TimeUtility(ert_s=utility.ert_s, alpha=utility.alpha, beta=utility.beta, function=function)
+    ert_s, alpha, beta = float(utility.ert_s), float(utility.alpha), float(utility.beta)
+    return msgs.TimeUtility(ert_s=ert_s, alpha=alpha, beta=beta, function=function)

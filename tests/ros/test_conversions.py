@@ -5,11 +5,13 @@ import dataclasses
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from geometry_msgs.msg import Point, Quaternion
 from geometry_msgs.msg import Pose as StandardPose
 from hypothesis import given
 from hypothesis import strategies as st
+from rclpy.serialization import deserialize_message, serialize_message
 
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
@@ -175,6 +177,62 @@ def test_segment_round_trip(segment):
 )
 def test_report_round_trip(report):
     assert conversions.to_report(conversions.from_report(report)) == report
+
+
+@pytest.mark.parametrize("number", [2, -3, np.float32(0.5), np.int64(4)])
+def test_numbers_of_any_type_travel_as_they_are(number):
+    """rclpy sends the memory of an int as if it were that of a float, and does not complain."""
+    pose, size = Pose(x_m=number, y_m=number, z_m=number, yaw_deg=number), abs(number)
+    sent = PlanRequest(
+        request_id=GOAL_ID,
+        robot_id="drone_1",
+        client_id="c",
+        robot_model="tello",
+        instruction="go",
+        time_budget_s=size,
+        time_utility=TimeUtility(size, -size, size),
+        start_pose=pose,
+    )
+    goal = deserialize_message(serialize_message(conversions.to_goal(sent)), PlanTask.Goal)
+    assert conversions.to_request(goal, GOAL_ID) == sent
+    failed = SegmentReport(
+        request_id=GOAL_ID,
+        index=2,
+        status=ReportStatus.FAILED,
+        duration_s=size,
+        value=number,
+        situation=Situation(pose=pose),
+    )
+    message = deserialize_message(serialize_message(conversions.from_report(failed)), msgs.SegmentReport)
+    assert conversions.to_report(message) == failed
+    assert message.situation.pose.x_m == number
+
+
+@pytest.mark.parametrize("is_so", [1, np.bool_(True)])
+def test_booleans_of_any_type_travel_as_they_are(is_so):
+    request = PlanRequest(
+        request_id=GOAL_ID, robot_id="x", robot_model="tello", instruction="", plan_only=is_so, takes_open_blocks=is_so
+    )
+    goal = deserialize_message(serialize_message(conversions.to_goal(request)), PlanTask.Goal)
+    assert (goal.plan_only, goal.takes_open_blocks) == (True, True)
+    report = SegmentReport(
+        request_id=GOAL_ID, index=0, status=ReportStatus.SUCCEEDED, enters_block=is_so, is_permanent=is_so
+    )
+    message = deserialize_message(serialize_message(conversions.from_report(report)), msgs.SegmentReport)
+    assert (message.enters_block, message.is_permanent) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("situation", "code"),
+    [
+        (Situation(pose=Pose(y_m=math.nan)), ErrorCode.INVALID_POSE),
+        (Situation(pose=Pose(yaw_deg=math.inf)), ErrorCode.INVALID_POSE),
+        (Situation(scene="x" * 70_000), ErrorCode.INVALID_ARGUMENT),
+    ],
+)
+def test_a_robot_is_told_of_a_situation_that_the_planner_would_ignore(situation, code):
+    report = SegmentReport(request_id=GOAL_ID, index=2, status=ReportStatus.FAILED, situation=situation)
+    assert refused(conversions.from_report, report) is code
 
 
 @given(

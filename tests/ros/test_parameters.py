@@ -8,11 +8,14 @@ import pytest
 import rclpy
 from rclpy.parameter import Parameter
 
+from llm_planner.core.errors import PlannerError
 from llm_planner.ros import parameters
 from llm_planner.ros.body import BodySettings
 from llm_planner.ros.dashboard_node import DashboardSettings
 from llm_planner.ros.node_settings import NodeSettings
+from llm_planner.ros.planner_node import STATUS_PERIOD_S
 from llm_planner.ros.recorder_node import RecorderSettings
+from llm_planner.ros.remote_goal import HEARTBEAT_PERIOD_S
 from llm_planner.ros.robot_node import RobotSettings
 from llm_planner.ros.world_node import WorldSettings
 
@@ -40,6 +43,25 @@ def test_what_is_read_once_can_be_given_at_the_start(ros):
     node = rclpy.create_node("reader", parameter_overrides=[Parameter("planner", value="/brain")])
     try:
         assert parameters.declare(node, RecorderSettings).planner == "/brain"
+    finally:
+        node.destroy_node()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "period_s"),
+    [(NodeSettings, "client_timeout_s", HEARTBEAT_PERIOD_S), (RobotSettings, "server_timeout_s", STATUS_PERIOD_S)],
+)
+def test_signs_of_life_that_come_late_end_no_goal(ros, settings, name, period_s):
+    """Two may be missed."""
+    with pytest.raises(PlannerError, match=name):
+        start_with(settings, name, 3 * period_s - 0.1)
+    assert getattr(start_with(settings, name, 3 * period_s), name) == 3 * period_s
+
+
+def start_with(settings, name, value):
+    node = rclpy.create_node("reader", parameter_overrides=[Parameter(name, value=value)])
+    try:
+        return parameters.declare(node, settings)
     finally:
         node.destroy_node()
 

@@ -8,13 +8,15 @@ import time
 import uuid
 
 import pytest
+import rclpy
 from rclpy.action.client import ActionClient
 from rclpy.task import Future
 
 from llm_planner import client
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus
+from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.remote_goal import RemoteGoal
 from tests.documented import ROOT
 from tests.ros.nodes import Robot, wait_until
@@ -203,19 +205,40 @@ def test_a_callback_that_fails_ends_the_goal_and_nothing_else(planner, start_rob
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": -1.0}, ErrorCode.INVALID_TIME_BUDGET),
         ({"robot_id": "a b"}, ErrorCode.INVALID_ROBOT_ID),
+        ({"request_id": str(uuid.uuid4())}, ErrorCode.UNKNOWN_GOAL),
+        ({"request_id": "robot"}, ErrorCode.UNKNOWN_GOAL),
+        ({"scene": None}, ErrorCode.INVALID_ARGUMENT),
+        ({"time_budget_s": "soon"}, ErrorCode.INVALID_ARGUMENT),
+        ({"max_tokens": -1}, ErrorCode.INVALID_ARGUMENT),
+        ({"robot_model": None}, ErrorCode.INVALID_ARGUMENT),
     ],
 )
 def test_a_garbage_goal_is_refused_and_the_others_are_unharmed(planner, start_robot, fields, code):
-    robot = start_robot("drone_1")
+    errors = []
+    robot = start_robot("drone_1", on_error=errors.append)
+    other = robot.client.plan("mb(20);")
     request = PlanRequest(
         **({"request_id": uuid.uuid4().hex, "robot_id": "x", "robot_model": "tello", "instruction": "mf(20);"} | fields)
     )
     assert robot.client.ask(request).result(TIMEOUT_S).error_code is code
+    assert carry_out(other) == ["mb(20);"]
     assert carry_out(robot.client.plan("mf(20);")) == ["mf(20);"]
+    assert not errors
+
+
+@pytest.mark.parametrize("server_timeout_s", [math.nan, 0.0, 1.0])
+def test_a_patience_shorter_than_three_periods_of_the_status_is_refused(ros, server_timeout_s):
+    node = rclpy.create_node("hasty")
+    try:
+        with pytest.raises(PlannerError, match="server_timeout_s") as caught:
+            PlannerClient(node, "tello", server_timeout_s=server_timeout_s)
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+    finally:
+        node.destroy_node()
 
 
 def test_a_client_that_dies_ends_its_goal(start_planner):
-    planner = start_planner("short_timeout", client_timeout_s=0.5)
+    planner = start_planner("short_timeout", client_timeout_s=3.0)
     robot = Robot("mortal", planner="/short_timeout")
     handle = robot.client.plan("hang mf(20);")
     next(iter(handle))
@@ -225,12 +248,12 @@ def test_a_client_that_dies_ends_its_goal(start_planner):
 
 def test_a_planner_that_dies_is_noticed_in_bounded_time(start_planner, start_robot):
     planner = start_planner("mortal")
-    handle = start_robot("drone_1", planner="/mortal", server_timeout_s=1.0).client.plan("hang mf(20);")
+    handle = start_robot("drone_1", planner="/mortal", server_timeout_s=1.5).client.plan("hang mf(20);")
     next(iter(handle))
     planner.die()
     died_at_s = time.monotonic()
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
-    assert time.monotonic() - died_at_s < 3.0
+    assert time.monotonic() - died_at_s < 3.5
 
 
 def test_a_planner_that_restarts_is_noticed_and_takes_new_goals(start_planner, start_robot):
@@ -246,14 +269,14 @@ def test_a_planner_that_restarts_is_noticed_and_takes_new_goals(start_planner, s
 
 
 def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
-    robot = start_robot("lonely", planner="/absent", server_timeout_s=0.5)
+    robot = start_robot("lonely", planner="/absent", server_timeout_s=1.5)
     assert robot.client.plan("mf(20);").result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
     assert not robot.client.is_planner_active
 
 
 def test_goals_that_have_ended_are_forgotten(start_planner, start_robot):
     planner = start_planner("forgetful")
-    robot = start_robot("drone_1", planner="/forgetful", server_timeout_s=1.0)
+    robot = start_robot("drone_1", planner="/forgetful", server_timeout_s=1.5)
     for _ in range(5):
         carry_out(robot.client.plan("mf(20);"))
         handle = robot.client.plan("hang mf(20);")

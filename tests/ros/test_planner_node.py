@@ -368,7 +368,7 @@ def timekeeper(ros):
 
 
 def test_a_step_of_the_clock_ends_no_goal_and_no_sign_of_life(start_planner, start_robot, timekeeper):
-    planner = start_planner("timeless", use_sim_time=True, client_timeout_s=2.0)
+    planner = start_planner("timeless", use_sim_time=True, client_timeout_s=3.0)
     robot = start_robot("drone_1", planner="/timeless", server_timeout_s=2.0)
     handle = robot.client.plan("hang mf(20);")
     next(iter(handle))

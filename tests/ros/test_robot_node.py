@@ -499,7 +499,7 @@ def test_a_partial_plan_is_flown_and_held(planner, start_operator):
 
 def test_a_robot_that_lost_its_planner_finishes_and_then_keeps_safe(start_planner, start_operator):
     planner = start_planner("mortal")
-    operator = start_operator("drone_8", planner="/mortal", server_timeout_s=0.5, time_scale=20.0)
+    operator = start_operator("drone_8", planner="/mortal", server_timeout_s=1.5, time_scale=20.0)
     operator.instruct("hang mf(100);")
     wait_until(lambda: planner.server.requests)
     wait_until(lambda: planner.server.reports)

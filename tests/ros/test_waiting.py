@@ -97,7 +97,7 @@ def waited_for(monkeypatch):
 
 def test_send_waits_for_a_planner_that_loads_and_says_so(start, waited_for):
     planner = start(LoadingPlanner, "slow")
-    operator = start(Operator, "drone_1", planner="/slow", server_timeout_s=0.5)
+    operator = start(Operator, "drone_1", planner="/slow", server_timeout_s=1.5)
     send = Send("drone_1", "mf(20);mb(30);")
     wait_until(lambda: "planner /slow is loading planner-small" in waited_for, TIMEOUT_S)
     assert operator.robot._missions.num_pending == 0  # a console that gives up leaves nothing behind
@@ -415,10 +415,10 @@ def test_an_inactive_planner_must_be_activated(start, start_planner):
 
 def test_a_goal_waits_for_a_planner_that_loads(start):
     planner = start(LoadingPlanner, "slow")
-    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0)
+    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.5)
     wait_until(lambda: robot.client.received_at_s > 0)
     handle = robot.client.plan("mf(20);")
-    time.sleep(1.5)  # longer than a silent planner is waited for
+    time.sleep(2.0)  # longer than a silent planner is waited for
     assert not handle.is_done
     planner.loaded.set()
     for segment in handle:
@@ -429,7 +429,7 @@ def test_a_goal_waits_for_a_planner_that_loads(start):
 @pytest.mark.parametrize(("loading_timeout_s", "time_budget_s"), [(0.2, None), (60.0, 0.2)])
 def test_a_goal_waits_no_longer_than_it_may(start, loading_timeout_s, time_budget_s):
     start(LoadingPlanner, "slow")
-    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.0, loading_timeout_s=loading_timeout_s)
+    robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.5, loading_timeout_s=loading_timeout_s)
     wait_until(lambda: robot.client.received_at_s > 0)
     result = robot.client.plan("mf(20);", time_budget_s=time_budget_s).result(TIMEOUT_S)
     assert result.error_code is ErrorCode.NOT_ACTIVE
