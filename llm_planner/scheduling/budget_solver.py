@@ -209,10 +209,11 @@ class BudgetSolver:
     def _evictions(self, left_s: float, task: Task, short: Decision, time: ExecutionTime) -> list[Decision]:
         """Returns the choices: none if none is needed, what is needed, or none and all if that is not enough.
 
-        Eq. (11) for a batch. An eviction may take longer than it saves: then none is better.
+        Eq. (11) for a batch. An eviction may take longer than it saves: then none is better. What is expected may be
+        less than the least that makes sense, as that is what most plans, or segments, need.
         """
-        expected = min(math.ceil(task.lengths.expected), short.num_tokens)
-        needed = removal_needed(left_s, task, expected, short.setup, time)
+        num_tokens = min(max(math.ceil(task.lengths.expected), task.lengths.lower), short.num_tokens)
+        needed = removal_needed(left_s, task, num_tokens, short.setup, time)
         removable = self._removable_tokens(task, short.num_omitted_tokens)
         if needed <= 0.0 or removable == 0:
             return [short]

@@ -13,6 +13,7 @@ from llm_planner.core.execution_time import (
     ExecutionTime,
     WorkChunk,
 )
+from llm_planner.core.request import Urgency
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies.interface import GenerationView
@@ -26,7 +27,7 @@ DEFAULT_SEGMENT_STEPS = 10.0
 FORGETTING = 1 / 32
 """Weight of a step in a maximum that follows what steps take."""
 
-_Kind = tuple[str, float, bool]
+_Kind = tuple[str, Urgency, bool]
 
 
 class StepTimes:
@@ -46,7 +47,7 @@ class StepTimes:
     The number of steps of a kind is on the cautious side, because a robot that waits loses more than an early segment
     costs; the step is the mean, because ranking compares generations with each other. The paper takes 90 ms and at
     most 10 tokens for every segment. Deviation: steps are modelled, and how many of them a segment takes is learned,
-    apart for each robot model, ERT (which tells urgent from other requests), and first or later segment.
+    apart for each robot model, urgency, and first or later segment.
 
     Args:
         network_latency_s: One-way delay between planner and robot.
@@ -309,7 +310,7 @@ class _LearnedTimes:
 
 def _kind(generation: GenerationView) -> _Kind:
     request = generation.request
-    return (request.robot_model, request.time_utility.ert_s, generation.num_segments == 0)
+    return (request.robot_model, request.urgency, generation.num_segments == 0)
 
 
 def _num_prompt_tokens(num_tokens: Iterable[int]) -> int:

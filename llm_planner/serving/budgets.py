@@ -175,16 +175,16 @@ class Budgets:
         kept.worst_s = self._worst_s(kept)
 
     def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
-        times, budget_s = self._scheduler.times, kept.left_s(now_s)
-        if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step earlier
-            budget_s -= times.cautious.decode_line(1).q_s
+        times, solver = self._scheduler.times, self._solver
         if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
             return Decision(
                 measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
             )
+        if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step earlier
+            solver = replace(solver, way_s=solver.way_s + times.cautious.decode_line(1).q_s)
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
-        return self._solver.solve(max(budget_s, 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
+        return solver.solve(max(kept.left_s(now_s), 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
 
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""

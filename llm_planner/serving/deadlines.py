@@ -53,11 +53,8 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def would_miss(self, goals: Iterable[Goal], scheduled: SchedulerOutput, now_s: float) -> list[Goal]:
-        """Returns the goals to be closed in time whose last safe moment this is, if ``scheduled`` runs now.
-
-        Not those that have nothing to deliver and whose prompt is still to be computed: the bound is cautious.
-        """
-        closing = [g for g in goals if g.request.time_budget_s is not None and g.is_closed_in_time and _may_close(g)]
+        """Returns the goals to be closed in time whose last safe moment this is, if ``scheduled`` runs now."""
+        closing = [g for g in goals if g.request.time_budget_s is not None and g.is_closed_in_time and _has_plan(g)]
         if not closing:
             return []
         latest_s = now_s + self._times.bound_s(scheduled) + self._config.network_latency_s
@@ -83,9 +80,12 @@ class Deadlines:
         end_s = goal.budget_ends_at_s
         if end_s is None or goal.at_deadline is AtDeadline.GOES_ON:
             return None
-        margin_s = self._config.network_latency_s + self._times.decode_bound_s if goal.is_closed_in_time else 0.0
-        return end_s - margin_s
+        if not goal.is_closed_in_time:
+            return end_s
+        step_s = self._times.decode_bound_s if _has_plan(goal) else 0.0
+        return end_s - self._config.network_latency_s - step_s
 
 
-def _may_close(goal: Goal) -> bool:
-    return bool(goal.execution.num_delivered or goal.held) or goal.generation.is_decoding
+def _has_plan(goal: Goal) -> bool:
+    """Whether there is a beginning of a plan that one more step could make late; what has none may as well try."""
+    return bool(goal.delivered or goal.held or goal.can_truncate)

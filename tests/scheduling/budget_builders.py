@@ -58,11 +58,11 @@ times = st.builds(
     evicting_s=st.just(0.0) | st.floats(0.0, 0.1),
 )
 lengths = st.builds(
-    lambda lower, more, beyond: Lengths(
-        lower=lower, expected=float(lower + more), upper=None if beyond is None else lower + more + beyond
+    lambda lower, expected, beyond: Lengths(
+        lower=lower, expected=float(expected), upper=None if beyond is None else expected + beyond
     ),
     st.integers(1, 50),
-    st.integers(0, 400),
+    st.integers(1, 450),
     st.none() | st.integers(0, 500),
 )
 

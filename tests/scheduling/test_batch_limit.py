@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import PlannerError
+from llm_planner.core.request import Urgency
 from llm_planner.core.step import StepOutput
 from llm_planner.core.time_utility import NORMAL, URGENT
 from llm_planner.scheduling.batch_limit import LatencyGuidedLimit, SlotExchange
@@ -197,7 +198,9 @@ def test_the_forecast_takes_the_papers_bound_before_it_knows_better(times):
     for _ in range(50):
         times.observe_segment(decoding(), 4)
     assert times.remaining_steps(decoding()) == pytest.approx(4, abs=0.5)
-    assert times.remaining_steps(decoding(time_utility=URGENT)) == DEFAULT_SEGMENT_STEPS
+    urgent = decoding(time_utility=URGENT)
+    urgent.request = replace(urgent.request, urgency=Urgency.URGENT)
+    assert times.remaining_steps(urgent) == DEFAULT_SEGMENT_STEPS
     assert times.generation_time_s(decoding()) == pytest.approx(4 * STEP_S, rel=0.15)
 
 

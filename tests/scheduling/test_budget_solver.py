@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.scheduling.budget import Lengths, Measure, alpha_star, execution_s
+from llm_planner.scheduling.budget import Lengths, Measure, Setup, alpha_star, execution_s
 from llm_planner.scheduling.budget_solver import BudgetSolver, Load
 from tests.scheduling.budget_builders import LinearTime, loads, make_task, tasks, times
 
@@ -94,6 +94,16 @@ def test_a_refusal_names_a_budget_that_would_do(task, load, time):
     assert solve(shortest_s * 1.0001 + 1e-9, task, place, time) is not None
     if shortest_s > 1e-6:
         assert solve(shortest_s * 0.999 - 1e-9, task, place, time) is None
+
+
+@pytest.mark.parametrize("lengths", [Lengths(lower=25, expected=8.85), Lengths(lower=30, expected=13.3, upper=30)])
+def test_an_eviction_is_as_large_as_the_least_that_makes_sense_needs(lengths):
+    """That is often more than what is expected: what is enough for most first segments, to their mean."""
+    task, time = replace(TASK, lengths=lengths), replace(TIME, p_s=2e-5)
+    shortest_s, enough_s = SOLVER.shortest_s(task, Load(), time), execution_s(task, lengths.lower, Setup(), time)
+    decisions = [solve(shortest_s + share * (enough_s - shortest_s), task, Load(), time) for share in (0.01, 0.5, 0.9)]
+    assert all(d is not None and d.max_tokens == lengths.lower for d in decisions)
+    assert sorted((d.num_removed_tokens for d in decisions), reverse=True) == [d.num_removed_tokens for d in decisions]
 
 
 @pytest.mark.parametrize("budget_s", [0.0, -1.0, math.nan, math.inf, -math.inf])

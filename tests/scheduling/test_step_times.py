@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_planner.core.request import Urgency
 from llm_planner.core.step import SchedulerOutput, StepOutput
-from llm_planner.core.time_utility import NORMAL, URGENT
+from llm_planner.core.time_utility import NORMAL
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import Chunk, find_profile
 from llm_planner.scheduling.step_model import DEFAULT_STEP_S
@@ -26,9 +27,9 @@ def chunks(*num_tokens):
     return [(n, 50) for n in num_tokens]
 
 
-def decoding(time_utility=NORMAL):
+def decoding(urgency=Urgency.NORMAL, **changes):
     generation = make_generation("r", 20)
-    generation.request = replace(generation.request, time_utility=time_utility)
+    generation.request = replace(generation.request, urgency=urgency, **changes)
     generation.num_computed_tokens = 19
     return generation
 
@@ -71,9 +72,17 @@ def test_segments_of_another_kind_are_learned_apart():
         times.observe_step(chunks(1), 0.01)
         times.observe_segment(decoding(), 4)
     assert times.remaining_steps(decoding()) == pytest.approx(4, rel=1e-3)
-    assert times.remaining_steps(decoding(URGENT)) == DEFAULT_SEGMENT_STEPS
+    assert times.remaining_steps(decoding(Urgency.URGENT)) == DEFAULT_SEGMENT_STEPS
     assert times.resume_lead_s(decoding()) == pytest.approx(0.04, rel=1e-3)
-    assert times.resume_lead_s(decoding(URGENT)) == pytest.approx(0.01 * DEFAULT_SEGMENT_STEPS, rel=1e-3)
+    assert times.resume_lead_s(decoding(Urgency.URGENT)) == pytest.approx(0.01 * DEFAULT_SEGMENT_STEPS, rel=1e-3)
+
+
+def test_a_response_time_that_a_client_chooses_makes_no_kind_of_its_own():
+    times = StepTimes()
+    for ert_s in range(1, 101):
+        times.observe_segment(decoding(time_utility=replace(NORMAL, ert_s=ert_s / 10)), 4)
+    assert times.remaining_steps(decoding()) == pytest.approx(4, rel=1e-3)
+    assert len(times._kinds) == 1
 
 
 def test_before_anything_was_seen_a_step_is_slow():

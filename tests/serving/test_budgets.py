@@ -62,11 +62,13 @@ def test_only_what_is_admitted_is_told_so_and_before_its_first_step():
     assert told == [("kept", before)]
 
 
-def test_what_a_refusal_names_is_enough():
-    message = Run().submit(time_budget_s=0.03).go().result().error_msg
+@pytest.mark.parametrize("scope", BudgetScope)
+@pytest.mark.parametrize("overrun", [OverrunStrategy.KILL, OverrunStrategy.PARTIAL])
+def test_what_a_refusal_names_is_enough(overrun, scope):
+    message = Run().submit(time_budget_s=0.03, overrun=overrun, budget_scope=scope).go().result().error_msg
     named_s = float(message.split("at least ")[1].split(" s")[0])
-    run = Run().submit(time_budget_s=named_s * 1.01).go()
-    assert run.result().error_code is ErrorCode.NONE
+    run = Run().submit(time_budget_s=named_s * 1.01, overrun=overrun, budget_scope=scope).go()
+    assert run.result().error_code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
 
 
 def test_a_long_scene_is_evicted_as_far_as_the_expected_length_needs():

@@ -133,6 +133,18 @@ def test_while_there_is_nothing_to_deliver_a_prompt_is_tried():
     assert result.metrics.plan_time_s <= 0.15 - NETWORK_S
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs_stream", "fcfs_segment"])
+def test_one_slow_step_locks_out_no_plan_that_is_closed_in_time(policy):
+    run = Run(policy=policy)
+    times = run.loop._scheduler.times
+    times.observe_step([(1, 50)], 5.0)  # longer than a budget: the machine stood still
+    run.submit(**partial(2.0))
+    result = run.go().result()
+    assert result.segments
+    assert PLAN.startswith(result.plan)
+    assert times.decode_bound_s < 5.0  # it is forgotten by the steps that run
+
+
 def test_a_first_segment_in_time_keeps_a_budget_of_that_scope():
     run = Run()
     run.submit(**partial(0.1, BudgetScope.FIRST_SEGMENT))
