@@ -218,10 +218,18 @@ class Missions:
         return True
 
     def shut_down(self, reason: str) -> None:
-        """Halts the robot and gives its goals up; they end with CANCELLED."""
-        self._robot.halt(reason)
-        for mission in self._pending:
-            self._give_up(mission)
+        """Halts the robot and ends its goals with CANCELLED; the planner is told, and not waited for."""
+        try:
+            self._robot.halt(reason)
+        finally:
+            for mission in self._pending:
+                self._give_up(mission)
+            self._bridge.post(self._end_all, reason)  # behind the robot's last reports, and behind the cancels
+
+    def _end_all(self, reason: str) -> None:
+        for mission in list(self._pending):
+            mission.handle.fail(PlannerError(ErrorCode.CANCELLED, reason))
+            self._publish_outcome(mission)
 
     @staticmethod
     def _give_up(mission: Mission) -> None:
@@ -314,15 +322,18 @@ class Missions:
                 continue  # the planner is lost, the robot still at work
             if is_current and (self._robot.is_in_reflex or mission.is_in_reflex):
                 continue  # begun, or over and not told yet
-            self._pending.remove(mission)
-            if is_current:
-                mission.world = self._robot.snapshot().to_json()
-            robot_id, model = self._client.robot_id, self._model.name
-            outcome = mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp())
-            self._publish(outcome)
-            goes_on = self._wants_replan(mission) and self._ask_again(mission)
-            if mission.follower is not None:
-                mission.follower.note_outcome(outcome, is_last=not goes_on)
+            self._publish_outcome(mission)
+
+    def _publish_outcome(self, mission: Mission) -> None:
+        self._pending.remove(mission)
+        if mission is self._current:
+            mission.world = self._robot.snapshot().to_json()
+        robot_id, model = self._client.robot_id, self._model.name
+        outcome = mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp())
+        self._publish(outcome)
+        goes_on = self._wants_replan(mission) and self._ask_again(mission)
+        if mission.follower is not None:
+            mission.follower.note_outcome(outcome, is_last=not goes_on)
 
     def _wants_replan(self, mission: Mission) -> bool:
         """Returns whether a plan was carried out that asked for a new one, and was not stopped since."""

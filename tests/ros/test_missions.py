@@ -9,6 +9,7 @@ and in any order.
 import json
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from builtin_interfaces.msg import Time
@@ -157,6 +158,33 @@ PLAN_ERRORS = [ErrorCode.NOT_UNDERSTOOD, ErrorCode.SKILL_NOT_ALLOWED, ErrorCode.
 def reflexes_begun(robot):
     found = [message for message in robot.messages if isinstance(message, msgs.Reflex)]
     return [(reflex.cause, reflex.action[:2]) for reflex in found if not reflex.finished_at.sec]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("is_in_reflex", [False, True])
+def test_a_node_that_ends_says_how_its_goal_ended_without_waiting_for_the_planner(robot, is_lost, is_in_reflex):
+    followed = []
+    follower = SimpleNamespace(
+        follow=lambda _: None, note_outcome=lambda outcome, *, is_last: followed.append((outcome.goal_id, is_last))
+    )
+    robot.missions.instruct(Instruct.Request(instruction="go"), follower=follower)
+    (goal_id,) = robot.begun
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(200);"))
+    robot.run(1.0)
+    if is_lost:
+        robot.end(goal_id, ErrorCode.SERVER_UNREACHABLE)
+    robot.spin()
+    if is_in_reflex:
+        robot.control.refuse(goal_id, "nobody answers")
+        assert robot.control.is_in_reflex
+    robot.missions.shut_down("the robot's node is shutting down")
+    robot.spin()
+    (outcome,) = robot.outcomes
+    assert outcome.error_code == (ErrorCode.SERVER_UNREACHABLE if is_lost else ErrorCode.CANCELLED)
+    assert [s.status for s in outcome.segments] == [msgs.SegmentOutcome.FAILED]
+    assert followed == [(goal_id, True)]
+    assert robot.action.cancelled == ([] if is_lost else [goal_id])
 
 
 @pytest.mark.parametrize("code", PLAN_ERRORS)
