@@ -33,7 +33,7 @@ class Mission:
     Attributes:
         order: As it came in.
         goal_id: Of the plan that was asked for.
-        handle: Of that plan; set as soon as the planner is asked.
+        handle: Of that plan; another one until the planner is asked.
         asked_at: System time.
         num_replans: How many plans before this one asked for a new plan.
         is_given_up: Whether the robot does nothing for it any more.

@@ -15,7 +15,7 @@ from rclpy.node import Node
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanMetrics, Urgency
+from llm_planner.core.request import PlanMetrics, PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.stop_words import immediate_plan, is_stop
@@ -23,7 +23,7 @@ from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.mission import Follower, Mission
-from llm_planner.ros.plan_handle import CARRIED_OUT
+from llm_planner.ros.plan_handle import CARRIED_OUT, PlanHandle
 from llm_planner.ros.planner_client import PlannerClient
 from llm_planner.ros.robot_control import ReflexCause, ReflexEvent, RobotControl
 from llm_planner.ros.snapshot import Snapshot
@@ -72,6 +72,7 @@ class Missions:
         self._bridge, self._wake, self._publish = bridge, wake, publish
         self._current: Mission | None = None  # which the robot carries out, or was the last to
         self._pending: list[Mission] = []  # whose outcome was not published yet
+        self._held: Mission | None = None  # the planner is asked once it has ended what was given up
 
     @property
     def num_pending(self) -> int:
@@ -124,12 +125,23 @@ class Missions:
         )
         is_chat, answer_timeout_s = urgency is Urgency.CHAT, orders.answer_timeout_s(request, self._model)
         robot.begin(mission.goal_id, is_chat=is_chat, answer_within_s=answer_timeout_s)
-        mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
+        if self._held is not None:
+            self._held.handle.fail(PlannerError(ErrorCode.SUPERSEDED, "an urgent instruction took its place"))
+            self._held = None
+        self._ask(mission, request)
         self._current = mission
         self._pending.append(mission)
+        self._wake()
+
+    def _ask(self, mission: Mission, request: PlanRequest) -> None:
+        """Asks the planner, or holds the mission: a planner refuses a robot that has a goal which it has not ended."""
+        if any(other is not mission for other in self._in_the_way(request.urgency)):
+            self._held = mission
+            mission.handle = PlanHandle(request, send_report=self._client.report, request_cancel=_end_unasked)
+        else:
+            mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
         on_result = self._bridge.guard(functools.partial(self._on_result, mission))
         mission.handle.future.add_done_callback(on_result)
-        self._wake()
 
     def _skill_at_once(self, order: Instruct.Request) -> str:
         """Returns the skill that an order calls for at once; empty for any other order, which is a task.
@@ -175,14 +187,17 @@ class Missions:
 
     def _require_free(self, urgency: Urgency) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
-        busy = [mission for mission in self._pending if not mission.handle.is_done]
-        can_supersede = urgency is Urgency.URGENT and all(m.order.urgency != Urgency.URGENT.value for m in busy)
-        if busy and not can_supersede:
+        if busy := [mission for mission in self._in_the_way(urgency) if not mission.is_given_up]:
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
                 f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, replace it by an urgent "
                 f"instruction (`send --urgent`), or stop it: `llm-planner stop {self._client.robot_id}`",
             )
+
+    def _in_the_way(self, urgency: Urgency) -> list[Mission]:
+        """Returns what the planner has not ended, and would not end for a new goal of this urgency."""
+        unfinished = [mission for mission in self._pending if not mission.handle.is_done]
+        return [m for m in unfinished if urgency is not Urgency.URGENT or m.order.urgency == urgency.value]
 
     def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> Stopped:
         """Halts the robot, whatever it does, and gives its goals up; they end with STOPPED.
@@ -218,10 +233,18 @@ class Missions:
         return True
 
     def shut_down(self, reason: str) -> None:
-        """Halts the robot and gives its goals up; they end with CANCELLED."""
-        self._robot.halt(reason)
-        for mission in self._pending:
-            self._give_up(mission)
+        """Halts the robot and ends its goals with CANCELLED; the planner is told, and not waited for."""
+        try:
+            self._robot.halt(reason)
+        finally:
+            for mission in self._pending:
+                self._give_up(mission)
+            self._bridge.post(self._end_all, reason)  # behind the robot's last reports, and behind the cancels
+
+    def _end_all(self, reason: str) -> None:
+        for mission in list(self._pending):
+            mission.handle.fail(PlannerError(ErrorCode.CANCELLED, reason))
+            self._publish_outcome(mission)
 
     @staticmethod
     def _give_up(mission: Mission) -> None:
@@ -252,12 +275,12 @@ class Missions:
         self._wake()
 
     def on_report(self, report: SegmentReport, stamp: Time) -> None:
-        """Takes the robot's word on a segment; the planner gets it unless the goal was replaced or given up."""
+        """Takes the robot's word on a segment; the planner gets it if it has the goal, and that was not given up."""
         mission = self._find(report.request_id)
         if mission is None:
             return
         mission.note(report, stamp)
-        if mission is self._current and not mission.is_given_up:
+        if mission is self._current and mission is not self._held and not mission.is_given_up:
             self._client.report(report)
         if mission.follower is not None:
             mission.follower.follow(mission.segments)
@@ -307,22 +330,29 @@ class Missions:
             mission.handle.cancel()
 
     def publish_outcomes(self) -> None:
-        """Publishes the outcome of every mission that is over, and plans again where a plan asked for it."""
+        """Publishes the outcome of every mission that is over, and asks the planner for what it can take now."""
         for mission in [m for m in self._pending if m.handle.is_done]:
             is_current = mission is self._current
             if is_current and self._robot.is_active and not mission.is_settled:
                 continue  # the planner is lost, the robot still at work
             if is_current and (self._robot.is_in_reflex or mission.is_in_reflex):
                 continue  # begun, or over and not told yet
-            self._pending.remove(mission)
-            if is_current:
-                mission.world = self._robot.snapshot().to_json()
-            robot_id, model = self._client.robot_id, self._model.name
-            outcome = mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp())
-            self._publish(outcome)
-            goes_on = self._wants_replan(mission) and self._ask_again(mission)
-            if mission.follower is not None:
-                mission.follower.note_outcome(outcome, is_last=not goes_on)
+            self._publish_outcome(mission)
+        held = self._held
+        if held is not None and self._in_the_way(held.handle.request.urgency) == [held]:
+            self._held = None
+            self._ask(held, held.handle.request)
+
+    def _publish_outcome(self, mission: Mission) -> None:
+        self._pending.remove(mission)
+        if mission is self._current:
+            mission.world = self._robot.snapshot().to_json()
+        robot_id, model = self._client.robot_id, self._model.name
+        outcome = mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp())
+        self._publish(outcome)
+        goes_on = self._wants_replan(mission) and self._ask_again(mission)
+        if mission.follower is not None:
+            mission.follower.note_outcome(outcome, is_last=not goes_on)
 
     def _wants_replan(self, mission: Mission) -> bool:
         """Returns whether a plan was carried out that asked for a new one, and was not stopped since."""
@@ -341,3 +371,7 @@ class Missions:
 
     def _stamp(self) -> Time:
         return self._node.get_clock().now().to_msg()
+
+
+def _end_unasked(handle: PlanHandle) -> None:
+    handle.fail(PlannerError(ErrorCode.CANCELLED, "cancelled before the planner was asked"))

@@ -9,6 +9,7 @@ and in any order.
 import json
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from builtin_interfaces.msg import Time
@@ -159,6 +160,33 @@ def reflexes_begun(robot):
     return [(reflex.cause, reflex.action[:2]) for reflex in found if not reflex.finished_at.sec]
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("is_in_reflex", [False, True])
+def test_a_node_that_ends_says_how_its_goal_ended_without_waiting_for_the_planner(robot, is_lost, is_in_reflex):
+    followed = []
+    follower = SimpleNamespace(
+        follow=lambda _: None, note_outcome=lambda outcome, *, is_last: followed.append((outcome.goal_id, is_last))
+    )
+    robot.missions.instruct(Instruct.Request(instruction="go"), follower=follower)
+    (goal_id,) = robot.begun
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(200);"))
+    robot.run(1.0)
+    if is_lost:
+        robot.end(goal_id, ErrorCode.SERVER_UNREACHABLE)
+    robot.spin()
+    if is_in_reflex:
+        robot.control.refuse(goal_id, "nobody answers")
+        assert robot.control.is_in_reflex
+    robot.missions.shut_down("the robot's node is shutting down")
+    robot.spin()
+    (outcome,) = robot.outcomes
+    assert outcome.error_code == (ErrorCode.SERVER_UNREACHABLE if is_lost else ErrorCode.CANCELLED)
+    assert [s.status for s in outcome.segments] == [msgs.SegmentOutcome.FAILED]
+    assert followed == [(goal_id, True)]
+    assert robot.action.cancelled == ([] if is_lost else [goal_id])
+
+
 @pytest.mark.parametrize("code", PLAN_ERRORS)
 @pytest.mark.parametrize("texts", [[], ["mf(200);"], ["mf(200);", "tc(90);"]])
 def test_an_emergency_that_is_not_understood_is_left_to_the_reflex_whatever_was_delivered_of_it(robot, code, texts):
@@ -277,6 +305,96 @@ def test_an_answer_to_a_resync_that_comes_after_a_stop_changes_nothing(robot):
     answer.set_result(GetSegments.Response(segments=segments, num_segments=2))
     robot.run(5.0)
     assert robot.started == []
+
+
+@pytest.fixture
+def stopped(robot):
+    """Returns what stops a robot in the midst of a goal, whose id it returns; the planner has not ended that goal."""
+
+    def stop(urgency):
+        goal_id = robot.instruct(urgency)
+        robot.spin()
+        robot.feed(goal_id, messages(goal_id, "mf(200);"))
+        robot.run(1.0)
+        robot.missions.stop("stopped by the operator")
+        robot.spin()
+        return goal_id
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (Urgency.NORMAL, Urgency.NORMAL),
+        (Urgency.CHAT, Urgency.NORMAL),
+        (Urgency.URGENT, Urgency.NORMAL),
+        (Urgency.URGENT, Urgency.URGENT),
+    ],
+)
+@pytest.mark.parametrize("end", [ErrorCode.CANCELLED, ErrorCode.SERVER_UNREACHABLE])
+def test_what_is_asked_after_a_stop_goes_to_the_planner_as_soon_as_that_has_ended_the_goal(
+    robot, stopped, first, then, end
+):
+    old = stopped(first)
+    new = robot.instruct(then)
+    robot.spin()
+    assert list(robot.action.sent) == [old]  # the planner would refuse a second one
+    with pytest.raises(PlannerError) as caught:
+        robot.instruct()
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+    robot.end(old, end)
+    robot.spin()
+    assert list(robot.action.sent) == [old, new]
+    robot.feed(new, messages(new, "mb(20);"))
+    robot.end(new, ErrorCode.NONE, [make_segment(0, "mb(20);")])
+    robot.run(5.0)
+    robot.spin()
+    assert robot.started[-1] == (new, SkillCall("mb", (20.0,)))
+    assert [(outcome.goal_id, outcome.error_code) for outcome in robot.outcomes] == [
+        (old, ErrorCode.STOPPED),
+        (new, ErrorCode.NONE),
+    ]
+
+
+def test_an_emergency_after_a_stop_waits_for_no_goal_that_it_replaces(robot, stopped):
+    old = stopped(Urgency.NORMAL)
+    new = robot.instruct(Urgency.URGENT)
+    robot.spin()
+    assert list(robot.action.sent) == [old, new]
+
+
+def test_an_emergency_that_waits_for_a_planner_too_long_is_left_to_the_reflex(robot, stopped):
+    old = stopped(Urgency.URGENT)
+    new = robot.instruct(Urgency.URGENT, time_budget_s=0.5)
+    robot.run(5.0)
+    robot.spin()
+    assert [cause for cause, _ in reflexes_begun(robot)] == [msgs.Reflex.TOO_LATE]
+    assert [(outcome.goal_id, outcome.error_code) for outcome in robot.outcomes] == [(new, ErrorCode.CANCELLED)]
+    assert new not in [report.goal_id for report in robot.node.published["/planner/report"]]
+    robot.end(old, ErrorCode.CANCELLED)
+    robot.spin()
+    assert list(robot.action.sent) == [old]
+
+
+@pytest.mark.parametrize(
+    ("does", "code"),
+    [
+        (lambda robot: robot.missions.stop("stopped again"), ErrorCode.STOPPED),
+        (lambda robot: robot.missions.shut_down("the node ends"), ErrorCode.CANCELLED),
+        (lambda robot: robot.instruct(Urgency.URGENT), ErrorCode.SUPERSEDED),
+    ],
+)
+def test_what_waits_for_the_planner_to_end_a_goal_can_itself_be_ended(robot, stopped, does, code):
+    old = stopped(Urgency.NORMAL)
+    new = robot.instruct()
+    does(robot)
+    robot.spin()
+    assert [outcome.error_code for outcome in robot.outcomes if outcome.goal_id == new] == [code]
+    if old not in [outcome.goal_id for outcome in robot.outcomes]:
+        robot.end(old, ErrorCode.CANCELLED)
+    robot.spin()
+    assert new not in robot.action.sent
 
 
 def test_a_plan_that_asks_for_a_new_one_does_not_get_it_after_a_stop(robot):
@@ -537,7 +655,7 @@ class MissionsMachine(RuleBasedStateMachine):
     def an_outcome_names_its_own_segments(self):
         assert len({outcome.goal_id for outcome in self.robot.outcomes}) == len(self.robot.outcomes)
         for outcome in self.robot.outcomes:
-            goal = self.goals[outcome.goal_id]
+            goal = self.goals.get(outcome.goal_id, Goal(-1))  # one that the planner was never asked for has no segments
             assert [s.segment.index for s in outcome.segments] == list(range(len(outcome.segments)))
             for found in outcome.segments:
                 assert (found.segment.goal_id, found.segment.text) == (
