@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -21,8 +22,7 @@ error_console = Console(stderr=True, highlight=False)
 
 def print_error(error: PlannerError) -> None:
     """Prints one line on standard error: what happened, and its number."""
-    error_console.print("error:", style="bold red", end=" ")
-    error_console.print(str(error), markup=False, soft_wrap=True)
+    error_console.print(Text("error:", "bold red"), str(error), markup=False, soft_wrap=True)
 
 
 class _Elapsed:
