@@ -240,6 +240,14 @@ def test_up_refuses_tellos_that_would_not_fly(arguments, said):
 
 
 @pytest.mark.ros
+def test_up_names_the_robots_of_a_scenario_that_are_not_started(tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)  # nothing is started
+    (path := tmp_path / "sc.yaml").write_text("drone_9: [{instruction: go}]\n", encoding="utf-8")
+    result = runner.invoke(app, ["up", "--drones", "2", "--arms", "0", "--scenario", str(path)])
+    assert f"warning: {path} tells robots that are not started: drone_9; started: drone_1, drone_2" in result.output
+
+
+@pytest.mark.ros
 @pytest.mark.parametrize(
     ("given", "arguments", "profile"),
     [
