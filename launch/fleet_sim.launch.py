@@ -21,9 +21,10 @@ ARGUMENTS = {**launching.PLANNER, **launching.FLEET}
 
 def check(context: LaunchContext) -> None:
     launching.require_known("fleet_sim.launch.py", context.argv, ARGUMENTS)
-    world = launching.fleet(_values(context)).world
-    if world is not None:
-        launching.require_free_port(world.port)
+    composition = launching.fleet(_values(context))
+    launching.warn_of_absent_robots(composition.scenario, [robot.name for robot in composition.robots])
+    if composition.world is not None:
+        launching.require_free_port(composition.world.port)
 
 
 def start_robots(context: LaunchContext) -> list[Node]:

@@ -27,6 +27,7 @@ def check(context: LaunchContext) -> None:
     launching.require_known("gazebo.launch.py", context.argv, ARGUMENTS)
     values = _values(context)
     drones, arms = launching.gazebo_robots(values)
+    launching.warn_of_absent_robots(launching.scenario(values), fleet(drones, arms))
     with tempfile.TemporaryDirectory() as directory:
         write_world(Path(directory), values["world"], drones=drones, arms=arms)
     launching.require_gazebo(os.environ.get("ROS_DISTRO", "jazzy"))

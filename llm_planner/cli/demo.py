@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from llm_planner.cli.options import ModelOption, PolicyOption, SeedOption
-from llm_planner.cli.output import console
+from llm_planner.cli.output import console, writing
 from llm_planner.cli.simulator import SimOption, Simulator, physical_world
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -76,7 +76,8 @@ def demo(
     overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
     composition = Composition(drones=3, arms=1, seed=seed, planner=overrides, world=world)
     logs = out / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        logs.mkdir(parents=True, exist_ok=True)
     with Fleet(composition.commands(), log_dir=logs) as fleet, spinning("llm_planner_demo") as node:
         commander = Commander(node, list(goals))
         with console.status("starting the planner and four robots, each a ROS 2 process"):

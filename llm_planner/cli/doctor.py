@@ -23,9 +23,12 @@ def doctor(
     ),
     load: Annotated[bool, typer.Option("--load", help="Load the model even if it is large.")] = False,
     robot: Annotated[
-        list[str] | None, typer.Option(help="A robot that must be there: node name, address or host name; repeatable.")
+        list[str] | None,
+        typer.Option(help="A robot that must be there: node name, address, or host name with a dot; repeatable."),
     ] = None,
-    port: Annotated[list[int] | None, typer.Option(help="TCP port that must be free; repeatable.")] = None,
+    port: Annotated[
+        list[int] | None, typer.Option(min=1, max=65535, help="TCP port that must be free; repeatable.")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of all checks together, in seconds.")] = 60.0,
     as_json: JsonOption = False,
 ) -> None:

@@ -112,7 +112,12 @@ def run(
     Example: llm-planner emulate run --python ~/tello/.venv/bin/python my_tello_program.py
     """
     if python is None:
-        run_on_same_host(script, context.args, address)
+        try:
+            run_on_same_host(script, context.args, address)
+        except SyntaxError as error:
+            if error.filename not in (str(script), None):  # none for a binary file
+                raise  # in what the program imports
+            raise PlannerError(ErrorCode.INVALID_FILE, f"{script} is no Python program: {error}") from error
         return
     command = [str(python), same_host.__file__, address, str(script), *context.args]
     try:

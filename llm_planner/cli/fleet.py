@@ -76,15 +76,13 @@ def up(
     """
     from llm_planner.assembly import build_library, require_usable
     from llm_planner.ros.composition import Composition, Fleet
-    from llm_planner.ros.scenario import load_scenario
+    from llm_planner.ros.scenario import absent_robots
 
     given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
     overrides = {name: value for name, value in given.items() if value}
     settings = load_config(config, overrides)
     require_usable(settings)  # a mistake is named here rather than in a log
     build_library(settings)
-    if scenario is not None:
-        load_scenario(scenario, "")
     if config is not None and (plain := plain_parameters(config)):
         config, overrides = None, plain | overrides
     if tello and emulate:
@@ -95,6 +93,8 @@ def up(
     composition = Composition(
         drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
     )
+    if scenario is not None and (absent := absent_robots(scenario, [robot.name for robot in composition.robots])):
+        error_console.print(f"warning: {absent}", style="yellow", markup=False, soft_wrap=True)
     if metrics_port:
         composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -21,8 +23,21 @@ error_console = Console(stderr=True, highlight=False)
 
 def print_error(error: PlannerError) -> None:
     """Prints one line on standard error: what happened, and its number."""
-    error_console.print("error:", style="bold red", end=" ")
-    error_console.print(str(error), markup=False, soft_wrap=True)
+    error_console.print(Text("error:", "bold red"), str(error), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Names a file that cannot be written, and why, instead of a traceback.
+
+    Raises:
+        PlannerError: INVALID_FILE.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: matplotlib's, for a format that it does not know
+        reason = getattr(error, "strerror", None) or error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} cannot be written: {reason}") from error
 
 
 class _Elapsed:

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 from llm_planner.cli.dashboard import HostOption, PortOption
 from llm_planner.cli.options import JsonOption
-from llm_planner.cli.output import console, error_console, plain, print_json
+from llm_planner.cli.output import console, error_console, plain, print_json, writing
 from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.clock import ManualClock, MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError, ending_words
@@ -97,7 +97,8 @@ def _draw(path: Path, summary: "Summary", png: Path, start_s: float, duration_s:
             ErrorCode.INVALID_CONFIG,
             f"nothing happens after --start {start_s:g}; it ends at {length_s:.1f} s",
         )
-    draw_timeline(shown, png, path.stem, start_s)
+    with writing(png):
+        draw_timeline(shown, png, path.stem, start_s)
 
 
 def _as_span(span: RowSpan) -> Span:
@@ -120,6 +121,7 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
     from llm_planner.monitoring.player import play
     from llm_planner.monitoring.web import WebServer, build_app
 
+    next(Recording(path).messages(), None)  # what is no recording is refused now
     stop = StopSignal()
 
     def rest(seconds: float) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llm_planner.cli.options import ModelsOption, RobotOption
-from llm_planner.cli.output import console
+from llm_planner.cli.output import console, writing
 from llm_planner.robots.library import RobotLibrary
 
 
@@ -37,8 +37,9 @@ def describe(
     if output is None:
         typer.echo(text, nl=False)
         return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text, encoding="utf-8")
+    with writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
     console.print(f"written: {output}")
 
 
@@ -54,5 +55,7 @@ def gazebo(
     """
     from llm_planner.sim.gazebo.files import write_world
 
-    for path in write_world(output, world, drones=drones, arms=arms):
+    with writing(output):
+        paths = write_world(output, world, drones=drones, arms=arms)
+    for path in paths:
         console.print(f"written: {path}")

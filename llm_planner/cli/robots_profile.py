@@ -2,18 +2,22 @@
 """``llm-planner robots profile``: how long a robot's skills take, measured in a physical simulation."""
 
 import importlib.util
+from collections.abc import Sequence
 from json import dumps as json_text
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from llm_planner.cli.options import ModelsOption, RobotOption, SeedOption
-from llm_planner.cli.output import console
+from llm_planner.cli.output import console, writing
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.extras import load_extra
 from llm_planner.robots.library import RobotLibrary
+
+if TYPE_CHECKING:
+    from llm_planner.sim.physics.profiling.profile import Group
 
 MOST_MEDIAN_ERROR, COVERAGE = 0.05, (0.88, 0.92)
 
@@ -57,16 +61,11 @@ def profile_robot(
 
     library = RobotLibrary(models or [])
     model = library.get(robot)
+    for directory in filter(None, (output, json and json.parent)):
+        with writing(directory):
+            directory.mkdir(parents=True, exist_ok=True)
     found = profile(model, num_calls=calls, seed=seed, wind_m_per_s=wind, num_jobs=jobs, on_progress=console.print)
-    headings = ("skills", "calls", "median error", "within p90", "ahead: error", "within p90")
-    table = Table(*headings, title=f"{robot} in {sim}, held-out calls")
-    for group in found:
-        was, now = group.was, group.now
-        errors = f"{was.median_error:.1%} -> {now.median_error:.1%}"
-        covers = f"{was.coverage:.0%} -> {now.coverage:.1%} (+-{group.coverage_error:.1%})"
-        ahead = (f"{group.ahead.median_error:.1%}", f"{group.ahead.coverage:.1%}")
-        table.add_row(group.label, str(now.num_samples), errors, covers, *ahead)
-    console.print(table)
+    console.print(_table(f"{robot} in {sim}, held-out calls", found))
     low, high = COVERAGE
     wide = [g.label for g in found if not g.is_table and g.now.median_error > MOST_MEDIAN_ERROR]
     off = [g.label for g in found if not low <= g.now.coverage <= high]
@@ -98,13 +97,23 @@ def profile_robot(
             }
             for group in found
         ]
-        json.write_text(
-            json_text(
-                {"robot": robot, "calls": calls, "seed": seed, "coverage": [coverage, error], "groups": rows}, indent=1
-            )
-            + "\n"
-        )
+        figures = {"robot": robot, "calls": calls, "seed": seed, "coverage": [coverage, error], "groups": rows}
+        with writing(json):
+            json.write_text(json_text(figures, indent=1) + "\n")
 
 
 def _verdict(missed: list[str]) -> str:
     return f"missed by {'; '.join(missed)}" if missed else "met by all"
+
+
+def _table(title: str, found: Sequence["Group"]) -> Table:
+    """Returns what is shown of each group of skills."""
+    headings = ("skills", "calls", "median error", "within p90", "ahead: error", "within p90")
+    table = Table(*headings, title=title)
+    for group in found:
+        was, now = group.was, group.now
+        errors = f"{was.median_error:.1%} -> {now.median_error:.1%}"
+        covers = f"{was.coverage:.0%} -> {now.coverage:.1%} (+-{group.coverage_error:.1%})"
+        ahead = (f"{group.ahead.median_error:.1%}", f"{group.ahead.coverage:.1%}")
+        table.add_row(group.label, str(now.num_samples), errors, covers, *ahead)
+    return table

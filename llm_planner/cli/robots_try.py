@@ -9,7 +9,7 @@ from rich.table import Table
 
 from llm_planner.cli.check import judge
 from llm_planner.cli.options import JsonOption, ModelsOption, RobotOption, SeedOption
-from llm_planner.cli.output import console, print_json
+from llm_planner.cli.output import console, print_json, writing
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ReportStatus, Segment
 from llm_planner.robots.library import RobotLibrary
@@ -98,5 +98,7 @@ def _as_json(trial: "Trial", segments: list[Segment]) -> dict[str, object]:
 def _draw(trial: "Trial", path: Path) -> None:
     from llm_planner.sim.physics.camera import render, save
 
-    save(render(trial.physics, at_m=trial.at_m, distance_m=2.0, azimuth_deg=60.0, elevation_deg=-50.0), path)
+    shown = render(trial.physics, at_m=trial.at_m, distance_m=2.0, azimuth_deg=60.0, elevation_deg=-50.0)
+    with writing(path):
+        save(shown, path)
     console.print(f"wrote {path}")

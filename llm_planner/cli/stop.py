@@ -2,6 +2,8 @@
 """``llm-planner stop``: halts robots, whatever they do; needs no planner."""
 
 import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,9 +13,11 @@ from llm_planner.cli.output import console, print_error
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 if TYPE_CHECKING:
+    from rclpy.client import Client
     from rclpy.node import Node
 
 SEARCH_S, POLL_S = 2.0, 0.02
+MAX_AT_ONCE = 256  # as many robots are stopped side by side
 REASON = "stopped by `llm-planner stop`"
 
 
@@ -33,35 +37,37 @@ def stop(
     """
     from llm_planner.ros.commander import robot_name
     from llm_planner.ros.spinning import spinning
+    from llm_planner.srv import Stop
 
     if bool(robots) == everyone:
         raise PlannerError(ErrorCode.INVALID_ROBOT_ID, "say which robots to stop, or --all for every one")
     names = [robot_name(robot) for robot in robots or ()]
-    with spinning("llm_planner_stop") as node:
-        num_failed = _stop_all(node) if everyone else sum(not _stop(node, name) for name in names)
+    with spinning("llm_planner_stop") as node, ThreadPoolExecutor(MAX_AT_ONCE) as pool:
+
+        def start(name: str) -> Future[bool]:
+            return pool.submit(_stop, node, name, node.create_client(Stop, f"/{name}/stop"))
+
+        stops = _stop_all(node, start) if everyone else [start(name) for name in names]
+        num_failed = sum(not stop.result() for stop in stops)
     raise typer.Exit(1 if num_failed else 0)
 
 
-def _stop(node: "Node", robot: str) -> bool:
+def _stop(node: "Node", robot: str, client: "Client") -> bool:
     """Stops one robot and reports it; returns whether it has halted."""
     from llm_planner.ros.commander import stop_robot
-    from llm_planner.srv import Stop
 
-    client = node.create_client(Stop, f"/{robot}/stop")
     try:
         stopped = stop_robot(node, robot, client, REASON)
     except PlannerError as error:
         print_error(error)
         return False
-    finally:
-        node.destroy_client(client)
     what = repr(stopped.instruction) if stopped.instruction else "a motion of its own" if stopped.was_busy else ""
     console.print(f"/{robot}: stopped {what}" if what else f"/{robot}: had nothing to do", markup=False)
     return True
 
 
-def _stop_all(node: "Node") -> int:
-    """Stops every robot as soon as it is found; returns how many did not halt.
+def _stop_all(node: "Node", start: Callable[[str], Future[bool]]) -> Collection[Future[bool]]:
+    """Starts to stop every robot as soon as it is found, and looks for others until all of these have answered.
 
     Raises:
         PlannerError: SERVER_UNREACHABLE if there is none.
@@ -69,14 +75,12 @@ def _stop_all(node: "Node") -> int:
     from llm_planner.core.clock import MonotonicClock
     from llm_planner.ros.graph import robot_nodes
 
-    clock, halted, tried = MonotonicClock(), set[str](), set[str]()
+    clock, stops = MonotonicClock(), dict[str, Future[bool]]()
     until_s = clock.now_s() + SEARCH_S
-    while clock.now_s() < until_s:
-        for robot in sorted(robot_nodes(node) - tried):
-            tried.add(robot)
-            if _stop(node, robot.removeprefix("/")):
-                halted.add(robot)
+    while clock.now_s() < until_s or not all(stop.done() for stop in stops.values()):
+        for robot in sorted(robot_nodes(node) - stops.keys()):
+            stops[robot] = start(robot.removeprefix("/"))
         time.sleep(POLL_S)
-    if not tried:
+    if not stops:
         raise PlannerError(ErrorCode.SERVER_UNREACHABLE, "no robot node was found")
-    return len(tried - halted)
+    return stops.values()

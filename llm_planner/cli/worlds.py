@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from llm_planner.cli.output import console
+from llm_planner.cli.output import console, writing
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 AZIMUTH_DEG, ELEVATION_DEG = 125.0, -52.0
@@ -53,10 +53,9 @@ def worlds(
     console.print(f"{world_file.name}: {len(world.scene.things)} things, nothing overlaps")
     if picture is not None:
         world.advance(after_s)
-        save(
-            render(world, at_m=_point(look_at), distance_m=distance, azimuth_deg=azimuth, elevation_deg=elevation),
-            picture,
-        )
+        shown = render(world, at_m=_point(look_at), distance_m=distance, azimuth_deg=azimuth, elevation_deg=elevation)
+        with writing(picture):
+            save(shown, picture)
         console.print(f"wrote {picture}")
 
 

@@ -73,7 +73,7 @@ def _who(answer: Answer, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def is_address(text: str) -> bool:
-    """Returns whether a robot is given by an address or host name, rather than by the name of its node."""
+    """Returns whether a robot is given by an address or a host name with a dot, rather than by the name of its node."""
     return "." in text or ":" in text
 
 

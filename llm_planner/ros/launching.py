@@ -7,6 +7,7 @@ A mistake is one line with its number, as in ``llm-planner up``. Nothing here ne
 import contextlib
 import ipaddress
 import json
+import logging
 import shutil
 import socket
 import sys
@@ -21,8 +22,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import node_name
 from llm_planner.ros.composition import Composition, World
 from llm_planner.ros.network import Network
-from llm_planner.ros.scenario import load_scenario
+from llm_planner.ros.scenario import absent_robots, load_scenario
 
+_log = logging.getLogger(__name__)
 Arguments = Mapping[str, tuple[str, str]]
 """Names of arguments to their defaults and descriptions."""
 
@@ -213,6 +215,12 @@ def scenario(values: Mapping[str, str]) -> Path | None:
     if path is not None:
         load_scenario(path, "")
     return path
+
+
+def warn_of_absent_robots(path: Path | None, started: Collection[str]) -> None:
+    """Logs which robots of a scenario are not started."""
+    if path is not None and (absent := absent_robots(path, started)):
+        _log.warning(absent)
 
 
 def number(values: Mapping[str, str], name: str, low: int, high: int) -> int:

@@ -7,6 +7,7 @@ drone_1:
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,11 +76,25 @@ def load_scenario(path: Path, robot: str) -> list[Event]:
     Raises:
         PlannerError: INVALID_FILE, naming what is wrong with the file.
     """
+    return sorted(_read(path).get(robot, []), key=lambda event: event.at_s)
+
+
+def absent_robots(path: Path, started: Collection[str]) -> str:
+    """Returns a line about the robots of a scenario that are not started and so not told; empty if there are none.
+
+    Raises:
+        PlannerError: As ``load_scenario``.
+    """
+    absent = [robot for robot in _read(path) if robot not in started]
+    robots = ", ".join(started) or "none"
+    return f"{path} tells robots that are not started: {', '.join(absent)}; started: {robots}" if absent else ""
+
+
+def _read(path: Path) -> dict[str, list[Event]]:
     try:
-        events = _ADAPTER.validate_json(json_of(read_yaml(path, MAX_FILE_BYTES) or {}))
+        return _ADAPTER.validate_json(json_of(read_yaml(path, MAX_FILE_BYTES) or {}))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {problems}") from error
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
-    return sorted(events.get(robot, []), key=lambda event: event.at_s)

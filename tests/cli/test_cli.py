@@ -240,6 +240,23 @@ def test_up_refuses_tellos_that_would_not_fly(arguments, said):
 
 
 @pytest.mark.ros
+def test_a_demo_that_cannot_write_starts_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)
+    (path := tmp_path / "a_file").touch()
+    error = runner.invoke(app, ["demo", "--out", str(path)]).exception
+    assert isinstance(error, PlannerError)
+    assert error.message == f"{path} cannot be written: Not a directory"
+
+
+@pytest.mark.ros
+def test_up_names_the_robots_of_a_scenario_that_are_not_started(tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)  # nothing is started
+    (path := tmp_path / "sc.yaml").write_text("drone_9: [{instruction: go}]\n", encoding="utf-8")
+    result = runner.invoke(app, ["up", "--drones", "2", "--arms", "0", "--scenario", str(path)])
+    assert f"warning: {path} tells robots that are not started: drone_9; started: drone_1, drone_2" in result.output
+
+
+@pytest.mark.ros
 @pytest.mark.parametrize(
     ("given", "arguments", "profile"),
     [

@@ -67,3 +67,20 @@ def test_an_interpreter_that_is_none_is_named(tmp_path):
     result = runner.invoke(app, ["emulate", "run", "--python", str(tmp_path / "python"), str(program)])
     assert isinstance(result.exception, PlannerError)
     assert result.exception.code is ErrorCode.INVALID_FILE
+
+
+@pytest.mark.parametrize("content", [b"this is a text", b"\xff\xfe", b"\0\1"])
+def test_a_program_that_is_none_is_named(tmp_path, content):
+    (program := tmp_path / "program").write_bytes(content)
+    result = runner.invoke(app, ["emulate", "run", "--address", loopback(40), str(program)])
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_FILE
+    assert f"{program} is no Python program: " in result.exception.message
+
+
+def test_a_mistake_in_what_a_program_imports_is_shown_as_python_does(tmp_path, monkeypatch):
+    (tmp_path / "broken_module.py").write_text("x = ")
+    monkeypatch.syspath_prepend(tmp_path)
+    (program := tmp_path / "program.py").write_text("import broken_module")
+    result = runner.invoke(app, ["emulate", "run", "--address", loopback(40), str(program)])
+    assert isinstance(result.exception, SyntaxError)

@@ -53,6 +53,22 @@ def test_what_happened_as_one_object_and_as_a_picture(path, tmp_path):
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", ["run.txt", "nowhere/run.png"])
+def test_a_picture_that_cannot_be_written_is_named(path, tmp_path, name):
+    error = replay(path, "--png", tmp_path / name).exception
+    assert isinstance(error, PlannerError)
+    assert error.code is ErrorCode.INVALID_FILE
+    assert f"{name} cannot be written: " in error.message
+
+
+def test_what_is_no_recording_is_refused_before_a_browser_comes(tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planner.monitoring.web.WebServer", lambda *_: 1 / 0)
+    (tmp_path / "run.mcap").write_text("no recording")
+    error = replay(tmp_path / "run.mcap", "--dashboard").exception
+    assert isinstance(error, PlannerError)
+    assert error.code is ErrorCode.INVALID_FILE
+
+
 def test_a_picture_of_a_time_in_which_nothing_happens_is_refused(path, tmp_path):
     result = replay(path, "--png", tmp_path / "run.png", "--start", "1000")
     assert isinstance(result.exception, PlannerError)

@@ -60,6 +60,26 @@ def test_a_world_is_written(tmp_path: Path):
     assert refusal("gazebo", "--world", "moon").code is ErrorCode.INVALID_CONFIG
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["describe", "--output", "."],
+        ["describe", "--output", "a_file/x.urdf"],
+        ["gazebo", "--output", "a_file"],
+        ["profile", "--output", "a_file"],
+        ["profile", "--json", "a_file/x.json"],
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]):
+    pytest.importorskip("mujoco")
+    monkeypatch.setattr("llm_planner.sim.physics.profiling.profile.profile", lambda *_, **__: 1 / 0)  # before it
+    monkeypatch.chdir(tmp_path)
+    Path("a_file").touch()
+    error = refusal(*arguments)
+    assert error.code is ErrorCode.INVALID_FILE
+    assert " cannot be written: " in error.message
+
+
 def test_a_profile_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch):
     assert "there is mujoco" in refusal("profile", "--sim", "paper").message
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)

@@ -181,6 +181,11 @@ def test_domains(domain, level):
     assert [finding.level.name for finding in network._domain(domain)] == ([level] if level else [])
 
 
+@pytest.mark.parametrize("port", ["0", "-1", "65536"])
+def test_what_is_no_port_is_refused(port):
+    assert CliRunner().invoke(main.app, ["doctor", "--port", port]).exit_code == 2
+
+
 @pytest.mark.ros
 def test_a_message_goes_round_and_the_command_says_so():
     pytest.importorskip("rclpy")

@@ -21,6 +21,7 @@ from tests.ros.nodes import Spinner, wait_until
 pytestmark = pytest.mark.ros
 TIMEOUT_S = 60.0
 FLEET = "fleet_sim"
+EXAMPLE = Path(__file__).resolve().parents[2] / "config/scenario_example.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +67,12 @@ def test_two_fleets_live_in_two_namespaces(ros, tmp_path):
         assert (outcome.tag, outcome.robot_id, outcome.error_code) == (site, f"{site}/drone_1", ErrorCode.NONE)
         planner = "planner" if site == "site_a" else "brain"
         assert f"goal {outcome.goal_id} is done" in (tmp_path / f"{site}_{planner}.log").read_text()
+
+
+@pytest.mark.parametrize("arms", ["0", "1"])
+def test_a_scenario_for_robots_that_are_not_started_is_warned_of_once(arms, caplog):
+    launch(FLEET, drones="2", arms=arms, scenario=str(EXAMPLE))
+    assert caplog.text.count("not started: arm_1; started: drone_1, drone_2") == (arms == "0")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.world import ObjectRole
 from llm_planner.ros import qos
 from llm_planner.ros.composition import Composition, Fleet
-from llm_planner.ros.scenario import load_scenario
+from llm_planner.ros.scenario import absent_robots, load_scenario
 from llm_planner.ros.snapshot import Snapshot
 from tests.ros.nodes import Spinner, wait_until
 
@@ -54,6 +54,18 @@ def test_a_broken_scenario_names_its_fault(tmp_path, text, part):
 def test_a_missing_scenario_is_named(tmp_path):
     with pytest.raises(PlannerError, match="nowhere"):
         load_scenario(tmp_path / "nowhere.yaml", "drone_1")
+
+
+@pytest.mark.parametrize(
+    ("started", "said"),
+    [
+        (["arm_1", "drone_1", "drone_2", "drone_3"], ""),
+        (["drone_1"], "tells robots that are not started: drone_2, arm_1; started: drone_1"),
+        ([], "tells robots that are not started: drone_1, drone_2, arm_1; started: none"),
+    ],
+)
+def test_robots_that_are_not_started_are_named(started, said):
+    assert absent_robots(EXAMPLE, started) == (f"{EXAMPLE} {said}" if said else "")
 
 
 def test_the_example_succeeds_with_the_bundled_model(ros, tmp_path):

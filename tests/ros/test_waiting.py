@@ -28,6 +28,7 @@ from llm_planner.ros.commander import (
 )
 from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.srv import Stop
 from tests.ros.nodes import Planner, Robot, wait_until
 from tests.ros.test_robot_node import Operator
 
@@ -223,6 +224,28 @@ def test_stop_stops_the_robots_that_are_named_or_all(start):
     assert result.exit_code == 0, result.output
     assert not any(operator.robot._robot.is_active for operator in operators)
     assert "/drone_1: had nothing to do" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["/drone_1", "drone_2"], ["--all"]])
+def test_a_robot_that_does_not_answer_holds_up_no_stop_of_another(ros, monkeypatch, arguments):
+    looks, both = iter(range(1000)), threading.Barrier(2, timeout=TIMEOUT_S)
+
+    def seen(_):
+        return {"/drone_1", "/drone_2"} if next(looks) > 10 else {"/drone_1"}  # the other one after the search
+
+    def answer(node, robot, client, reason):
+        both.wait()  # answers when the other one is asked
+        return Stop.Response(was_busy=robot == "drone_2")
+
+    monkeypatch.setattr("llm_planner.cli.stop.SEARCH_S", 0.01)
+    monkeypatch.setattr("llm_planner.ros.graph.robot_nodes", seen)
+    monkeypatch.setattr("llm_planner.ros.commander.stop_robot", answer)
+    result = CliRunner().invoke(app, ["stop", *arguments])
+    assert result.exit_code == 0, result.exception
+    assert sorted(result.stdout.splitlines()) == [
+        "/drone_1: had nothing to do",
+        "/drone_2: stopped a motion of its own",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["stop"], ["stop", "--all", "drone_1"], ["stop", "drone 1"]])
