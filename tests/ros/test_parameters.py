@@ -8,10 +8,10 @@ import pytest
 import rclpy
 from rclpy.parameter import Parameter
 
+from llm_planner.core.config import NodeSettings
 from llm_planner.ros import parameters
 from llm_planner.ros.body import BodySettings
 from llm_planner.ros.dashboard_node import DashboardSettings
-from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.recorder_node import RecorderSettings
 from llm_planner.ros.robot_node import RobotSettings
 from llm_planner.ros.world_node import WorldSettings
